@@ -1,0 +1,1 @@
+"""Penstock: a distributed commit log that speaks the Apache Kafka protocol."""

@@ -1,0 +1,1 @@
+"""The client-facing shell: connections, dispatch, and one file per API."""

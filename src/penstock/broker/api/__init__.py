@@ -1,0 +1,1 @@
+"""One file per API: its versions, its handler, its refusal."""

@@ -1,0 +1,1 @@
+"""One partition on disk, in Apache Kafka's own file formats."""

@@ -1,0 +1,1 @@
+"""How a replicated state machine runs: decide, append, apply, reply."""

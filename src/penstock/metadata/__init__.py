@@ -1,0 +1,1 @@
+"""The rules of the cluster: the controller that decides and the image that everyone reads."""

@@ -1,0 +1,1 @@
+"""Words everyone shares: identities, offsets, sequences, errors, limits and settings."""

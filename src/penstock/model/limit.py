@@ -1,0 +1,34 @@
+"""Every bound that is not a setting. A full queue refuses; it does not grow.
+
+Bounds that operators tune live in `model/settings`; these protect the process from its peers and from itself.
+"""
+
+KIB = 1024
+MIB = 1024 * KIB
+
+# Frames and messages
+FRAME_HEADER_BYTES = 4
+ARRAY_LENGTH_MAX = 1_000_000  # elements of one array in a message; each must also fit into the bytes that follow
+CLIENT_ID_BYTES_MAX = 32 * KIB
+
+# Connections
+RECEIVE_BUFFER_BYTES = 64 * KIB  # of an idle connection; grows to one request and shrinks again
+REQUESTS_IN_FLIGHT_MAX = 128  # per connection: beyond it the connection is not read
+CONNECTION_BACKLOG = 1024
+
+# Records
+BATCH_BYTES_MIN = 61  # the header of a v2 batch
+DECOMPRESSED_BYTES_MAX = 256 * MIB  # of one batch; a bomb is refused before it is held
+REMEMBERED_BATCHES = 5  # per idempotent producer and partition
+
+# Fetching
+FETCH_SESSIONS_MAX = 1000
+FETCH_PARTITIONS_MAX = 100_000
+
+# Metadata
+DECISION_RECORDS_MAX = 10_000
+TOPIC_NAME_LENGTH_MAX = 249
+PRODUCER_ID_BLOCK = 1000
+
+# Files
+OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions

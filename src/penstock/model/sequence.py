@@ -1,0 +1,18 @@
+"""Sequence numbers of idempotent producers: they count from 0 to 2^31 - 1 and then begin again at 0."""
+
+SEQUENCE_MAX = 2**31 - 1
+NO_SEQUENCE = -1
+
+
+def advance(sequence: int, *, by: int) -> int:
+    """The sequence number `by` records after `sequence`."""
+    assert 0 <= sequence <= SEQUENCE_MAX, sequence
+    assert by >= 0, by
+    return (sequence + by) & SEQUENCE_MAX
+
+
+def back(sequence: int, *, by: int) -> int:
+    """The sequence number `by` records before `sequence`."""
+    assert 0 <= sequence <= SEQUENCE_MAX, sequence
+    assert by >= 0, by
+    return (sequence - by) & SEQUENCE_MAX

@@ -1,0 +1,1 @@
+"""Composition: a World and a configuration become a running node."""

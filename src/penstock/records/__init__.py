@@ -1,0 +1,1 @@
+"""Record batches: their bytes, how they are built, read and checked."""

@@ -1,0 +1,1 @@
+"""The declared messages, one file per API."""

@@ -1,0 +1,181 @@
+"""The ports: everything a node may ask of the outside, and nothing else.
+
+`world/real.py` gives the real ones; the simulator gives its own. A node is built on a `World` and never reaches
+around it, so what is true in the simulator is true of the code that ships. Start reading at `World`.
+
+Two kinds of call. `Disk` and `File` are synchronous: they are the page cache, and handing 16 KiB to a thread costs
+more than writing it. What must not stall the loop (`Disk.sync`, `Network`, `Offload`) is a coroutine. Waiting is
+`asyncio.sleep` and `asyncio.timeout`: the simulator replaces the event loop, so they need no port.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+Result = TypeVar("Result")
+Buffer = bytes | bytearray | memoryview
+
+
+class Clock(Protocol):
+    """Time. Pure code is never given a clock, only what it read."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, for records and for people. It may jump."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that only grow, for deadlines."""
+
+
+class Entropy(Protocol):
+    """The one source of randomness."""
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+    def random_below(self, bound: int) -> int:
+        """A number from 0 up to, and without, `bound`."""
+
+
+class File(Protocol):
+    """One open file. Writes reach the page cache, not the platter: see `Disk.sync`."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, kept in memory: asking costs no system call."""
+
+    def read_at(self, position: int, count: int) -> bytes:
+        """Up to `count` bytes from `position`; fewer only at the end of the file."""
+
+    def read_into(self, position: int, view: memoryview) -> int:
+        """Fills `view` from `position` and returns how many bytes there were."""
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Writes all buffers at the end and returns the position of the first byte.
+
+        All or nothing: a short or failed write is truncated back before DiskError is raised.
+        """
+
+    def write_at(self, position: int, data: Buffer) -> None: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """fsync, on the calling thread: for start-up, shutdown and rare files. Else `Disk.sync`."""
+
+    def close(self) -> None:
+        """Closes the descriptor; closing twice is harmless."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRange:
+    """Bytes of a file that a reply sends without reading them (see wire/codec `Splice`)."""
+
+    file: File
+    position: int
+    byte_count: int
+
+
+class Disk(Protocol):
+    """The file system below the node's directories. Every failure is a DiskError."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def names(self, directory: str) -> list[str]:
+        """What a directory holds, sorted, so that every start walks in one order."""
+
+    def make_directory(self, path: str) -> None:
+        """With its parents; one that exists already is fine."""
+
+    def read(self, path: str) -> bytes:
+        """A small file, whole."""
+
+    def write_whole(self, path: str, data: bytes) -> None:
+        """Replaces a small file at once: temporary file, fsync, rename, fsync of the directory."""
+
+    def rename(self, source: str, target: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """A file; one that does not exist is fine."""
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> File:
+        """An exclusive lock held until the file is closed; DiskError when another process has it."""
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int: ...
+
+    async def sync(self, files: Sequence[File]) -> None:
+        """fsync off the loop. A failure is final: never retried, the directory goes offline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Stream(Protocol):
+    """One connection: bytes in order, both ways. Loss of it is a NetworkError."""
+
+    @property
+    def peer(self) -> Address: ...
+
+    async def receive_into(self, view: memoryview) -> int:
+        """Waits for at least one byte and fills the view from its start; 0 when the peer has closed."""
+
+    async def send(self, buffers: Sequence[Buffer]) -> None:
+        """Returns when all bytes have been handed to the network; they may be reused then."""
+
+    async def send_file(self, span: FileRange) -> None:
+        """The same for bytes of a file; NetworkError when the file turns out to be shorter."""
+
+    def close(self) -> None:
+        """At once; who waits in a call gets NetworkError. Closing twice is harmless."""
+
+
+class Listener(Protocol):
+    @property
+    def address(self) -> Address:
+        """Where it listens; the port is the one the system chose when 0 was asked for."""
+
+    def close(self) -> None:
+        """Accepts no more; accepted streams live on."""
+
+
+class Network(Protocol):
+    async def listen(self, address: Address, accept: Callable[[Stream], None]) -> Listener:
+        """Calls `accept` on the loop for each new connection."""
+
+    async def connect(self, address: Address) -> Stream: ...
+
+
+class Offload(Protocol):
+    """Long work off the loop: a child process in reality, inline in the simulator and the fixture."""
+
+    def run(self, work: Callable[..., Result], *arguments: object) -> Awaitable[Result]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    clock: Clock
+    entropy: Entropy
+    disk: Disk
+    network: Network
+    offload: Offload

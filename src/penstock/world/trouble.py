@@ -1,0 +1,17 @@
+"""What the outside does to us: the errors that ports raise."""
+
+from penstock.model.error import PenstockError
+
+
+class DiskError(PenstockError):
+    """A file operation failed. `path` names the file, `full` tells whether space was what lacked."""
+
+    def __init__(self, path: str, reason: str, *, full: bool = False) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+        self.full = full
+
+
+class NetworkError(PenstockError):
+    """A connection could not be made, or was lost."""
