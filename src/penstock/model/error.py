@@ -159,3 +159,7 @@ class RequestError(PenstockError):
         super().__init__(message or code.name)
         self.code = code
         self.message = message
+
+
+class CloseConnection(PenstockError):
+    """A request that is owed no reply failed: closing its connection is how the sender learns of it."""
