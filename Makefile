@@ -1,0 +1,64 @@
+# Everything here starts from Python 3.11 or newer and make; the rest is set up in .venv on the way.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL := $(PIP) install --constraint constraints.txt
+
+# Stamps say what is installed. They age with the files that decide it.
+RUN_STAMP := $(VENV)/.penstock-run
+DEV_STAMP := $(VENV)/.penstock-dev
+
+.PHONY: help demo test lint format bench clean
+
+help:
+	@echo "make demo    set up, start a node, write and read back a million records"
+	@echo "make test    set up, check style and types, run every test"
+	@echo "make lint    style, format and types alone"
+	@echo "make format  lay the code out as the checks want it"
+	@echo "make bench   measure start-up and memory"
+	@echo "make clean   remove what these commands made"
+
+demo: $(RUN_STAMP)
+	$(BIN)/penstock demo
+
+test: lint
+	@echo "== tests"
+	$(BIN)/python -m pytest
+
+lint: $(DEV_STAMP)
+	@echo "== style"
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	@echo "== types"
+	$(BIN)/mypy --strict
+
+format: $(DEV_STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV_STAMP)
+	$(BIN)/python bench/start.py
+
+clean:
+	rm -rf $(VENV) build dist src/penstock.egg-info penstock-data
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found"; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; $(PYTHON) is older"; exit 1; }
+	@echo "== making $(VENV) with $(PYTHON)"
+	@"$(PYTHON)" -m venv $(VENV)
+
+$(RUN_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "== installing penstock and confluent-kafka"
+	@$(INSTALL) --editable . confluent-kafka
+	@touch $@
+
+$(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	@echo "== installing penstock and what its tests need"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@ $(RUN_STAMP)
