@@ -1,0 +1,1 @@
+"""What tests stand on: brokers in their own processes, real clients, the source tree."""
