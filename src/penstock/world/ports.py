@@ -1,11 +1,13 @@
 """The ports: everything a node may ask of the outside, and nothing else.
 
-`world/real.py` gives the real ones; the simulator gives its own. A node is built on a `World` and never reaches
-around it, so what is true in the simulator is true of the code that ships. Start reading at `World`.
+`world/real.py` gives the real ones; the simulator gives its own. A node is built on a `World` and
+never reaches around it, so what is true in the simulator is true of the code that ships. Start
+reading at `World`.
 
-Two kinds of call. `Disk` and `File` are synchronous: they are the page cache, and handing 16 KiB to a thread costs
-more than writing it. What must not stall the loop (`Disk.sync`, `Network`, `Offload`) is a coroutine. Waiting is
-`asyncio.sleep` and `asyncio.timeout`: the simulator replaces the event loop, so they need no port.
+Two kinds of call. `Disk` and `File` are synchronous: they are the page cache, and handing 16 KiB
+to a thread costs more than writing it. What must not stall the loop (`Disk.sync`, `Network`,
+`Offload`) is a coroutine. Waiting is `asyncio.sleep` and `asyncio.timeout`: the simulator
+replaces the event loop, so they need no port.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -110,7 +112,7 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def lock(self, path: str) -> File:
-        """An exclusive lock held until the file is closed; DiskError when another process has it."""
+        """An exclusive lock held until the file is closed; DiskError when another holds it."""
 
     def free_bytes(self, path: str) -> int: ...
 
@@ -136,7 +138,7 @@ class Stream(Protocol):
     def peer(self) -> Address: ...
 
     async def receive_into(self, view: memoryview) -> int:
-        """Waits for at least one byte and fills the view from its start; 0 when the peer has closed."""
+        """Waits for at least one byte, put at the view's start; 0 when the peer has closed."""
 
     async def send(self, buffers: Sequence[Buffer]) -> None:
         """Returns when all bytes have been handed to the network; they may be reused then."""
@@ -165,7 +167,7 @@ class Network(Protocol):
 
 
 class Offload(Protocol):
-    """Long work off the loop: a child process in reality, inline in the simulator and the fixture."""
+    """Long work off the loop: a child process; inline in the simulator and the fixture."""
 
     def run(self, work: Callable[..., Result], *arguments: object) -> Awaitable[Result]: ...
 

@@ -1,0 +1,373 @@
+"""The real disk: files of the operating system, under a bound of open descriptors.
+
+A `RealFile` is a name and a size; its descriptor is opened when it is needed and may be closed
+again behind its back, so that a node of 4,000 partitions lives under a limit of 1,024
+descriptors. Start reading at `RealFile`.
+
+Invariants:
+1. `size` is the length of the file as the page cache has it: nobody else writes the file.
+2. After a failed append the file is as long as before it; where that could not be restored, the
+   file is spoiled and refuses every later write.
+3. A descriptor in use by another thread (a sync under way) is pinned and never evicted; one that
+   holds a lock is not counted among the evictable ones at all.
+4. A file whose sync failed is spoiled too: what the platter holds is unknown.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+
+from penstock.model import limit
+from penstock.world.group_sync import GroupSync
+from penstock.world.ports import Buffer, File
+from penstock.world.trouble import DiskError
+
+BUFFERS_PER_WRITE_MAX = 1024  # IOV_MAX of Linux
+CLOSED = -1
+
+
+class RealFile:
+    """One file; see the module's invariants."""
+
+    __slots__ = (
+        "_closed",
+        "_descriptors",
+        "_fd",
+        "_flags",
+        "_spoiled",
+        "path",
+        "pins",
+        "size",
+        "used",
+    )
+
+    def __init__(self, descriptors: "Descriptors", path: str, fd: int, flags: int) -> None:
+        self.path = path
+        self.size = os.fstat(fd).st_size
+        self.pins = 0
+        self.used = True
+        self._descriptors = descriptors
+        self._fd = fd
+        self._flags = flags
+        self._spoiled = False
+        self._closed = False
+
+    def descriptor(self) -> int:
+        """The open descriptor, good until the next call on any file of this disk."""
+        self.used = True
+        if self._fd == CLOSED:
+            self._reopen()
+        return self._fd
+
+    def read_at(self, position: int, count: int) -> bytes:
+        assert position >= 0, position
+        assert count >= 0, count
+        try:
+            data = os.pread(self.descriptor(), count, position)
+        except OSError as trouble:
+            raise disk_error(self.path, trouble) from trouble
+        expected = min(count, self.size - position)
+        while len(data) < expected:
+            data += self._read_more(position + len(data), expected - len(data))
+        return data
+
+    def read_into(self, position: int, view: memoryview) -> int:
+        assert position >= 0, position
+        filled = 0
+        try:
+            while filled < len(view):
+                count = os.preadv(self.descriptor(), [view[filled:]], position + filled)
+                if count == 0:
+                    break
+                filled += count
+        except OSError as trouble:
+            raise disk_error(self.path, trouble) from trouble
+        return filled
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        position = self.size
+        self._refuse_if_spoiled()
+        try:
+            end = self._write_all(buffers, position)
+        except OSError as trouble:
+            self._restore(position)
+            raise disk_error(self.path, trouble) from trouble
+        self.size = end
+        return position
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        assert 0 <= position <= self.size, (position, self.size)
+        self._refuse_if_spoiled()
+        try:
+            end = self._write_all([data], position)
+        except OSError as trouble:
+            self._restore(self.size)
+            raise disk_error(self.path, trouble) from trouble
+        self.size = max(self.size, end)
+
+    def truncate(self, size: int) -> None:
+        assert size >= 0, size
+        self._refuse_if_spoiled()
+        try:
+            os.ftruncate(self.descriptor(), size)
+        except OSError as trouble:
+            raise disk_error(self.path, trouble) from trouble
+        self.size = size
+
+    def sync(self) -> None:
+        self._refuse_if_spoiled()
+        try:
+            os.fsync(self.descriptor())
+        except OSError as trouble:
+            self._spoiled = True
+            raise disk_error(self.path, trouble) from trouble
+
+    def close(self) -> None:
+        self._closed = True
+        if self.pins == 0:
+            self.release()
+
+    def pin(self) -> int:
+        """The descriptor, kept open until `unpin`, for an fsync on another thread."""
+        self._refuse_if_spoiled()
+        fd = self.descriptor()
+        self.pins += 1
+        return fd
+
+    def unpin(self) -> None:
+        assert self.pins > 0
+        self.pins -= 1
+        if self._closed and self.pins == 0:
+            self.release()
+
+    def spoil(self, trouble: OSError) -> DiskError:
+        """Refuses every write from now on; the error to tell those who waited for the sync."""
+        self._spoiled = True
+        return disk_error(self.path, trouble)
+
+    def release(self) -> None:
+        """Gives the descriptor back; a file that is not closed opens another when it needs one."""
+        assert self.pins == 0
+        if self._fd == CLOSED:
+            return
+        os.close(self._fd)
+        self._fd = CLOSED
+        self._descriptors.forget(self)
+
+    def _reopen(self) -> None:
+        if self._closed:
+            raise DiskError(self.path, "the file has been closed")
+        try:
+            self._fd = os.open(self.path, self._flags)
+        except OSError as trouble:
+            raise disk_error(self.path, trouble) from trouble
+        self._descriptors.remember(self)
+
+    def _read_more(self, position: int, count: int) -> bytes:
+        try:
+            data = os.pread(self.descriptor(), count, position)
+        except OSError as trouble:
+            raise disk_error(self.path, trouble) from trouble
+        if not data:
+            raise DiskError(
+                self.path, f"ends at {position}, though {count} more bytes were written"
+            )
+        return data
+
+    def _write_all(self, buffers: Sequence[Buffer], position: int) -> int:
+        """Writes until all is written: a call may take less than it was given (2 GiB, signals)."""
+        fd = self.descriptor()
+        total = sum(len(buffer) for buffer in buffers)
+        if len(buffers) <= BUFFERS_PER_WRITE_MAX:
+            written = os.pwritev(fd, buffers, position)
+            if written == total:
+                return position + total
+        else:
+            written = 0
+        for buffer in buffers:
+            if written >= len(buffer):
+                written -= len(buffer)
+                position += len(buffer)
+                continue
+            rest = memoryview(buffer)[written:]
+            position += written
+            written = 0
+            while rest:
+                count = os.pwrite(fd, rest, position)
+                position += count
+                rest = rest[count:]
+        return position
+
+    def _restore(self, size: int) -> None:
+        try:
+            os.ftruncate(self.descriptor(), size)
+        except (OSError, DiskError):
+            self._spoiled = True
+
+    def _refuse_if_spoiled(self) -> None:
+        if self._spoiled:
+            raise DiskError(self.path, "an earlier write or sync failed; its state is unknown")
+
+
+class Descriptors:
+    """The open descriptors of one disk, at most `open_max`; the least used one gives way.
+
+    Second chance: a file used since the last round is passed over once, which costs a flag on the
+    way in and no reordering.
+    """
+
+    def __init__(self, open_max: int) -> None:
+        assert open_max > 0, open_max
+        self.open_max = open_max
+        self.open: dict[RealFile, None] = {}
+
+    def make_room(self) -> None:
+        """Call before opening another; more than `open_max` stay open only while all are pinned."""
+        for _ in range(2 * len(self.open)):
+            if len(self.open) < self.open_max:
+                return
+            file = next(iter(self.open))
+            if file.used or file.pins:
+                file.used = False
+                del self.open[file]
+                self.open[file] = None
+            else:
+                file.release()
+
+    def remember(self, file: RealFile) -> None:
+        self.make_room()
+        self.open[file] = None
+
+    def forget(self, file: RealFile) -> None:
+        self.open.pop(file, None)
+
+
+class RealDisk:
+    """The file system; see `Disk` in ports."""
+
+    def __init__(self, *, open_files_max: int = limit.OPEN_FILES_MAX) -> None:
+        self._descriptors = Descriptors(open_files_max)
+        self._syncs = GroupSync()
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> RealFile:
+        file = self._opened(path, create=create, writable=writable)
+        self._descriptors.remember(file)
+        return file
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        try:
+            return os.stat(path).st_size
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
+    def names(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except OSError as trouble:
+            raise disk_error(directory, trouble) from trouble
+
+    def make_directory(self, path: str) -> None:
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
+    def read(self, path: str) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
+    def write_whole(self, path: str, data: bytes) -> None:
+        temporary = f"{path}.tmp"
+        try:
+            with open(temporary, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+        self.sync_directory(os.path.dirname(path) or ".")
+
+    def rename(self, source: str, target: str) -> None:
+        try:
+            os.replace(source, target)
+        except OSError as trouble:
+            raise disk_error(source, trouble) from trouble
+
+    def remove(self, path: str) -> None:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
+    def remove_tree(self, path: str) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            pass
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
+    def sync_directory(self, path: str) -> None:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
+    def lock(self, path: str) -> RealFile:
+        file = self._opened(path, create=True, writable=True)
+        try:
+            fcntl.flock(file.descriptor(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as trouble:
+            file.close()
+            raise DiskError(path, "locked by another node") from trouble
+        return file
+
+    def free_bytes(self, path: str) -> int:
+        status = self._file_system(path)
+        return status.f_bavail * status.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        status = self._file_system(path)
+        return status.f_blocks * status.f_frsize
+
+    async def sync(self, files: Sequence[File]) -> None:
+        mine = [file for file in files if isinstance(file, RealFile)]
+        assert len(mine) == len(files), "a file of another disk"
+        await self._syncs.sync(mine)
+
+    def _opened(self, path: str, *, create: bool, writable: bool) -> RealFile:
+        flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC
+        try:
+            fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+        return RealFile(self._descriptors, path, fd, flags)
+
+    def _file_system(self, path: str) -> os.statvfs_result:
+        try:
+            return os.statvfs(path)
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
+
+def disk_error(path: str, trouble: OSError) -> DiskError:
+    full = trouble.errno in (errno.ENOSPC, errno.EDQUOT)
+    return DiskError(path, trouble.strerror or str(trouble), full=full)

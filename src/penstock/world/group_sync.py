@@ -1,0 +1,84 @@
+"""fsync off the loop, shared by all who wait for it: group commit.
+
+At most one sync of a file runs at a time, and one more waits behind it; whoever asks meanwhile
+shares the one that waits, because a sync already under way may have passed over the bytes just
+written. A failed sync is final: the kernel has dropped the dirty pages, so a second attempt would
+succeed without having written them.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Protocol
+
+from penstock.world.trouble import DiskError
+
+SYNC_THREADS_MAX = 4
+
+
+class Syncable(Protocol):
+    """What GroupSync asks of a file."""
+
+    def pin(self) -> int: ...
+
+    def unpin(self) -> None: ...
+
+    def spoil(self, trouble: OSError) -> DiskError: ...
+
+
+class GroupSync:
+    def __init__(self) -> None:
+        self._running: dict[Syncable, asyncio.Future[None]] = {}
+        self._waiting: dict[Syncable, asyncio.Future[None]] = {}
+        self._threads = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="penstock-sync")
+
+    async def sync(self, files: Sequence[Syncable]) -> None:
+        """Returns when everything written to the files before the call is on the platter."""
+        syncs = [self._join(file) for file in files]
+        for sync in syncs:
+            # Shielded: others wait for the same sync, and a cancelled waiter must not take it
+            # from them.
+            await asyncio.shield(sync)
+
+    def _join(self, file: Syncable) -> asyncio.Future[None]:
+        waiting = self._waiting.get(file)
+        if waiting is not None:
+            return waiting
+        sync = asyncio.get_running_loop().create_future()
+        if file in self._running:
+            self._waiting[file] = sync
+        else:
+            self._begin(file, sync)
+        return sync
+
+    def _begin(self, file: Syncable, sync: asyncio.Future[None]) -> None:
+        try:
+            fd = file.pin()
+        except DiskError as trouble:
+            fail(sync, trouble)
+            return
+        self._running[file] = sync
+        work = asyncio.get_running_loop().run_in_executor(self._threads, os.fsync, fd)
+        work.add_done_callback(partial(self._finish, file, sync))
+
+    def _finish(
+        self, file: Syncable, sync: asyncio.Future[None], work: asyncio.Future[None]
+    ) -> None:
+        file.unpin()
+        del self._running[file]
+        trouble = work.exception()
+        if trouble is None:
+            sync.set_result(None)
+        else:
+            assert isinstance(trouble, OSError), trouble
+            fail(sync, file.spoil(trouble))
+        waiting = self._waiting.pop(file, None)
+        if waiting is not None:
+            self._begin(file, waiting)
+
+
+def fail(sync: asyncio.Future[None], trouble: DiskError) -> None:
+    sync.set_exception(trouble)
+    sync.exception()  # seen, should every waiter have been cancelled

@@ -1,0 +1,284 @@
+"""TCP on raw non-blocking sockets and the loop's add_reader and add_writer.
+
+Streams of asyncio and transports of uvloop copy what they receive and have no sendfile; a socket
+of our own takes bytes straight into the caller's buffer and sends from the caller's buffers or
+from the page cache. It works on asyncio and uvloop alike. Start reading at `TcpStream`.
+
+The reader stays registered between receives: removing it and adding it again would cost two
+system calls a request. It is removed when bytes come and nobody waits for them, which is how a
+connection that is not being read pushes back on its peer.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+
+from penstock.model import limit
+from penstock.world.disk import RealFile
+from penstock.world.ports import Address, Buffer, FileRange, Stream
+from penstock.world.trouble import DiskError, NetworkError
+
+BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
+FILE_BYTES_PER_SEND_MAX = 1 * limit.MIB  # then the loop gets its turn: a page may come from disk
+RECEIVES_IN_A_ROW_MAX = 8  # then the loop gets its turn, however much has arrived
+ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
+
+
+class TcpStream:
+    """One connection; one receiver and one sender at a time."""
+
+    __slots__ = (
+        "_closed", "_drained", "_fd", "_loop", "_readable", "_reading", "_row", "_socket",
+        "_writable", "peer",
+    )  # fmt: skip
+
+    def __init__(self, connected: socket.socket, peer: Address) -> None:
+        self.peer = peer
+        self._socket = connected
+        self._fd = connected.fileno()
+        self._loop = asyncio.get_running_loop()
+        self._reading = False  # the reader is registered
+        self._readable: asyncio.Future[None] | None = None  # who waits for bytes
+        self._writable: asyncio.Future[None] | None = None  # who waits for room
+        self._drained = True  # the last receive came up short: asking again would be in vain
+        self._row = 0
+        self._closed = False
+
+    async def receive_into(self, view: memoryview) -> int:
+        assert len(view) > 0
+        while True:
+            if self._drained or self._row >= RECEIVES_IN_A_ROW_MAX:
+                await self._wait_readable()
+                self._row = 0
+            if self._closed:
+                raise NetworkError(f"{self.peer}: closed")
+            try:
+                count = self._socket.recv_into(view)
+            except (BlockingIOError, InterruptedError):
+                self._drained = True
+                continue
+            except OSError as trouble:
+                raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
+            self._drained = count < len(view)
+            self._row += 1
+            return count
+
+    async def send(self, buffers: Sequence[Buffer]) -> None:
+        if len(buffers) > BUFFERS_PER_SEND_MAX:
+            for start in range(0, len(buffers), BUFFERS_PER_SEND_MAX):
+                await self.send(buffers[start : start + BUFFERS_PER_SEND_MAX])
+            return
+        sent = self._try_send(buffers)
+        total = sum(map(len, buffers))
+        while sent < total:
+            buffers = rest_of(buffers, sent)
+            total -= sent
+            await self._wait_writable()
+            sent = self._try_send(buffers)
+
+    async def send_file(self, span: FileRange) -> None:
+        file = span.file
+        assert isinstance(file, RealFile), "a file of another disk"
+        position, end = span.position, span.position + span.byte_count
+        while position < end:
+            count = self._try_send_file(file, position, end)
+            position += count
+            if position < end:
+                await self._wait_writable()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._forget_reader()
+        if self._writable is not None:
+            self._loop.remove_writer(self._fd)
+        self._socket.close()
+        for waiter in (self._readable, self._writable):
+            if waiter is not None and not waiter.done():
+                waiter.set_result(None)
+
+    def _try_send(self, buffers: Sequence[Buffer]) -> int:
+        """How many bytes the socket took: none when it is full."""
+        if self._closed:
+            raise NetworkError(f"{self.peer}: closed")
+        try:
+            if len(buffers) == 1:
+                return self._socket.send(buffers[0])
+            return self._socket.sendmsg(buffers)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as trouble:
+            raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
+
+    def _try_send_file(self, file: RealFile, position: int, end: int) -> int:
+        if self._closed:
+            raise NetworkError(f"{self.peer}: closed")
+        wanted = min(end - position, FILE_BYTES_PER_SEND_MAX)
+        try:
+            count = os.sendfile(self._fd, file.descriptor(), position, wanted)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError as trouble:
+            raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
+        except DiskError as trouble:
+            # Its descriptor had been given up, and the file has been deleted since.
+            raise NetworkError(f"{self.peer}: {trouble}") from trouble
+        if count == 0:
+            raise NetworkError(f"{file.path} ends at {position}, before {end}")
+        return count
+
+    async def _wait_readable(self) -> None:
+        assert self._readable is None, "two receivers"
+        if self._closed:
+            raise NetworkError(f"{self.peer}: closed")
+        if not self._reading:
+            self._reading = True
+            self._loop.add_reader(self._fd, self._on_readable)
+        self._readable = self._loop.create_future()
+        try:
+            await self._readable
+        finally:
+            self._readable = None
+
+    def _on_readable(self) -> None:
+        waiter = self._readable
+        if waiter is None:
+            self._forget_reader()
+        elif not waiter.done():
+            waiter.set_result(None)
+
+    def _forget_reader(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+
+    async def _wait_writable(self) -> None:
+        assert self._writable is None, "two senders"
+        self._writable = self._loop.create_future()
+        self._loop.add_writer(self._fd, self._on_writable)
+        try:
+            await self._writable
+        finally:
+            self._writable = None
+            if not self._closed:
+                self._loop.remove_writer(self._fd)
+
+    def _on_writable(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+
+class TcpListener:
+    """One listening socket; see `Listener` in ports."""
+
+    def __init__(self, listening: socket.socket, accept: Callable[[Stream], None]) -> None:
+        self.address = address_of(listening.getsockname())
+        self._socket = listening
+        self._accept = accept
+        self._loop = asyncio.get_running_loop()
+        self._resume: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._start()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._resume is None:
+            self._loop.remove_reader(self._socket.fileno())
+        else:
+            self._resume.cancel()
+        self._socket.close()
+
+    def _start(self) -> None:
+        self._resume = None
+        self._loop.add_reader(self._socket.fileno(), self._on_connection)
+
+    def _on_connection(self) -> None:
+        for _ in range(limit.CONNECTION_BACKLOG):
+            if self._closed:
+                return
+            try:
+                connected, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError:
+                # Out of descriptors or memory. The connection stays in the backlog and the
+                # socket readable, so without a pause this would spin.
+                self._loop.remove_reader(self._socket.fileno())
+                self._resume = self._loop.call_later(ACCEPT_PAUSE_S, self._start)
+                return
+            prepare(connected)
+            self._accept(TcpStream(connected, address_of(peer)))
+
+
+class TcpNetwork:
+    async def listen(self, address: Address, accept: Callable[[Stream], None]) -> TcpListener:
+        family, target = await resolve(address)
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(target)
+            listening.listen(limit.CONNECTION_BACKLOG)
+        except OSError as trouble:
+            listening.close()
+            raise NetworkError(f"cannot listen on {address}: {trouble.strerror}") from trouble
+        return TcpListener(listening, accept)
+
+    async def connect(self, address: Address) -> TcpStream:
+        family, target = await resolve(address)
+        connecting = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            prepare(connecting)
+            await asyncio.get_running_loop().sock_connect(connecting, target)
+        except OSError as trouble:
+            connecting.close()
+            raise NetworkError(f"cannot connect to {address}: {trouble.strerror}") from trouble
+        except BaseException:
+            connecting.close()
+            raise
+        return TcpStream(connecting, address)
+
+
+def prepare(connection: socket.socket) -> None:
+    connection.setblocking(False)
+    with contextlib.suppress(OSError):
+        # A reply must not wait for the ack of the one before. Refused by a peer already gone.
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+async def resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    """The first address that the name has; numbers and the empty host cost no look-up."""
+    host = address.host or "0.0.0.0"
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, host)
+            return family, (host, address.port)
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
+    except OSError as trouble:
+        raise NetworkError(f"cannot resolve {host}: {trouble.strerror}") from trouble
+    # IPv4 first: "localhost" must reach a node that listens on 127.0.0.1.
+    family, _, _, _, target = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return family, (str(target[0]), int(target[1]))
+
+
+def address_of(name: tuple[str, int]) -> Address:
+    return Address(host=name[0], port=name[1])
+
+
+def rest_of(buffers: Sequence[Buffer], sent: int) -> list[Buffer]:
+    """The buffers without their first `sent` bytes."""
+    rest: list[Buffer] = []
+    for buffer in buffers:
+        if sent >= len(buffer):
+            sent -= len(buffer)
+            continue
+        rest.append(memoryview(buffer)[sent:] if sent else buffer)
+        sent = 0
+    return rest
