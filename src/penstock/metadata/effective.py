@@ -1,0 +1,22 @@
+"""Which settings hold: those a node was started with, with what the metadata log says over them."""
+
+from penstock.metadata.image.image import Image, ResourceKind
+from penstock.model.identity import NodeId
+from penstock.model.settings.broker import BrokerSettings, with_dynamic
+from penstock.model.settings.topic import TopicSettings, resolve_topic
+
+CLUSTER_DEFAULT = ""
+
+
+def effective_broker(static: BrokerSettings, image: Image, node_id: NodeId) -> BrokerSettings:
+    """What a broker obeys: its own dynamic settings, else the cluster's, else its static ones."""
+    return with_dynamic(
+        static,
+        cluster=image.config(ResourceKind.BROKER, CLUSTER_DEFAULT),
+        broker=image.config(ResourceKind.BROKER, str(node_id)),
+    )
+
+
+def effective_topic(topic: str, image: Image, broker: BrokerSettings) -> TopicSettings:
+    """What a topic obeys on a broker whose effective settings are given."""
+    return resolve_topic(image.config(ResourceKind.TOPIC, topic), broker)

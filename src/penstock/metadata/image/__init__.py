@@ -1,0 +1,1 @@
+"""The cluster as the metadata log tells it: immutable values, replaced whole."""

@@ -1,0 +1,33 @@
+"""A broker as the metadata log tells it."""
+
+from dataclasses import dataclass
+
+from penstock.model.identity import NodeId
+from penstock.model.settings.listener import SecurityProtocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where clients reach a broker on one of its listeners."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerImage:
+    """One registered broker. Fenced ones lead nothing and are not told to clients."""
+
+    node_id: NodeId
+    epoch: int  # offset of its registration in the metadata log
+    incarnation: bytes
+    rack: str | None
+    endpoints: tuple[Endpoint, ...]
+    fenced: bool
+    directories: tuple[bytes, ...] = ()
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """The endpoint of one listener, by name."""
+        return next((found for found in self.endpoints if found.listener == listener), None)

@@ -1,0 +1,78 @@
+"""The whole cluster at one offset of the metadata log, and what changed between two of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from penstock.metadata.image.broker import BrokerImage
+from penstock.metadata.image.topic import TopicImage
+from penstock.model.identity import NodeId, TopicId
+from penstock.model.offset import LeaderEpoch, Offset
+
+
+class ResourceKind(IntEnum):
+    """What can have a configuration, by Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """The owner of a configuration. The broker named "" stands for all brokers."""
+
+    kind: ResourceKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """The cluster up to, and without, `offset` of the metadata log; `epoch` is that of its last
+    record. `Image()` is the empty cluster before the first record.
+    """
+
+    offset: Offset = Offset(0)
+    epoch: LeaderEpoch = LeaderEpoch(0)
+    brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+
+    def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
+        """What was set on one resource; nothing for one that has no settings of its own."""
+        return self.configs.get(ConfigResource(kind, name), NO_CONFIG)
+
+    def check(self) -> None:
+        """1 Both views hold the same topics. 2 A topic has partitions. 3 Configured topics exist."""
+        assert len(self.topics_by_name) == len(self.topics_by_id)
+        for topic_id, topic in self.topics_by_id.items():
+            assert topic.topic_id == topic_id, topic
+            assert self.topics_by_name[topic.name] is topic, topic
+            assert topic.partitions, topic
+        for resource, config in self.configs.items():
+            assert config, resource
+            known = resource.kind != ResourceKind.TOPIC or resource.name in self.topics_by_name
+            assert known, resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """What one step changed, in the order of the log. React to deletions first: a topic may be
+    deleted and created again, under another id, within one step.
+    """
+
+    topics_deleted: tuple[TopicImage, ...] = ()  # as they last were
+    topics_created: tuple[TopicImage, ...] = ()
+    topics_changed: tuple[TopicImage, ...] = ()  # as they are now
+    configs_changed: tuple[ConfigResource, ...] = ()  # those of deleted topics are not listed
+    brokers_changed: tuple[NodeId, ...] = ()  # registered, fenced, unfenced or gone
+    features_changed: tuple[str, ...] = ()
+
+
+NO_CONFIG: Mapping[str, str] = MappingProxyType({})

@@ -1,0 +1,425 @@
+"""The broker settings that have an effect here, with Kafka's names and defaults.
+
+`parse_broker` turns the lines of a `server.properties` into a `BrokerSettings` that cannot be
+wrong. Kafka's other names are in `known.py`: they are accepted, kept in `given`, and listed by
+`without_effect` so that start-up can name them. `with_dynamic` lays what was altered on the
+running cluster over what the node was started with.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from penstock.model.identity import NodeId
+from penstock.model.settings.known import KNOWN_WITHOUT_EFFECT
+from penstock.model.settings.listener import (
+    ListenAddress,
+    SecurityProtocol,
+    Voter,
+    listen_addresses,
+    protocol_map,
+    voters,
+)
+from penstock.model.settings.setting import (
+    LONG_MAX,
+    Change,
+    InvalidSetting,
+    Parse,
+    Setting,
+    SettingType,
+    UnknownSetting,
+    any_text,
+    boolean,
+    declare,
+    declared,
+    fraction,
+    int32,
+    int64,
+    items,
+    items_of,
+    one_of,
+)
+
+T = SettingType
+DYNAMIC = Change.CLUSTER_WIDE
+INT_MAX = 2**31 - 1
+ANY_HOSTS = ("", "0.0.0.0", "::")
+PLAIN_MAP: Mapping[str, SecurityProtocol] = MappingProxyType(
+    {protocol.name: protocol for protocol in SecurityProtocol}
+)
+
+
+def node_number(text: str) -> NodeId:
+    number = int32(0)(text)
+    assert isinstance(number, int)
+    return NodeId(number)
+
+
+def names(text: str) -> tuple[str, ...]:
+    return tuple(name.upper() for name in items(text))
+
+
+def integer(
+    default: int, doc: str, parse: Parse | None = None, change: Change = Change.AT_START
+) -> int:
+    return declare(default, T.INT, parse or int32(), doc, change=change)
+
+
+def long(
+    default: int, doc: str, parse: Parse | None = None, change: Change = Change.AT_START
+) -> int:
+    return declare(default, T.LONG, parse or int64(), doc, change=change)
+
+
+def flag(default: bool, doc: str, change: Change = Change.AT_START) -> bool:
+    return declare(default, T.BOOLEAN, boolean, doc, change=change)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """What one node obeys. Field names are Kafka's, with underscores."""
+
+    # Who this node is, where it listens, where it stores
+    node_id: NodeId = declare(  # noqa: RUF009 - the call makes a field
+        NodeId(1), T.INT, node_number, "This node's number, different from every other node's."
+    )
+    broker_rack: str | None = declare(
+        None, T.STRING, any_text, "Where this broker stands, to keep replicas apart."
+    )
+    process_roles: frozenset[str] = declare(
+        frozenset({"broker", "controller"}),
+        T.LIST,
+        items_of("broker", "controller"),
+        "Whether this node serves clients, votes on metadata, or both.",
+    )
+    listeners: tuple[ListenAddress, ...] = declare(
+        (ListenAddress(listener="PLAINTEXT", host="", port=9092),),
+        T.LIST,
+        listen_addresses,
+        "Where this node listens, as NAME://host:port; port 0 takes a free one.",
+        change=Change.PER_BROKER,
+    )
+    advertised_listeners: tuple[ListenAddress, ...] | None = declare(
+        None,
+        T.LIST,
+        listen_addresses,
+        "What clients are told to connect to, if it differs from listeners.",
+    )
+    listener_security_protocol_map: Mapping[str, SecurityProtocol] = field(
+        default_factory=lambda: PLAIN_MAP,
+        metadata={
+            "setting": Setting(
+                name="",
+                type=T.STRING,
+                default=",".join(f"{name}:{name}" for name in PLAIN_MAP),
+                doc="Which security protocol each listener name speaks.",
+                parse_text=protocol_map,
+                change=Change.PER_BROKER,
+            )
+        },
+    )
+    inter_broker_listener_name: str | None = declare(
+        None, T.STRING, str.upper, "The listener over which brokers reach each other."
+    )
+    controller_listener_names: tuple[str, ...] = declare(
+        (), T.LIST, names, "The listeners of the controller's role; clients are not told of them."
+    )
+    controller_quorum_voters: tuple[Voter, ...] = declare(
+        (), T.LIST, voters, "The nodes that vote on metadata, as id@host:port."
+    )
+    log_dir: tuple[str, ...] = declare(
+        ("/tmp/kafka-logs",), T.LIST, items, "Where logs are stored when log.dirs is not given."
+    )
+    log_dirs: tuple[str, ...] | None = declare(
+        None, T.LIST, items, "The directories over which partitions are spread."
+    )
+    metadata_log_dir: str | None = declare(
+        None, T.STRING, any_text, "Where the metadata log is stored; else the first of log.dirs."
+    )
+
+    # Connections and requests
+    connections_max_idle_ms: int = long(600_000, "An idle connection is closed after this time.")
+    fetch_max_bytes: int = integer(
+        57_671_680, "The most bytes that one fetch may return.", int32(1024)
+    )
+    max_connections: int = integer(
+        INT_MAX, "How many connections this broker accepts in all.", int32(0), DYNAMIC
+    )
+    max_connections_per_ip: int = integer(
+        INT_MAX, "How many connections one address may have.", int32(0), DYNAMIC
+    )
+    max_incremental_fetch_session_cache_slots: int = integer(
+        1000, "How many incremental fetch sessions are kept.", int32(0)
+    )
+    max_request_partition_size_limit: int = integer(
+        2000, "The most partitions that one page of DescribeTopicPartitions holds.", int32(1)
+    )
+    queued_max_request_bytes: int = long(
+        -1, "The most bytes of requests held at once over all connections; -1 is our own bound."
+    )
+    socket_listen_backlog_size: int = integer(
+        50, "How many connections may wait to be accepted.", int32(1)
+    )
+    socket_receive_buffer_bytes: int = integer(102_400, "SO_RCVBUF; -1 leaves it to the system.")
+    socket_request_max_bytes: int = integer(
+        104_857_600, "The largest request that is read.", int32(1)
+    )
+    socket_send_buffer_bytes: int = integer(102_400, "SO_SNDBUF; -1 leaves it to the system.")
+
+    # Topics
+    auto_create_topics_enable: bool = flag(
+        True, "Whether a topic that a client asks for is created if it does not exist."
+    )
+    default_replication_factor: int = integer(
+        1, "Replicas of a topic whose creator names no number.", int32(1)
+    )
+    delete_topic_enable: bool = flag(True, "Whether topics can be deleted.")
+    num_partitions: int = integer(
+        1, "Partitions of a topic whose creator names no number.", int32(1)
+    )
+
+    # Idempotent producers
+    producer_id_expiration_ms: int = integer(
+        86_400_000, "A producer that is silent for so long is forgotten.", int32(1), DYNAMIC
+    )
+    producer_id_expiration_check_interval_ms: int = declare(
+        600_000, T.INT, int32(1), "How often silent producers are looked for.", internal=True
+    )
+
+    # Checkpoints, retention
+    log_flush_offset_checkpoint_interval_ms: int = integer(
+        60_000, "How often it is noted up to where logs are synced.", int32(0)
+    )
+    log_flush_start_offset_checkpoint_interval_ms: int = integer(
+        60_000, "How often it is noted where logs start.", int32(0)
+    )
+    log_retention_check_interval_ms: int = long(
+        300_000, "How often logs are checked for segments to drop.", int64(1)
+    )
+    metadata_log_segment_bytes: int = integer(
+        2**30, "The size at which a new segment of the metadata log begins.", int32(8 * 2**20)
+    )
+    metadata_log_segment_ms: int = long(
+        604_800_000, "The age at which a new segment of the metadata log begins."
+    )
+
+    # Defaults for topics: see SERVER_NAMES in topic.py
+    compression_type: str = declare(
+        "producer",
+        T.STRING,
+        one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        "Default of the topic setting compression.type.",
+        change=DYNAMIC,
+    )
+    compression_gzip_level: int = integer(
+        -1, "Default of the topic setting of that name.", int32(1, 9, also=-1), DYNAMIC
+    )
+    compression_lz4_level: int = integer(
+        9, "Default of the topic setting of that name.", int32(1, 17), DYNAMIC
+    )
+    compression_zstd_level: int = integer(
+        3, "Default of the topic setting of that name.", int32(-131072, 22), DYNAMIC
+    )
+    log_cleaner_delete_retention_ms: int = long(
+        86_400_000, "Default of delete.retention.ms.", int64(0), DYNAMIC
+    )
+    log_cleaner_max_compaction_lag_ms: int = long(
+        LONG_MAX, "Default of max.compaction.lag.ms.", int64(1), DYNAMIC
+    )
+    log_cleaner_min_cleanable_ratio: float = declare(
+        0.5, T.DOUBLE, fraction(0, 1), "Default of min.cleanable.dirty.ratio.", change=DYNAMIC
+    )
+    log_cleaner_min_compaction_lag_ms: int = long(
+        0, "Default of min.compaction.lag.ms.", int64(0), DYNAMIC
+    )
+    log_cleanup_policy: frozenset[str] = declare(
+        frozenset({"delete"}),
+        T.LIST,
+        items_of("compact", "delete"),
+        "Default of cleanup.policy.",
+        change=DYNAMIC,
+    )
+    log_flush_interval_messages: int = long(
+        LONG_MAX, "Default of flush.messages.", int64(1), DYNAMIC
+    )
+    log_flush_interval_ms: int | None = declare(
+        None, T.LONG, int64(), "Default of flush.ms.", change=DYNAMIC
+    )
+    log_flush_scheduler_interval_ms: int = long(
+        LONG_MAX, "How often logs are checked for what is to be synced."
+    )
+    log_index_interval_bytes: int = integer(
+        4096, "Default of index.interval.bytes.", int32(0), DYNAMIC
+    )
+    log_index_size_max_bytes: int = integer(
+        10 * 2**20, "Default of segment.index.bytes.", int32(4), DYNAMIC
+    )
+    log_local_retention_bytes: int = declare(
+        -2,
+        T.LONG,
+        int64(-2),
+        "Default of local.retention.bytes.",
+        change=DYNAMIC,
+        effective=False,
+    )
+    log_local_retention_ms: int = declare(
+        -2, T.LONG, int64(-2), "Default of local.retention.ms.", change=DYNAMIC, effective=False
+    )
+    log_message_timestamp_after_max_ms: int = long(
+        3_600_000, "Default of message.timestamp.after.max.ms.", int64(0), DYNAMIC
+    )
+    log_message_timestamp_before_max_ms: int = long(
+        LONG_MAX, "Default of message.timestamp.before.max.ms.", int64(0), DYNAMIC
+    )
+    log_message_timestamp_type: str = declare(
+        "CreateTime",
+        T.STRING,
+        one_of("CreateTime", "LogAppendTime"),
+        "Default of message.timestamp.type.",
+        change=DYNAMIC,
+    )
+    log_preallocate: bool = declare(
+        False, T.BOOLEAN, boolean, "Default of preallocate.", change=DYNAMIC, effective=False
+    )
+    log_retention_bytes: int = long(-1, "Default of retention.bytes.", int64(), DYNAMIC)
+    log_retention_hours: int = integer(168, "Default of retention.ms, in hours.")
+    log_retention_minutes: int | None = declare(
+        None, T.INT, int32(), "Default of retention.ms, in minutes; goes before hours."
+    )
+    log_retention_ms: int | None = declare(
+        None,
+        T.LONG,
+        int64(),
+        "Default of retention.ms; goes before minutes and hours.",
+        change=DYNAMIC,
+    )
+    log_roll_hours: int = integer(168, "Default of segment.ms, in hours.", int32(1))
+    log_roll_jitter_hours: int = integer(0, "Default of segment.jitter.ms, in hours.", int32(0))
+    log_roll_jitter_ms: int | None = declare(
+        None, T.LONG, int64(), "Default of segment.jitter.ms.", change=DYNAMIC
+    )
+    log_roll_ms: int | None = declare(
+        None, T.LONG, int64(), "Default of segment.ms; goes before hours.", change=DYNAMIC
+    )
+    log_segment_bytes: int = integer(2**30, "Default of segment.bytes.", int32(2**20), DYNAMIC)
+    log_segment_delete_delay_ms: int = long(
+        60_000, "Default of file.delete.delay.ms.", int64(0), DYNAMIC
+    )
+    message_max_bytes: int = integer(1_048_588, "Default of max.message.bytes.", int32(0), DYNAMIC)
+    min_insync_replicas: int = integer(
+        1, "Default of the topic setting of that name.", int32(1), DYNAMIC
+    )
+    penstock_ack_fsync: bool = flag(False, "Default of the topic setting of that name.", DYNAMIC)
+    unclean_leader_election_enable: bool = flag(
+        False, "Default of the topic setting of that name.", DYNAMIC
+    )
+
+    # What the node was started with, as text: DescribeConfigs tells it from defaults.
+    given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """Where partitions live: log.dirs, else log.dir."""
+        return self.log_dirs if self.log_dirs is not None else self.log_dir
+
+    @property
+    def client_listeners(self) -> tuple[ListenAddress, ...]:
+        """Those of `listeners` that serve clients and other brokers."""
+        return tuple(
+            address
+            for address in self.listeners
+            if address.listener not in self.controller_listener_names
+        )
+
+    def protocol_of(self, listener: str) -> SecurityProtocol:
+        """What a listener speaks; a controller's listener that the map leaves out is plaintext."""
+        return self.listener_security_protocol_map.get(listener, SecurityProtocol.PLAINTEXT)
+
+
+USED_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(BrokerSettings))
+BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
+    dict(sorted({**KNOWN_WITHOUT_EFFECT, **USED_SETTINGS}.items()))
+)
+assert not USED_SETTINGS.keys() & KNOWN_WITHOUT_EFFECT.keys()
+
+
+def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
+    """What these names and texts stand for; InvalidSetting for the first that is wrong."""
+    parsed: dict[str, Any] = {}
+    for name, text in values.items():
+        setting = BROKER_SETTINGS.get(name)
+        if setting is None and not name.startswith("listener.name."):
+            raise UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
+        value = setting.parse(text) if setting is not None else text
+        if name in USED_SETTINGS:
+            parsed[USED_SETTINGS[name].field] = value
+    if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
+        parsed["node_id"] = USED_SETTINGS["node.id"].parse(values["broker.id"])
+    settings = BrokerSettings(**parsed, given=MappingProxyType(dict(values)))
+    _check(settings)
+    return settings
+
+
+def with_dynamic(
+    settings: BrokerSettings,
+    *,
+    cluster: Mapping[str, str],
+    broker: Mapping[str, str],
+) -> BrokerSettings:
+    """What the node obeys with the cluster's and its own dynamic settings over its static ones."""
+    if not cluster and not broker:
+        return settings
+    laid_over = parse_broker({**settings.given, **cluster, **broker})
+    return _with_given(laid_over, settings.given)
+
+
+def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
+    """The names that were given and that change nothing here, to be said once at start."""
+    return tuple(
+        name
+        for name in sorted(settings.given)
+        if name not in BROKER_SETTINGS or not BROKER_SETTINGS[name].effective
+    )
+
+
+def _with_given(settings: BrokerSettings, given: Mapping[str, str]) -> BrokerSettings:
+    values = {setting.field: getattr(settings, setting.field) for setting in USED_SETTINGS.values()}
+    return BrokerSettings(**values, given=given)
+
+
+def _check(settings: BrokerSettings) -> None:
+    """What no single setting can know: that listeners, roles and lags agree with each other."""
+
+    def refuse(name: str, expected: str) -> None:
+        raise InvalidSetting(name=name, value=settings.given.get(name), expected=expected)
+
+    listening = [address.listener for address in settings.listeners]
+    ports = [(address.host, address.port) for address in settings.listeners if address.port != 0]
+    if not settings.process_roles:
+        refuse("process.roles", "At least one of broker, controller is needed")
+    if not settings.listeners:
+        refuse("listeners", "At least one listener is needed")
+    if len(set(ports)) != len(ports):
+        refuse("listeners", "Each listener must have a different port")
+    if not settings.directories or "" in settings.directories:
+        refuse("log.dirs", "At least one directory is needed, and none may be empty")
+    for listener in listening:
+        mapped = listener in settings.listener_security_protocol_map
+        if not mapped and listener not in settings.controller_listener_names:
+            refuse("listeners", f"{listener} must appear in listener.security.protocol.map")
+    if "broker" in settings.process_roles and not settings.client_listeners:
+        refuse("listeners", "A broker needs a listener that controller.listener.names leaves out")
+    for address in settings.advertised_listeners or ():
+        if address.listener not in listening:
+            refuse("advertised.listeners", f"{address.listener} must be one of listeners")
+        if address.host in ANY_HOSTS:
+            refuse("advertised.listeners", "A host that clients can reach is needed")
+    named = settings.inter_broker_listener_name
+    if named is not None and named not in listening:
+        refuse("inter.broker.listener.name", "It must be the name of one of listeners")
+    if settings.log_cleaner_min_compaction_lag_ms > settings.log_cleaner_max_compaction_lag_ms:
+        refuse(
+            "log.cleaner.min.compaction.lag.ms",
+            "Value must be at most log.cleaner.max.compaction.lag.ms",
+        )

@@ -1,0 +1,99 @@
+"""Where a node listens and who votes: listeners, their protocols, the quorum's voters."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+
+from penstock.model.identity import NodeId
+from penstock.model.settings.setting import items
+
+PORT_MAX = 65_535
+
+
+class SecurityProtocol(IntEnum):
+    """Kafka's security protocols, by the numbers that broker registrations carry."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenAddress:
+    """One entry of `listeners`; host "" is every interface, port 0 is any free one."""
+
+    listener: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{bracketed(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """One entry of `controller.quorum.voters`."""
+
+    node_id: NodeId
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.node_id}@{bracketed(self.host)}:{self.port}"
+
+
+def bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def listen_addresses(text: str) -> tuple[ListenAddress, ...]:
+    """`NAME://host:port,...`; names differ."""
+    found = tuple(_listen_address(item) for item in items(text))
+    names = [address.listener for address in found]
+    if len(set(names)) != len(names):
+        raise ValueError("Each listener must have a different name")
+    return found
+
+
+def voters(text: str) -> tuple[Voter, ...]:
+    """`id@host:port,...`; ids differ."""
+    found = tuple(_voter(item) for item in items(text))
+    if len({voter.node_id for voter in found}) != len(found):
+        raise ValueError("Each voter must have a different id")
+    return found
+
+
+def protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
+    """`NAME:PROTOCOL,...`."""
+    protocols: dict[str, SecurityProtocol] = {}
+    for item in items(text):
+        listener, _, protocol = item.partition(":")
+        if not listener or protocol.upper() not in SecurityProtocol.__members__:
+            known = ", ".join(SecurityProtocol.__members__)
+            raise ValueError(f"Each entry must be listener:protocol, with a protocol of {known}")
+        if listener.upper() in protocols:
+            raise ValueError(f"Listener {listener.upper()} appears twice")
+        protocols[listener.upper()] = SecurityProtocol[protocol.upper()]
+    return MappingProxyType(protocols)
+
+
+def _listen_address(text: str) -> ListenAddress:
+    form = re.fullmatch(r"([A-Za-z0-9._-]+)://(\[[0-9a-fA-F:.%]*\]|[^:/\[\]]*):([0-9]{1,6})", text)
+    if form is None or int(form[3]) > PORT_MAX:
+        raise ValueError(
+            f"Each listener must look like PLAINTEXT://host:9092, and {text!r} does not"
+        )
+    return ListenAddress(listener=form[1].upper(), host=form[2].strip("[]"), port=int(form[3]))
+
+
+def _voter(text: str) -> Voter:
+    form = re.fullmatch(r"([0-9]{1,9})@(\[[0-9a-fA-F:.%]+\]|[^:/@\[\]]+):([0-9]{1,6})", text)
+    if form is None or int(form[3]) > PORT_MAX:
+        raise ValueError(f"Each voter must look like 1@host:9093, and {text!r} does not")
+    return Voter(node_id=NodeId(int(form[1])), host=form[2].strip("[]"), port=int(form[3]))

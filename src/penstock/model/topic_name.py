@@ -1,0 +1,32 @@
+"""Which names a topic may have, and which two names a metric could not tell apart."""
+
+import re
+
+from penstock.model.limit import TOPIC_NAME_LENGTH_MAX
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
+
+
+def topic_name_trouble(name: str) -> str | None:
+    """Why a topic cannot have this name, or None when it can."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return "Topic name is invalid: '.' or '..' is not allowed"
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        return (
+            f"Topic name is invalid: the length of '{name[:TOPIC_NAME_LENGTH_MAX]}...' "
+            f"is longer than the max allowed length {TOPIC_NAME_LENGTH_MAX}"
+        )
+    if _LEGAL.match(name) is None:
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def collision_key(name: str) -> str:
+    """Two topics with one key are one in metrics, where '.' becomes '_': the second is refused."""
+    return name.replace(".", "_")
