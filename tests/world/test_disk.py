@@ -1,0 +1,212 @@
+"""The real disk."""
+
+import asyncio
+import errno
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.world.disk import RealDisk
+from penstock.world.group_sync import GroupSync
+from penstock.world.trouble import DiskError
+
+
+@pytest.fixture
+def disk() -> RealDisk:
+    return RealDisk()
+
+
+@pytest.fixture
+def file_size_max() -> Iterator[int]:
+    """A limit on file sizes stands in for a full disk: a write comes up short, then fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    yield 8192
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, ignored)
+
+
+def test_appended_buffers_lie_end_to_end(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+    assert file.append([b"ab", bytearray(b"cd")]) == 0
+    assert file.append([memoryview(b"ef")]) == 4
+    assert file.size == 6
+    assert file.read_at(1, 4) == b"bcde"
+    file.close()
+
+
+def test_more_buffers_than_one_call_takes_are_all_written(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+    file.append([b"%06d" % number for number in range(3000)])
+    assert file.size == 18_000
+    assert file.read_at(6 * 2999, 6) == b"002999"
+    file.close()
+
+
+def test_read_past_the_end_gives_what_there_is(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+    file.append([b"abc"])
+    view = memoryview(bytearray(8))
+    assert file.read_at(2, 100) == b"c"
+    assert file.read_at(7, 100) == b""
+    assert file.read_into(1, view) == 2
+    assert bytes(view[:2]) == b"bc"
+    file.close()
+
+
+def test_failed_append_leaves_the_file_as_it_was(
+    disk: RealDisk, tmp_path: Path, file_size_max: int
+) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+    file.append([b"x" * (file_size_max - 10)])
+    with pytest.raises(DiskError):
+        file.append([b"y" * 100])
+    assert file.size == file_size_max - 10
+    assert (tmp_path / "log").stat().st_size == file_size_max - 10
+    file.append([b"z" * 10])
+    assert file.read_at(file_size_max - 11, 100) == b"x" + b"z" * 10
+    file.close()
+
+
+def test_more_files_than_descriptors_can_be_in_use(tmp_path: Path) -> None:
+    disk = RealDisk(open_files_max=4)
+    files = [disk.open(str(tmp_path / f"{number}"), create=True) for number in range(32)]
+    for turn in range(3):
+        for number, file in enumerate(files):
+            file.append([b"%d-%d;" % (number, turn)])
+    assert [file.read_at(0, 100) for file in files] == [
+        b"%d-0;%d-1;%d-2;" % (number, number, number) for number in range(32)
+    ]
+    held = [
+        name for name in os.listdir("/proc/self/fd")
+        if str(tmp_path) in os.path.realpath(f"/proc/self/fd/{name}")
+    ]  # fmt: skip
+    assert len(held) <= 4
+    for file in files:
+        file.close()
+
+
+def test_closed_file_refuses_and_closing_twice_is_harmless(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+    file.close()
+    file.close()
+    with pytest.raises(DiskError, match="closed"):
+        file.read_at(0, 1)
+
+
+def test_whole_file_is_replaced_and_no_temporary_is_left(disk: RealDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / "checkpoint")
+    disk.write_whole(path, b"one")
+    disk.write_whole(path, b"two")
+    assert disk.read(path) == b"two"
+    assert disk.names(str(tmp_path)) == ["checkpoint"]
+
+
+def test_lock_excludes_another_until_it_is_closed(disk: RealDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / ".lock")
+    held = disk.lock(path)
+    with pytest.raises(DiskError, match="locked by another"):
+        RealDisk().lock(path)
+    held.close()
+    RealDisk().lock(path).close()
+
+
+def test_trouble_names_the_path_and_tells_a_full_disk(disk: RealDisk, tmp_path: Path) -> None:
+    with pytest.raises(DiskError) as missing:
+        disk.open(str(tmp_path / "nowhere" / "log"))
+    assert missing.value.path == str(tmp_path / "nowhere" / "log")
+    assert not missing.value.full
+    if os.path.exists("/dev/full"):
+        with pytest.raises(DiskError) as full:
+            disk.open("/dev/full").append([b"x"])
+        assert full.value.full
+        assert os.strerror(errno.ENOSPC) in str(full.value)
+
+
+def test_removing_what_is_not_there_is_fine(disk: RealDisk, tmp_path: Path) -> None:
+    disk.remove(str(tmp_path / "nothing"))
+    disk.remove_tree(str(tmp_path / "nothing"))
+    disk.make_directory(str(tmp_path / "a" / "b"))
+    disk.make_directory(str(tmp_path / "a" / "b"))
+    disk.remove_tree(str(tmp_path / "a"))
+    assert not disk.exists(str(tmp_path / "a"))
+
+
+class CountedFile:
+    """Counts how often it is synced."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.syncs = 0
+
+    def pin(self) -> int:
+        self.syncs += 1
+        return self.fd
+
+    def unpin(self) -> None: ...
+
+    def spoil(self, trouble: OSError) -> DiskError:
+        raise AssertionError(trouble)
+
+
+def test_many_who_wait_share_few_syncs(tmp_path: Path) -> None:
+    async def scenario(file: CountedFile) -> None:
+        syncs = GroupSync()
+        await asyncio.gather(*(syncs.sync([file]) for _ in range(50)))
+
+    with (tmp_path / "log").open("wb") as log:
+        file = CountedFile(log.fileno())
+        asyncio.run(scenario(file))
+    assert file.syncs == 2  # the one under way when the second asked, and one for all the rest
+
+
+def test_cancelled_waiter_does_not_take_the_sync_from_the_others(
+    disk: RealDisk, tmp_path: Path
+) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+
+    async def scenario() -> None:
+        first = asyncio.create_task(disk.sync([file]))
+        second = asyncio.create_task(disk.sync([file]))
+        await asyncio.sleep(0)
+        first.cancel()
+        await second
+
+    asyncio.run(scenario())
+    file.close()
+
+
+def test_file_closed_during_its_sync_is_released_after_it(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+
+    async def scenario() -> None:
+        sync = asyncio.create_task(disk.sync([file]))
+        await asyncio.sleep(0)
+        file.close()
+        await sync
+
+    asyncio.run(scenario())
+    assert file.pins == 0
+
+
+def test_failed_sync_is_final(disk: RealDisk) -> None:
+    read_end, write_end = os.pipe()  # a pipe cannot be synced: fsync fails with EINVAL
+    file = disk.open(f"/proc/self/fd/{write_end}")
+
+    async def scenario() -> None:
+        with pytest.raises(DiskError):
+            await disk.sync([file])
+        with pytest.raises(DiskError, match="earlier"):
+            await disk.sync([file])
+        with pytest.raises(DiskError, match="earlier"):
+            file.append([b"x"])
+
+    asyncio.run(scenario())
+    file.close()
+    os.close(read_end)
+    os.close(write_end)

@@ -1,0 +1,204 @@
+"""TCP streams, on both event loops."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from penstock.world.disk import RealDisk
+from penstock.world.ports import Address, FileRange, Stream
+from penstock.world.tcp import TcpNetwork, TcpStream, rest_of
+from penstock.world.trouble import NetworkError
+
+ANY_PORT = Address(host="127.0.0.1", port=0)
+Scenario = Callable[[TcpStream, TcpStream], Awaitable[None]]
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def run_on(coroutine: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(asyncio.wait_for(coroutine, 20))
+
+    return run_on
+
+
+async def connected(scenario: Scenario) -> None:
+    """Runs the scenario with the two ends of one connection: client, server."""
+    accepted: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
+    network = TcpNetwork()
+    listener = await network.listen(ANY_PORT, accepted.set_result)
+    client = await network.connect(listener.address)
+    server = await accepted
+    assert isinstance(server, TcpStream)
+    try:
+        await scenario(client, server)
+    finally:
+        for end in (client, server, listener):
+            end.close()
+
+
+async def receive_exactly(stream: Stream, count: int) -> bytes:
+    buffer = bytearray(count)
+    view = memoryview(buffer)
+    filled = 0
+    while filled < count:
+        received = await stream.receive_into(view[filled:])
+        assert received > 0, "closed early"
+        filled += received
+    return bytes(buffer)
+
+
+def test_bytes_arrive_in_order_however_they_were_cut(run: Run) -> None:
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        await client.send([b"ab", b"", bytearray(b"cd"), memoryview(b"ef")])
+        await client.send([b"gh"])
+        assert await receive_exactly(server, 3) == b"abc"
+        assert await receive_exactly(server, 5) == b"defgh"
+
+    run(connected(scenario))
+
+
+def test_more_than_the_socket_takes_is_sent_piece_by_piece(run: Run) -> None:
+    parts = [bytes([number % 251]) * 3001 for number in range(5000)]
+
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        sending = asyncio.create_task(client.send(parts))
+        whole = b"".join(parts)
+        assert await receive_exactly(server, len(whole)) == whole
+        await sending
+
+    run(connected(scenario))
+
+
+def test_file_range_is_sent_whole(run: Run, tmp_path: Path) -> None:
+    data = bytes(range(256)) * 40_000  # some 10 MB: many times what a socket takes
+    file = RealDisk().open(str(tmp_path / "log"), create=True)
+    file.append([data])
+
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        span = FileRange(file=file, position=100, byte_count=len(data) - 200)
+        sending = asyncio.create_task(server.send_file(span))
+        assert await receive_exactly(client, len(data) - 200) == data[100:-100]
+        await sending
+
+    run(connected(scenario))
+    file.close()
+
+
+def test_file_that_turns_out_shorter_is_network_trouble(run: Run, tmp_path: Path) -> None:
+    file = RealDisk().open(str(tmp_path / "log"), create=True)
+    file.append([b"abc"])
+
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        with pytest.raises(NetworkError, match="ends at 3"):
+            await server.send_file(FileRange(file=file, position=0, byte_count=10))
+
+    run(connected(scenario))
+    file.close()
+
+
+def test_peer_that_closes_is_seen_as_zero_bytes(run: Run) -> None:
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        await client.send([b"last"])
+        client.close()
+        assert await receive_exactly(server, 4) == b"last"
+        assert await server.receive_into(memoryview(bytearray(10))) == 0
+
+    run(connected(scenario))
+
+
+def test_closing_wakes_who_waits(run: Run) -> None:
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        receiving = asyncio.create_task(server.receive_into(memoryview(bytearray(10))))
+        sending = asyncio.create_task(server.send([bytes(64 * 1024 * 1024)]))
+        await asyncio.sleep(0)
+        server.close()
+        server.close()
+        for waiting in (receiving, sending):
+            with pytest.raises(NetworkError):
+                await waiting
+        with pytest.raises(NetworkError):
+            await server.receive_into(memoryview(bytearray(10)))
+
+    run(connected(scenario))
+
+
+def test_cancelled_receive_loses_no_bytes(run: Run) -> None:
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        receiving = asyncio.create_task(server.receive_into(memoryview(bytearray(10))))
+        await asyncio.sleep(0)
+        receiving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await receiving
+        await client.send([b"kept"])
+        assert await receive_exactly(server, 4) == b"kept"
+
+    run(connected(scenario))
+
+
+def test_stream_that_is_never_dry_gives_others_their_turn(run: Run) -> None:
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        await client.send([bytes(100_000)])
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        view = memoryview(bytearray(100))
+        for _ in range(500):
+            assert await server.receive_into(view) == 100
+        beside.cancel()
+        assert turns > 10
+
+    run(connected(scenario))
+
+
+def test_connecting_to_nobody_is_network_trouble(run: Run) -> None:
+    async def scenario() -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            port = unused.getsockname()[1]
+            with pytest.raises(NetworkError, match="cannot connect"):
+                await TcpNetwork().connect(Address(host="127.0.0.1", port=port))
+
+    run(scenario())
+
+
+def test_port_in_use_is_told(run: Run) -> None:
+    async def scenario() -> None:
+        first = await TcpNetwork().listen(ANY_PORT, lambda stream: stream.close())
+        with pytest.raises(NetworkError, match="cannot listen"):
+            await TcpNetwork().listen(first.address, lambda stream: stream.close())
+        first.close()
+        first.close()
+
+    run(scenario())
+
+
+def test_localhost_is_found_by_name(run: Run) -> None:
+    async def scenario() -> None:
+        listener = await TcpNetwork().listen(ANY_PORT, lambda stream: stream.close())
+        client = await TcpNetwork().connect(Address(host="localhost", port=listener.address.port))
+        assert await client.receive_into(memoryview(bytearray(1))) == 0
+        client.close()
+        listener.close()
+
+    run(scenario())
+
+
+def test_rest_of_buffers_starts_where_sending_stopped() -> None:
+    assert [bytes(part) for part in rest_of([b"abc", b"def", b"ghi"], 4)] == [b"ef", b"ghi"]
+    assert [bytes(part) for part in rest_of([b"abc", b"def"], 3)] == [b"def"]
+    assert rest_of([b"abc"], 3) == []
