@@ -1,0 +1,127 @@
+"""Requests and replies as they stand on the wire: size, header, message.
+
+    request   size int32 | api key int16 | version int16 | correlation id int32 | client id string
+              | tagged fields, when flexible | message
+    reply     size int32 | correlation id int32 | tagged fields, when flexible | message
+
+The size counts what follows it. Replies to ApiVersions never have tagged fields in their header: a
+client that does not know yet what the broker speaks must be able to read them. The client id is an
+old nullable string even where the rest of the header is flexible.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import TypeVar
+
+from penstock.wire.api import ApiKey, is_flexible
+from penstock.wire.codec import Part, byte_count, decode_exact, encode_parts
+from penstock.wire.definition import Message
+from penstock.wire.primitive import read_uvarint, skip_tagged_fields
+from penstock.wire.trouble import MalformedMessage
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+_REQUEST = struct.Struct(">hhih")
+_SIZE = struct.Struct(">i")
+_REPLY = struct.Struct(">ii")
+_FLEXIBLE_REPLY = struct.Struct(">iix")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """What every request says of itself. Built per request, hence not frozen."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
+    """The header of a request, and where in the frame its message begins.
+
+    An API or version nobody knows is no error here: its header is read as far as all headers agree,
+    so that whoever asked can be answered.
+    """
+    try:
+        api_key, version, correlation_id, length = _REQUEST.unpack_from(frame, 0)
+        at = _REQUEST.size
+        client_id = None
+        if length >= 0:
+            stop = at + length
+            if stop > len(frame):
+                raise MalformedMessage(f"a client id of {length} bytes is cut off")
+            client_id = str(frame[at:stop], "utf-8")
+            at = stop
+        elif length != -1:
+            raise MalformedMessage(f"a client id of {length} bytes")
+        if is_flexible(api_key, version):
+            at = _skip_tags(frame, at)
+    except (struct.error, IndexError, UnicodeDecodeError) as trouble:
+        raise MalformedMessage(f"no request header: {trouble}") from trouble
+    return RequestHeader(api_key, version, correlation_id, client_id), at
+
+
+def encode_request(
+    message: Message, *, version: int, correlation_id: int, client_id: str | None
+) -> list[Part]:
+    """A request with its size and header, in as few buffers as its records allow."""
+    name = None if client_id is None else client_id.encode()
+    length = -1 if name is None else len(name)
+    head = _REQUEST.pack(message.API_KEY, version, correlation_id, length) + (name or b"")
+    if is_flexible(message.API_KEY, version):
+        head += b"\x00"
+    parts = encode_parts(message, version)
+    size = len(head) + byte_count(parts)
+    return _with_head(_SIZE.pack(size) + head, parts)
+
+
+def encode_response(correlation_id: int, message: Message, version: int) -> list[Part]:
+    """A reply with its size and header, in as few buffers as its records allow."""
+    parts = encode_parts(message, version)
+    if _tags_in_reply_header(message.API_KEY, version):
+        head = _FLEXIBLE_REPLY.pack(byte_count(parts) + 5, correlation_id)
+    else:
+        head = _REPLY.pack(byte_count(parts) + 4, correlation_id)
+    return _with_head(head, parts)
+
+
+def decode_correlation_id(frame: memoryview) -> int:
+    """Which request a reply answers: all a client can know before it recalls what it asked."""
+    try:
+        (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 0)
+    except struct.error as trouble:
+        raise MalformedMessage(f"no reply header: {trouble}") from trouble
+    assert isinstance(correlation_id, int)
+    return correlation_id
+
+
+def decode_response(cls: type[AnyMessage], version: int, frame: memoryview) -> AnyMessage:
+    """The message of a reply, whose correlation id the client has looked at already."""
+    at = _CORRELATION_ID.size
+    if _tags_in_reply_header(cls.API_KEY, version):
+        try:
+            at = _skip_tags(frame, at)
+        except IndexError as trouble:
+            raise MalformedMessage(f"no reply header: {trouble}") from trouble
+    return decode_exact(cls, version, frame, at)
+
+
+def _tags_in_reply_header(api_key: int, version: int) -> bool:
+    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version)
+
+
+def _skip_tags(frame: memoryview, at: int) -> int:
+    count, at = read_uvarint(frame, at)
+    return skip_tagged_fields(frame, at, count)
+
+
+def _with_head(head: bytes, parts: list[Part]) -> list[Part]:
+    """Joins the head to the first part, which is small unless the message begins with records."""
+    first = parts[0] if parts else b""
+    if isinstance(first, bytes):
+        parts[:1] = [head + first]
+    else:
+        parts.insert(0, head)
+    return parts
