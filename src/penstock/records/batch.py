@@ -171,8 +171,8 @@ class BatchHeader:
         self.attributes = attributes & meaning
         self.last_offset_delta = 0
         self.base_timestamp = self.max_timestamp = timestamp[0] if timestamp else NO_TIMESTAMP
-        self.producer_id = ProducerId(NO_PRODUCER_ID)
-        self.producer_epoch = ProducerEpoch(NO_PRODUCER_EPOCH)
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
         self.base_sequence = NO_SEQUENCE
         self.record_count = -1 if self.attributes & CODEC_MASK else 1
 
@@ -236,8 +236,10 @@ def _whole_batch(data: memoryview, position: int) -> BatchView | None:
     if room < OVERHEAD_BYTES:
         return None
     size_bytes = INT32.unpack_from(data, position + SIZE_POSITION)[0] + OVERHEAD_BYTES
-    if size_bytes <= MAGIC_POSITION:
+    if size_bytes < LEGACY_BYTES_MIN[MAGIC_V0]:
         raise CorruptBatch(f"a batch of {size_bytes} bytes", position=position)
+    if room > MAGIC_POSITION and (magic := data[position + MAGIC_POSITION]) > MAGIC_V2:
+        raise CorruptBatch(f"unknown magic {magic}", position=position)
     if size_bytes > room:
         return None
     return BatchView(data[position : position + size_bytes])

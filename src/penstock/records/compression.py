@@ -1,6 +1,25 @@
-"""How the records of a batch are compressed."""
+"""Compression of records: the one module that knows the libraries behind it.
 
+`decompress` never holds more than `bytes_max` bytes of output, whatever the input promises. gzip
+stops by itself at a given length. Snappy states its length ahead. lz4 and zstd write into a buffer
+of a fixed size and fail when it is full, so they are tried with growing buffers up to the bound: at
+most a third of the work is done twice, and reading a length from the input would mean trusting it.
+
+Framings. Java's snappy comes in blocks, each with its length, after a header of 16 bytes;
+librdkafka and others send one raw block. Both are read, the first is written since every client
+reads it. lz4 is written with independent blocks, the only ones the Java client takes. Messages of
+format v0 carry an lz4 frame whose header checksum covers the wrong bytes; `repair_lz4_header` puts
+that right.
+"""
+
+import zlib
+from collections.abc import Callable
 from enum import IntEnum
+
+import cramjam
+
+from penstock.records.layout import INT32, Buffer
+from penstock.records.trouble import CorruptBatch, OversizedBatch
 
 
 class Codec(IntEnum):
@@ -11,3 +30,173 @@ class Codec(IntEnum):
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
+
+
+def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
+    """The data compressed as clients expect it; None is Kafka's default level of the codec."""
+    match codec:
+        case Codec.NONE:
+            return data
+        case Codec.GZIP:
+            return zlib.compress(data, _clamp(level, -1, 9, default=-1), wbits=GZIP_WBITS)
+        case Codec.SNAPPY:
+            return _compress_snappy(memoryview(data))
+        case Codec.LZ4:
+            compressor = cramjam.lz4.Compressor(
+                level=_clamp(level, 1, 17, default=LZ4_LEVEL),
+                content_checksum=False,
+                block_linked=False,
+            )
+            compressor.compress(data)
+            return bytes(compressor.finish())
+        case Codec.ZSTD:
+            return bytes(cramjam.zstd.compress(data, level=_clamp(level, -7, 22, default=3)))
+
+
+def decompress(codec: Codec, data: Buffer, *, bytes_max: int) -> Buffer:
+    """The data expanded; OversizedBatch beyond `bytes_max`, CorruptBatch when it makes no sense."""
+    assert bytes_max >= 0, bytes_max
+    match codec:
+        case Codec.NONE:
+            if len(data) > bytes_max:
+                raise OversizedBatch(bytes_max)
+            return data
+        case Codec.GZIP:
+            return _decompress_gzip(data, bytes_max)
+        case Codec.SNAPPY:
+            return _decompress_snappy(memoryview(data), bytes_max)
+        case Codec.LZ4:
+            return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
+        case Codec.ZSTD:
+            return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
+
+
+def repair_lz4_header(frame: Buffer) -> bytes:
+    """An lz4 frame with the header checksum that its descriptor should have."""
+    repaired = bytearray(frame)
+    if len(repaired) < LZ4_HEADER_BYTES_MIN:
+        raise CorruptBatch("an lz4 frame without a header")
+    has_content_size = repaired[4] & 0x08 != 0
+    checksum_position = 14 if has_content_size else 6
+    if checksum_position >= len(repaired):
+        raise CorruptBatch("an lz4 frame without a header")
+    digest = _xxh32_short(bytes(repaired[4:checksum_position]))
+    repaired[checksum_position] = digest >> 8 & 0xFF
+    return bytes(repaired)
+
+
+GZIP_WBITS = 31  # a window of 32 KiB and the gzip header
+LZ4_LEVEL = 4
+LZ4_HEADER_BYTES_MIN = 7  # magic, flags, block descriptor, header checksum
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest reader version
+XERIAL_BLOCK_BYTES = 32 * 1024
+FIRST_GUESS_BYTES = 64 * 1024
+EXPANSION_GUESS = 6  # text and JSON expand about so much
+BUFFER_GROWTH = 4
+
+# How cramjam reports an output buffer that is too small; anything else it raises is bad input.
+BUFFER_FULL = "failed to write whole buffer"
+BAD_INPUT = (cramjam.DecompressionError, OSError, ValueError, OverflowError)
+
+
+def _clamp(level: int | None, low: int, high: int, *, default: int) -> int:
+    return default if level is None else max(low, min(level, high))
+
+
+def _decompress_gzip(data: Buffer, bytes_max: int) -> bytes:
+    expander = zlib.decompressobj(wbits=GZIP_WBITS)
+    try:
+        # A limit of 0 means none to zlib; one byte more than allowed tells that there is more.
+        expanded = expander.decompress(data, bytes_max + 1)
+    except zlib.error as trouble:
+        raise CorruptBatch(f"not gzip: {trouble}") from trouble
+    if len(expanded) > bytes_max:
+        raise OversizedBatch(bytes_max)
+    if not expander.eof:
+        raise CorruptBatch("the gzip stream is cut off")
+    if expander.unused_data:
+        raise CorruptBatch("bytes after the end of the gzip stream")
+    return expanded
+
+
+def _decompress_growing(
+    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int
+) -> memoryview:
+    size = min(bytes_max, max(FIRST_GUESS_BYTES, EXPANSION_GUESS * len(data)))
+    while True:
+        output = bytearray(size)
+        try:
+            count = decompress_into(data, output)
+        except BAD_INPUT as trouble:
+            if BUFFER_FULL not in str(trouble):
+                raise CorruptBatch(f"cannot be decompressed: {trouble}") from trouble
+            if size == bytes_max:
+                raise OversizedBatch(bytes_max) from trouble
+            size = min(bytes_max, size * BUFFER_GROWTH)
+        else:
+            return memoryview(output)[:count]
+
+
+def _compress_snappy(data: memoryview) -> bytes:
+    parts = [XERIAL_HEADER]
+    for start in range(0, len(data), XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK_BYTES]))
+        parts += (INT32.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: memoryview, bytes_max: int) -> bytes:
+    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return _decompress_snappy_block(data, bytes_max, bytes_max)
+    parts: list[bytes] = []
+    room = bytes_max
+    position = len(XERIAL_HEADER)
+    while position < len(data):
+        start = position + INT32.size
+        if start > len(data):
+            raise CorruptBatch("a snappy block without its length")
+        (block_bytes,) = INT32.unpack_from(data, position)
+        position = start + block_bytes
+        if block_bytes < 0 or position > len(data):
+            raise CorruptBatch(f"a snappy block of {block_bytes} bytes")
+        part = _decompress_snappy_block(data[start:position], room, bytes_max)
+        room -= len(part)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, room: int, bytes_max: int) -> bytes:
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > room:
+            raise OversizedBatch(bytes_max)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except BAD_INPUT as trouble:
+        raise CorruptBatch(f"not snappy: {trouble}") from trouble
+
+
+def _xxh32_short(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes, the hash that lz4 frames use."""
+    assert len(data) < 16, len(data)
+    mask = 0xFFFFFFFF
+
+    def rotate(value: int, by: int) -> int:
+        return (value << by | value >> 32 - by) & mask
+
+    prime1, prime2, prime3, prime4, prime5 = (
+        2654435761,
+        2246822519,
+        3266489917,
+        668265263,
+        374761393,
+    )
+    digest = prime5 + len(data)
+    words_end = len(data) // 4 * 4
+    for position in range(0, words_end, 4):
+        word = int.from_bytes(data[position : position + 4], "little")
+        digest = rotate((digest + word * prime3) & mask, 17) * prime4 & mask
+    for byte in data[words_end:]:
+        digest = rotate((digest + byte * prime5) & mask, 11) * prime1 & mask
+    digest = (digest ^ digest >> 15) * prime2 & mask
+    digest = (digest ^ digest >> 13) * prime3 & mask
+    return digest ^ digest >> 16

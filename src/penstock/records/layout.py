@@ -47,6 +47,9 @@ Invariants of a well-formed v2 batch:
 from enum import IntEnum
 from struct import Struct
 
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.offset import Offset
+
 MAGIC_V0 = 0
 MAGIC_V1 = 1
 MAGIC_V2 = 2
@@ -82,8 +85,9 @@ CONTROL_FLAG = 0x20
 DELETE_HORIZON_FLAG = 0x40
 
 NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
+NO_PRODUCER_ID = ProducerId(-1)
+NO_PRODUCER_EPOCH = ProducerEpoch(-1)
+FIRST_OFFSET = Offset(0)
 
 Buffer = bytes | bytearray | memoryview
 
