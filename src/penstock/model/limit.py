@@ -8,17 +8,23 @@ MIB = 1024 * KIB
 
 # Frames and messages
 FRAME_HEADER_BYTES = 4
-ARRAY_LENGTH_MAX = 1_000_000  # elements of one array in a message; each must also fit into the bytes that follow
+ARRAY_LENGTH_MAX = (
+    1_000_000  # elements of one array in a message; each must also fit into the bytes that follow
+)
 CLIENT_ID_BYTES_MAX = 32 * KIB
 
 # Connections
 RECEIVE_BUFFER_BYTES = 64 * KIB  # of an idle connection; grows to one request and shrinks again
 REQUESTS_IN_FLIGHT_MAX = 128  # per connection: beyond it the connection is not read
 CONNECTION_BACKLOG = 1024
+REQUEST_BYTES_HELD_MAX = 256 * MIB  # by all connections together, beyond their idle buffers
+UNSENT_REPLY_BYTES_MAX = 1 * MIB  # per connection: beyond it the connection is not read
+STOP_WAIT_MS_MAX = 1000  # how long a stopping node lets the requests under way finish
 
 # Records
 BATCH_BYTES_MIN = 61  # the header of a v2 batch
 DECOMPRESSED_BYTES_MAX = 256 * MIB  # of one batch; a bomb is refused before it is held
+RECORD_ERRORS_MAX = 1000  # of one batch that a produce reply lists
 REMEMBERED_BATCHES = 5  # per idempotent producer and partition
 
 # Fetching
@@ -27,6 +33,7 @@ FETCH_PARTITIONS_MAX = 100_000
 
 # Metadata
 DECISION_RECORDS_MAX = 10_000
+HELD_REPLIES_MAX = 10_000  # decided and waiting for the watermark, per state machine
 TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
 
