@@ -59,9 +59,9 @@ TIMESTAMP_HIGH = 2**63 - 1
 INT32_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AppendRules:
-    """What the topic, and the moment, ask of a produced batch."""
+    """What the topic, and the moment, ask of a produced batch. A leader keeps one and moves its time on."""
 
     max_message_bytes: int
     timestamp_type: TimestampType

@@ -1,0 +1,325 @@
+"""Incremental fetch sessions (KIP-227): a fetcher that asks again names only what changed.
+
+A session remembers, for each partition, what its fetcher asked last and what it was last told, so
+that requests carry only changed questions and replies only changed answers. Every request takes
+two steps, with the reading of the logs between them:
+
+    begin(request)          -> the partitions to read, or the error that ends the session
+    finish(fetch, answers)  -> the session id and the answers that must be sent
+
+    request epoch   meaning
+        -1          no session, please; one that is named is closed
+         0          everything is named here; open a session for it if there is room
+       n > 0        what changed since request n - 1 of this session
+
+The first step moves the session on to epoch n + 1. When the second step finds another epoch
+there, a second request has overtaken the first while it waited for data; the first is refused, as
+its answer would lie.
+
+Invariants:
+ 1. At most `sessions_max` sessions, together of at most `partitions_max` partitions. Where there
+    is no room a fetch is served without a session: sessions save bytes, they are never needed.
+ 2. Sessions are ordered by last use, oldest first.
+ 3. A session has at least one partition.
+ 4. Within a session, a partition that was sent data moves to the end, so that a limit on the size
+    of replies starves none of them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.model import limit
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicId
+from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+
+NO_SESSION = 0
+EPOCH_NONE = -1
+EPOCH_FIRST = 0
+EPOCH_MAX = 2**31 - 1
+EVICTION_MS = 120_000  # a session unused for so long is stale; one younger than this is spared
+
+# By topic id or by name, as the version of the request has it, and partition.
+PartitionKey = tuple[bytes | str, int]
+
+
+class Wanted:
+    """One partition that a fetcher wants, and what it was last told. Built per fetch: slots."""
+
+    __slots__ = ("asked", "key", "told_high_watermark", "told_start_offset", "topic", "topic_id")
+
+    def __init__(self, topic: FetchTopic, asked: FetchPartition, *, by_topic_id: bool) -> None:
+        self.topic = topic.topic  # "" until the name of a topic id is known
+        self.topic_id = TopicId(topic.topic_id)
+        self.key: PartitionKey = (topic.topic_id if by_topic_id else topic.topic, asked.partition)
+        self.asked = asked
+        self.told_high_watermark = -1
+        self.told_start_offset = -1
+
+    def is_told(self, *, high_watermark: int, start_offset: int) -> bool:
+        """Whether an answer without records or error would say nothing new."""
+        return high_watermark == self.told_high_watermark and start_offset == self.told_start_offset
+
+    def must_tell(self, answer: PartitionData) -> bool:
+        """Whether an answer says anything new; it counts as told from now on."""
+        new = bool(answer.records)
+        if answer.high_watermark != self.told_high_watermark:
+            new = True
+            self.told_high_watermark = answer.high_watermark
+        if answer.log_start_offset != self.told_start_offset:
+            new = True
+            self.told_start_offset = answer.log_start_offset
+        if answer.error_code != ErrorCode.NONE:
+            new = True
+            self.told_high_watermark = -1  # the end of the trouble is news as well
+        return new or answer.preferred_read_replica >= 0 or answer.diverging_epoch is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class FetchSession:
+    session_id: int
+    epoch: int
+    by_topic_id: bool
+    privileged: bool  # of a follower: a consumer's session never takes its place
+    created_ms: int
+    used_ms: int
+    evictable: bool = False  # by a larger session; decided at each use
+    partitions: dict[PartitionKey, Wanted] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Fetch:
+    """One fetch under way."""
+
+    wanted: Sequence[Wanted]
+    session: FetchSession | None = None
+    epoch: int = EPOCH_NONE  # of the session after this request
+    opens_session: bool = False
+    by_topic_id: bool = False
+    privileged: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Finished:
+    session_id: int
+    told: Sequence[tuple[Wanted, PartitionData]]
+
+
+class FetchSessions:
+    """All sessions of a broker. `random_below(n)` gives a number from 0 up to, and without, n."""
+
+    def __init__(
+        self,
+        *,
+        random_below: Callable[[int], int],
+        sessions_max: int = limit.FETCH_SESSIONS_MAX,
+        partitions_max: int = limit.FETCH_PARTITIONS_MAX,
+    ) -> None:
+        self.by_id: dict[int, FetchSession] = {}  # in the order of last use
+        self.partition_count = 0
+        self.evicted_count = 0
+        self._random_below = random_below
+        self._sessions_max = sessions_max
+        self._partitions_max = partitions_max
+
+    def check(self) -> None:
+        sessions = list(self.by_id.values())
+        assert len(sessions) <= self._sessions_max  # invariant 1
+        assert self.partition_count <= self._partitions_max  # invariant 1
+        assert self.partition_count == sum(len(session.partitions) for session in sessions)
+        used = [session.used_ms for session in sessions]
+        assert used == sorted(used)  # invariant 2
+        assert all(session.partitions for session in sessions)  # invariant 3
+
+    def begin(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> Fetch | ErrorCode:
+        """What to read for a request, or why its session cannot go on."""
+        epoch = request.session_epoch
+        if epoch in (EPOCH_NONE, EPOCH_FIRST):
+            if request.session_id != NO_SESSION:
+                self._remove(request.session_id)
+            return Fetch(
+                wanted=_all_wanted(request, by_topic_id=by_topic_id),
+                opens_session=epoch == EPOCH_FIRST,
+                by_topic_id=by_topic_id,
+                privileged=_is_follower(request),
+            )
+        session = self.by_id.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_topic_id != by_topic_id:
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        return self._continue(session, request, now_ms=now_ms)
+
+    def finish(
+        self, fetch: Fetch, answers: Sequence[PartitionData | None], *, now_ms: int
+    ) -> Finished | ErrorCode:
+        """What to send of the answers, which stand in the order of `fetch.wanted`.
+
+        None stands for an answer that was not even built, as it `is_told` already.
+        """
+        assert len(answers) == len(fetch.wanted), (len(answers), len(fetch.wanted))
+        session = fetch.session
+        if session is None:
+            session_id = NO_SESSION
+            told = [
+                (wanted, answer)
+                for wanted, answer in zip(fetch.wanted, answers, strict=True)
+                if answer is not None
+            ]
+            assert len(told) == len(answers), "without a session nothing is told already"
+            if fetch.opens_session and told:
+                session_id = self._open(fetch, told, now_ms=now_ms)
+            return Finished(session_id=session_id, told=told)
+        if session.epoch != fetch.epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        told = []
+        partitions = session.partitions
+        for wanted, answer in zip(fetch.wanted, answers, strict=True):
+            if answer is not None and wanted.must_tell(answer):
+                told.append((wanted, answer))
+                if answer.records:
+                    del partitions[wanted.key]
+                    partitions[wanted.key] = wanted
+        return Finished(session_id=session.session_id, told=told)
+
+    def _continue(
+        self, session: FetchSession, request: FetchRequest, *, now_ms: int
+    ) -> Fetch | ErrorCode:
+        partitions = session.partitions
+        before = len(partitions)
+        for topic in request.topics:
+            name = topic.topic_id if session.by_topic_id else topic.topic
+            for asked in topic.partitions:
+                key = (name, asked.partition)
+                wanted = partitions.get(key)
+                if wanted is None:
+                    partitions[key] = Wanted(topic, asked, by_topic_id=session.by_topic_id)
+                else:
+                    wanted.asked = asked
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if session.by_topic_id else forgotten.topic
+            for partition in forgotten.partitions:
+                partitions.pop((name, partition), None)
+        self.partition_count += len(partitions) - before
+        if not partitions:
+            self._remove(session.session_id)
+            return Fetch(
+                wanted=_all_wanted(request, by_topic_id=session.by_topic_id),
+                by_topic_id=session.by_topic_id,
+                privileged=session.privileged,
+            )
+        if self.partition_count > self._partitions_max:
+            # Its fetcher opens a new one, and is then served without a session.
+            self._remove(session.session_id)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        self._touch(session, now_ms=now_ms)
+        session.epoch = next_epoch(session.epoch)
+        return Fetch(
+            wanted=list(partitions.values()),
+            session=session,
+            epoch=session.epoch,
+            by_topic_id=session.by_topic_id,
+            privileged=session.privileged,
+        )
+
+    def _open(
+        self, fetch: Fetch, told: Sequence[tuple[Wanted, PartitionData]], *, now_ms: int
+    ) -> int:
+        partitions = {wanted.key: wanted for wanted, _ in told}
+        if not self._make_room(len(partitions), privileged=fetch.privileged, now_ms=now_ms):
+            return NO_SESSION
+        for wanted, answer in told:
+            wanted.told_high_watermark = answer.high_watermark
+            wanted.told_start_offset = answer.log_start_offset
+        session = FetchSession(
+            session_id=self._unused_id(),
+            epoch=next_epoch(EPOCH_FIRST),
+            by_topic_id=fetch.by_topic_id,
+            privileged=fetch.privileged,
+            created_ms=now_ms,
+            used_ms=now_ms,
+            partitions=partitions,
+        )
+        self.partition_count += len(partitions)
+        self._touch(session, now_ms=now_ms)
+        return session.session_id
+
+    def _make_room(self, size: int, *, privileged: bool, now_ms: int) -> bool:
+        if self.partition_count + size > self._partitions_max:
+            return False
+        if len(self.by_id) >= self._sessions_max:
+            victim = self._evictable(size, privileged=privileged, now_ms=now_ms)
+            if victim is None:
+                return False
+            self._remove(victim.session_id)
+            self.evicted_count += 1
+        return True
+
+    def _evictable(self, size: int, *, privileged: bool, now_ms: int) -> FetchSession | None:
+        """What a new session of `size` partitions may replace: a stale one, else a lesser one."""
+        oldest = next(iter(self.by_id.values()), None)
+        if oldest is None:
+            return None
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            return oldest
+        # A walk over at most `sessions_max`, and only when the cache is full of sessions in use.
+        least = min(
+            (
+                session
+                for session in self.by_id.values()
+                if session.evictable or (privileged and not session.privileged)
+            ),
+            key=_worth,
+            default=None,
+        )
+        if least is None or (privileged, size, NO_SESSION) < _worth(least):
+            return None
+        return least
+
+    def _touch(self, session: FetchSession, *, now_ms: int) -> None:
+        self.by_id.pop(session.session_id, None)
+        # Time is monotonic; a fetch that waited reports the time at which it was taken up again.
+        session.used_ms = now_ms
+        session.evictable = now_ms - session.created_ms > EVICTION_MS
+        self.by_id[session.session_id] = session
+
+    def _remove(self, session_id: int) -> None:
+        session = self.by_id.pop(session_id, None)
+        if session is not None:
+            self.partition_count -= len(session.partitions)
+
+    def _unused_id(self) -> int:
+        # At most `sessions_max` of 2^31 ids are taken, so this ends at once.
+        while True:
+            session_id = 1 + self._random_below(EPOCH_MAX)
+            if session_id not in self.by_id:
+                return session_id
+
+
+def next_epoch(epoch: int) -> int:
+    """1, 2, ... and after the largest number 1 again: 0 would ask for a new session."""
+    assert epoch >= 0, epoch
+    return 1 if epoch == EPOCH_MAX else epoch + 1
+
+
+def _all_wanted(request: FetchRequest, *, by_topic_id: bool) -> list[Wanted]:
+    # Of a partition named twice the last word counts, as in Kafka.
+    return list(
+        {
+            wanted.key: wanted
+            for topic in request.topics
+            for asked in topic.partitions
+            if (wanted := Wanted(topic, asked, by_topic_id=by_topic_id))
+        }.values()
+    )
+
+
+def _is_follower(request: FetchRequest) -> bool:
+    state = request.replica_state
+    return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
+
+
+def _worth(session: FetchSession) -> tuple[bool, int, int]:
+    return (session.privileged, len(session.partitions), session.session_id)

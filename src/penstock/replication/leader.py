@@ -1,0 +1,165 @@
+"""The rules by which the leader of a partition takes a batch, or refuses it.
+
+Everything here decides and changes nothing: `replication/partition` carries a plan out. Start at
+`plan_append`.
+
+An idempotent producer numbers its records: each batch has a producer id, an epoch and the
+sequence of its first record. The log remembers the last five batches of every producer, so the
+leader can tell
+
+    a batch that continues the last one      -> AppendPlan
+    one of the five come again (a retry)     -> Duplicate: acked with the offset it was first given
+    anything else                            -> Refusal: a gap, or a retry too old to be recognised
+
+A producer without remembered state may begin anywhere: its records may have been deleted or
+expired, and refusing would stop it for good. A new epoch of a known producer must begin at
+sequence 0.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.log.epochs import EpochEnd
+from penstock.log.producer_state import ProducerState
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerId
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.sequence import SEQUENCE_MAX
+from penstock.records.batch import BatchHeader
+from penstock.records.layout import NO_PRODUCER_ID
+
+
+@dataclass(slots=True, kw_only=True)
+class AppendPlan:
+    """The batch goes to the end of the log, under these two numbers."""
+
+    base_offset: Offset
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(slots=True, kw_only=True)
+class Duplicate:
+    """The batch stands in the log already: its sender is told what it was told the first time."""
+
+    base_offset: Offset
+    last_offset: Offset
+    timestamp_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Refusal:
+    code: ErrorCode
+    message: str
+
+
+def plan_append(
+    batch: BatchHeader,
+    *,
+    end_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    producers: Mapping[ProducerId, ProducerState],
+) -> AppendPlan | Duplicate | Refusal:
+    """What becomes of a valid batch from a client."""
+    assert end_offset >= 0, end_offset
+    assert leader_epoch >= 0, leader_epoch
+    if batch.is_transactional:
+        return Refusal(
+            code=ErrorCode.INVALID_TXN_STATE,
+            message="this broker does not take transactional records: it has no transactions",
+        )
+    if batch.producer_id != NO_PRODUCER_ID:
+        producer = producers.get(batch.producer_id)
+        if producer is not None:
+            verdict = check_sequence(batch, producer)
+            if verdict is not None:
+                return verdict
+    return AppendPlan(base_offset=end_offset, leader_epoch=leader_epoch)
+
+
+def check_sequence(batch: BatchHeader, producer: ProducerState) -> Duplicate | Refusal | None:
+    """None when the batch is the next one of a producer that the log knows."""
+    assert batch.producer_id == producer.producer_id
+    known_epoch = producer.epoch
+    if batch.producer_epoch < known_epoch:
+        return Refusal(
+            code=ErrorCode.INVALID_PRODUCER_EPOCH,
+            message=(
+                f"producer {batch.producer_id} has epoch {known_epoch}: "
+                f"a batch of epoch {batch.producer_epoch} comes too late"
+            ),
+        )
+    if batch.producer_epoch > known_epoch:
+        return _check_first_of_epoch(batch, known_epoch)
+    remembered = producer.batches
+    first, last = batch.base_sequence, batch.last_sequence
+    # Newest first: of several requests in flight, the retried one is most often among the latest.
+    for memory in reversed(remembered):
+        if memory.base_sequence == first and memory.last_sequence == last:
+            return Duplicate(
+                base_offset=Offset(memory.last_offset - memory.offset_delta),
+                last_offset=memory.last_offset,
+                timestamp_ms=memory.timestamp_ms,
+            )
+    # A producer of whom only the epoch is known, after a transaction marker, begins at 0.
+    expected = (remembered[-1].last_sequence + 1) & SEQUENCE_MAX if remembered else 0
+    if first != expected:
+        return Refusal(
+            code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            message=f"producer {batch.producer_id} sent sequence {first} where {expected} is next",
+        )
+    if producer.current_txn_first_offset is not None:
+        return Refusal(
+            code=ErrorCode.INVALID_TXN_STATE,
+            message=f"producer {batch.producer_id} has a transaction open",
+        )
+    return None
+
+
+def _check_first_of_epoch(batch: BatchHeader, known_epoch: int) -> Refusal | None:
+    # An entry without an epoch is no more than a place holder: it knows of no sequence.
+    if batch.base_sequence != 0 and known_epoch >= 0:
+        return Refusal(
+            code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            message=(
+                f"producer {batch.producer_id} begins epoch {batch.producer_epoch} with sequence "
+                f"{batch.base_sequence} instead of 0"
+            ),
+        )
+    return None
+
+
+def refuse_too_few_in_sync(
+    *, in_sync_count: int, replica_count: int, in_sync_min: int
+) -> Refusal | None:
+    """A write with acks=all needs `min.insync.replicas`, or all replicas where there are fewer."""
+    assert 1 <= in_sync_count <= replica_count, (in_sync_count, replica_count)
+    required = min(in_sync_min, replica_count)
+    if in_sync_count >= required:
+        return None
+    return Refusal(
+        code=ErrorCode.NOT_ENOUGH_REPLICAS,
+        message=f"{in_sync_count} of the {required} replicas that must be in sync are",
+    )
+
+
+def check_leader_epoch(*, asked: int, known: LeaderEpoch) -> ErrorCode:
+    """Whether one who believes in leader epoch `asked` (negative: any) may be served."""
+    assert known >= 0, known
+    if asked < 0 or asked == known:
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def find_divergence(
+    end: EpochEnd | None, *, last_fetched_epoch: int, fetch_offset: int
+) -> EpochEnd | ErrorCode:
+    """Whether a fetcher whose last record is of `last_fetched_epoch` has the same log as we.
+
+    `end` is where that epoch ends here. NONE when the logs agree; else the largest epoch and its
+    end up to which they may, or OFFSET_OUT_OF_RANGE when the epoch is unknown.
+    """
+    if end is None:
+        return ErrorCode.OFFSET_OUT_OF_RANGE
+    if end.leader_epoch < last_fetched_epoch or end.end_offset < fetch_offset:
+        return end
+    return ErrorCode.NONE

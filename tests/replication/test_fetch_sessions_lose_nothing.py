@@ -1,0 +1,75 @@
+"""What a fetcher learns from increments is what full fetches would tell it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.replication.fetch_session import Fetch, FetchSessions, Finished
+from penstock.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
+
+indexes = st.lists(st.integers(0, 4), max_size=3, unique=True)
+steps = st.lists(
+    st.tuples(
+        indexes,  # added or changed
+        indexes,  # forgotten
+        st.dictionaries(st.integers(0, 4), st.integers(0, 3)),  # high watermarks that move
+    ),
+    max_size=30,
+)
+
+
+@given(steps)
+def test_increments_add_up_to_the_truth(
+    steps: list[tuple[list[int], list[int], dict[int, int]]],
+) -> None:
+    sessions = FetchSessions(random_below=lambda bound: 0)
+    truth = dict.fromkeys(range(5), 0)
+    known: dict[int, int] = {}  # what the fetcher has been told
+    subscribed: list[int] = []
+    session_id, epoch = 0, 0
+    for added, forgotten, moved in steps:
+        truth.update(moved)
+        named = sorted({*subscribed, *added} - set(forgotten)) if epoch == 0 else added
+        fetch = sessions.begin(
+            _request(session_id, epoch, named, forgotten), by_topic_id=False, now_ms=0
+        )
+        assert isinstance(fetch, Fetch)
+        subscribed = [index for index in {*subscribed, *added} if index not in forgotten]
+        sessionless = not fetch.session
+        finished = sessions.finish(
+            fetch, [_answer(w.asked.partition, truth) for w in fetch.wanted], now_ms=0
+        )
+        assert isinstance(finished, Finished)
+        sessions.check()
+        for _, answer in finished.told:
+            known[answer.partition_index] = answer.high_watermark
+        if not sessionless:
+            assert sorted(w.asked.partition for w in fetch.wanted) == sorted(subscribed)
+        session_id = finished.session_id
+        epoch = epoch + 1 if session_id else 0
+        if session_id:
+            assert {index: known[index] for index in subscribed} == {
+                index: truth[index] for index in subscribed
+            }
+
+
+def _request(session_id: int, epoch: int, named: list[int], forgotten: list[int]) -> FetchRequest:
+    return FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[
+            FetchTopic(topic="t", partitions=[FetchPartition(partition=index) for index in named])
+        ],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=forgotten)] if epoch else [],
+    )
+
+
+def _answer(index: int, truth: dict[int, int]) -> PartitionData:
+    return PartitionData(
+        partition_index=index, high_watermark=truth[index], log_start_offset=0, records=b""
+    )
