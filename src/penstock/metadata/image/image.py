@@ -11,6 +11,9 @@ from penstock.metadata.image.topic import TopicImage
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 
+FIRST_OFFSET = Offset(0)
+FIRST_EPOCH = LeaderEpoch(0)
+
 
 class ResourceKind(IntEnum):
     """What can have a configuration, by Kafka's numbers."""
@@ -35,8 +38,8 @@ class Image:
     record. `Image()` is the empty cluster before the first record.
     """
 
-    offset: Offset = Offset(0)
-    epoch: LeaderEpoch = LeaderEpoch(0)
+    offset: Offset = FIRST_OFFSET
+    epoch: LeaderEpoch = FIRST_EPOCH
     brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
     topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
     topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class Image:
         return self.configs.get(ConfigResource(kind, name), NO_CONFIG)
 
     def check(self) -> None:
-        """1 Both views hold the same topics. 2 A topic has partitions. 3 Configured topics exist."""
+        """1 Both views hold the same topics. 2 Topics have partitions. 3 Configs have owners."""
         assert len(self.topics_by_name) == len(self.topics_by_id)
         for topic_id, topic in self.topics_by_id.items():
             assert topic.topic_id == topic_id, topic

@@ -7,7 +7,7 @@ running cluster over what the node was started with.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -44,6 +44,7 @@ from penstock.model.settings.setting import (
 T = SettingType
 DYNAMIC = Change.CLUSTER_WIDE
 INT_MAX = 2**31 - 1
+LISTENER_PREFIX = "listener.name."  # settings of one listener alone
 ANY_HOSTS = ("", "0.0.0.0", "::")
 PLAIN_MAP: Mapping[str, SecurityProtocol] = MappingProxyType(
     {protocol.name: protocol for protocol in SecurityProtocol}
@@ -98,7 +99,6 @@ class BrokerSettings:
         T.LIST,
         listen_addresses,
         "Where this node listens, as NAME://host:port; port 0 takes a free one.",
-        change=Change.PER_BROKER,
     )
     advertised_listeners: tuple[ListenAddress, ...] | None = declare(
         None,
@@ -115,7 +115,6 @@ class BrokerSettings:
                 default=",".join(f"{name}:{name}" for name in PLAIN_MAP),
                 doc="Which security protocol each listener name speaks.",
                 parse_text=protocol_map,
-                change=Change.PER_BROKER,
             )
         },
     )
@@ -346,32 +345,23 @@ assert not USED_SETTINGS.keys() & KNOWN_WITHOUT_EFFECT.keys()
 
 def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
     """What these names and texts stand for; InvalidSetting for the first that is wrong."""
-    parsed: dict[str, Any] = {}
-    for name, text in values.items():
-        setting = BROKER_SETTINGS.get(name)
-        if setting is None and not name.startswith("listener.name."):
-            raise UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
-        value = setting.parse(text) if setting is not None else text
-        if name in USED_SETTINGS:
-            parsed[USED_SETTINGS[name].field] = value
-    if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
-        parsed["node_id"] = USED_SETTINGS["node.id"].parse(values["broker.id"])
-    settings = BrokerSettings(**parsed, given=MappingProxyType(dict(values)))
+    settings = _parse(values)
     _check(settings)
     return settings
 
 
 def with_dynamic(
-    settings: BrokerSettings,
-    *,
-    cluster: Mapping[str, str],
-    broker: Mapping[str, str],
+    settings: BrokerSettings, *, cluster: Mapping[str, str], broker: Mapping[str, str]
 ) -> BrokerSettings:
-    """What the node obeys with the cluster's and its own dynamic settings over its static ones."""
+    """What the node obeys with the cluster's and its own dynamic settings over its static ones.
+
+    Each value was checked when it was set. How they agree with each other is not checked again: a
+    node that was restarted with other static settings must still be able to start.
+    """
     if not cluster and not broker:
         return settings
-    laid_over = parse_broker({**settings.given, **cluster, **broker})
-    return _with_given(laid_over, settings.given)
+    laid_over = _parse({**settings.given, **cluster, **broker})
+    return replace(laid_over, given=settings.given)
 
 
 def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
@@ -383,9 +373,18 @@ def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
     )
 
 
-def _with_given(settings: BrokerSettings, given: Mapping[str, str]) -> BrokerSettings:
-    values = {setting.field: getattr(settings, setting.field) for setting in USED_SETTINGS.values()}
-    return BrokerSettings(**values, given=given)
+def _parse(values: Mapping[str, str]) -> BrokerSettings:
+    parsed: dict[str, Any] = {}
+    for name, text in values.items():
+        setting = BROKER_SETTINGS.get(name)
+        if setting is None and not name.startswith(LISTENER_PREFIX):
+            raise UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
+        value = setting.parse(text) if setting is not None else text
+        if name in USED_SETTINGS:
+            parsed[USED_SETTINGS[name].field] = value
+    if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
+        parsed["node_id"] = USED_SETTINGS["node.id"].parse(values["broker.id"])
+    return BrokerSettings(**parsed, given=MappingProxyType(dict(values)))
 
 
 def _check(settings: BrokerSettings) -> None:

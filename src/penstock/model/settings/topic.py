@@ -259,22 +259,24 @@ SERVER_NAMES: Mapping[str, tuple[tuple[str, int], ...]] = MappingProxyType(
 )
 
 
-def resolve_topic(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
-    """What a topic with these overrides obeys on this broker; InvalidSetting when an override is
-    wrong.
-    """
-    values: dict[str, Any] = server_defaults(broker)
-    values.update(parse_all(overrides, TOPIC_SETTINGS, kind="topic"))
-    if values.get("internal_segment_bytes") is not None:
-        values["segment_bytes"] = values["internal_segment_bytes"]
-    resolved = TopicSettings(**values)
+def validate_topic(overrides: Mapping[str, str], broker: BrokerSettings) -> None:
+    """InvalidSetting when a topic on this broker cannot have these overrides."""
+    resolved = resolve_topic(overrides, broker)
     if resolved.min_compaction_lag_ms > resolved.max_compaction_lag_ms:
         raise InvalidSetting(
             name="min.compaction.lag.ms",
             value=str(resolved.min_compaction_lag_ms),
             expected="Value must be at most max.compaction.lag.ms",
         )
-    return resolved
+
+
+def resolve_topic(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
+    """What a topic with these overrides obeys here; InvalidSetting when one is wrong by itself."""
+    values: dict[str, Any] = server_defaults(broker)
+    values.update(parse_all(overrides, TOPIC_SETTINGS, kind="topic"))
+    if values.get("internal_segment_bytes") is not None:
+        values["segment_bytes"] = values["internal_segment_bytes"]
+    return TopicSettings(**values)
 
 
 def server_defaults(broker: BrokerSettings) -> dict[str, object]:

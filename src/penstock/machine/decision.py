@@ -1,0 +1,38 @@
+"""What a state machine decides: the records to journal, the reply they earn, and what follows.
+
+`decide` looks at the state and changes nothing; it returns one of these. The host then appends the
+records, applies them, and lets reply and effects leave once the records are committed.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from penstock.model.limit import DECISION_RECORDS_MAX
+
+Record = TypeVar("Record", covariant=True)
+Reply = TypeVar("Reply", covariant=True)
+Refusal = TypeVar("Refusal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(Generic[Record, Reply]):
+    """One decision: one batch in the journal, or none when it changes nothing.
+
+    `effects` are carried out with the reply: messages to others, never changes of this state.
+    `volatile` is applied with the records but not journalled: a failover forgets it.
+    """
+
+    reply: Reply
+    records: tuple[Record, ...] = ()
+    effects: tuple[object, ...] = ()
+    volatile: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert len(self.records) <= DECISION_RECORDS_MAX, len(self.records)
+
+    @staticmethod
+    def refuse(reply: Refusal) -> "Decision[Record, Refusal]":
+        """A decision that changes nothing. It is still held like a read: what it saw may not be
+        committed yet.
+        """
+        return Decision(reply=reply)

@@ -1,0 +1,89 @@
+"""Replies that wait for the watermark, in the order in which they were decided.
+
+Invariants:
+1. Held replies stand in the order of the offsets they wait for.
+2. Each waits for an offset beyond the watermark.
+3. An expired reply has answered already; it stays for its effects, which commit all the same.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from penstock.model.offset import Offset
+
+Reply = TypeVar("Reply")
+
+
+class NotDone(Enum):
+    """Why no reply was earned. The shell turns it into the protocol's error."""
+
+    APPEND_FAILED = "the journal refused the records; nothing was changed"
+    TIMED_OUT = "the deadline passed; the records may still commit"
+    LEADERSHIP_LOST = "another node leads now; the records may or may not commit"
+    LOADING = "this node has just become leader and is not up to date yet"
+    FULL = "too many replies wait already"
+
+
+Answer = Callable[[Reply | NotDone], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Held(Generic[Reply]):
+    """A reply that may leave once the watermark reaches `until_offset`."""
+
+    until_offset: Offset
+    deadline_ms: int
+    reply: Reply
+    effects: tuple[object, ...]
+    answer: Answer[Reply] | None  # None once it has answered
+
+
+class HeldReplies(Generic[Reply]):
+    """The queue of what waits; `release`, `expire` and `fail` are the three ways out of it."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Held[Reply]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def next_deadline_ms(self) -> int | None:
+        return min(
+            (held.deadline_ms for held in self._waiting if held.answer is not None), default=None
+        )
+
+    def hold(self, held: Held[Reply]) -> None:
+        assert not self._waiting or self._waiting[-1].until_offset <= held.until_offset
+        self._waiting.append(held)
+
+    def release(self, watermark: Offset) -> list[Held[Reply]]:
+        """Takes out, in order, all that waited for no more than this watermark."""
+        released = []
+        while self._waiting and self._waiting[0].until_offset <= watermark:
+            released.append(self._waiting.popleft())
+        return released
+
+    def expire(self, now_ms: int) -> list[Answer[Reply]]:
+        """Who is to be told that time is up, in order. Their effects stay (invariant 3)."""
+        expired: list[Answer[Reply]] = []
+        for held in self._waiting:
+            if held.answer is not None and held.deadline_ms <= now_ms:
+                expired.append(held.answer)
+                held.answer = None
+        return expired
+
+    def fail(self) -> list[Answer[Reply]]:
+        """Drops everything, effects included; returns who is still owed an answer, in order."""
+        owed = [held.answer for held in self._waiting if held.answer is not None]
+        self._waiting.clear()
+        return owed
+
+    def check(self, watermark: Offset) -> None:
+        last = watermark
+        for held in self._waiting:
+            assert held.until_offset >= last, (held, last)  # invariant 1
+            assert held.until_offset > watermark, (held, watermark)  # invariant 2
+            last = held.until_offset

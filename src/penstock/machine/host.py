@@ -1,0 +1,170 @@
+"""Runs a state machine on a journal: decide, append, apply, hold until committed.
+
+Controller, group coordinator and transaction coordinator are all run by this host; they differ in
+state, records and journal. It is synchronous: `submit` runs to its end without a pause, so memory
+and journal cannot disagree, and replies leave through callbacks when `advance` moves the watermark.
+
+Invariants:
+1. What was applied is exactly what is in the journal: `applied_offset == journal.end_offset`.
+2. watermark <= applied_offset.
+3. No reply leaves before the watermark passed every record that its decision wrote or saw.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from penstock.machine.decision import Decision
+from penstock.machine.held import Answer, Held, HeldReplies, NotDone
+from penstock.model.error import PenstockError
+from penstock.model.limit import HELD_REPLIES_MAX
+from penstock.model.offset import Offset
+
+Record = TypeVar("Record")
+RecordIn = TypeVar("RecordIn", contravariant=True)
+Reply = TypeVar("Reply")
+
+
+class AppendFailed(PenstockError):
+    """A journal could not take the records, and holds none of them."""
+
+
+class Journal(Protocol[RecordIn]):
+    """The log that a host writes to; its watermark is told through `Host.advance`."""
+
+    @property
+    def end_offset(self) -> Offset: ...
+
+    def append(self, records: Sequence[RecordIn]) -> None:
+        """Appends one batch, one offset a record. AppendFailed when it does not: then nothing
+        changed.
+        """
+
+
+class Machine(Protocol[RecordIn]):
+    """The state: it follows its records and never fails, never asks."""
+
+    def apply(self, record: RecordIn) -> None: ...
+
+    def apply_volatile(self, change: object) -> None: ...
+
+
+class Host(Generic[Record, Reply]):
+    """One state machine on its journal, from election to loss of leadership."""
+
+    def __init__(
+        self,
+        *,
+        journal: Journal[Record],
+        machine: Machine[Record],
+        watermark: Offset,
+        carry_out: Callable[[object], None],
+    ) -> None:
+        self._journal = journal
+        self._machine = machine
+        self._carry_out = carry_out
+        self._held: HeldReplies[Reply] = HeldReplies()
+        self._watermark = watermark
+        self._applied_offset = watermark
+        self._open_offset: Offset | None = None
+        self._leading = True
+
+    @property
+    def applied_offset(self) -> Offset:
+        return self._applied_offset
+
+    @property
+    def watermark(self) -> Offset:
+        return self._watermark
+
+    @property
+    def is_open(self) -> bool:
+        """Whether decisions are taken: all that was journalled before the election is committed."""
+        return self._open_offset is not None and self._watermark >= self._open_offset
+
+    def next_deadline_ms(self) -> int | None:
+        return self._held.next_deadline_ms()
+
+    def replay(self, records: Iterable[Record], *, next_offset: Offset) -> None:
+        """Follows records that are in the journal already; `next_offset` is the one after them."""
+        assert self._open_offset is None, "replay ends with `opened`"
+        assert next_offset >= self._applied_offset
+        for record in records:
+            self._machine.apply(record)
+        self._applied_offset = next_offset
+
+    def opened(self) -> None:
+        """The journal has been replayed to its end as of the election."""
+        assert self._open_offset is None
+        assert self._applied_offset == self._journal.end_offset
+        self._open_offset = self._applied_offset
+
+    def submit(
+        self,
+        decide: Callable[[], Decision[Record, Reply]],
+        *,
+        deadline_ms: int,
+        answer: Answer[Reply],
+    ) -> None:
+        """Decides now; `answer` is called exactly once, at once or later."""
+        if not self._leading:
+            return answer(NotDone.LEADERSHIP_LOST)
+        if not self.is_open:
+            return answer(NotDone.LOADING)
+        if len(self._held) >= HELD_REPLIES_MAX:
+            return answer(NotDone.FULL)
+        decision = decide()
+        if decision.records:
+            try:
+                self._journal.append(decision.records)
+            except AppendFailed:
+                return answer(NotDone.APPEND_FAILED)
+        self._apply(decision)
+        if self._applied_offset <= self._watermark:
+            answer(decision.reply)
+            return self._carry_out_all(decision.effects)
+        held = Held(
+            until_offset=self._applied_offset,
+            deadline_ms=deadline_ms,
+            reply=decision.reply,
+            effects=decision.effects,
+            answer=answer,
+        )
+        return self._held.hold(held)
+
+    def advance(self, watermark: Offset) -> None:
+        """The journal is committed up to here: what waited for it leaves, in order."""
+        assert self._watermark <= watermark <= self._applied_offset
+        self._watermark = watermark
+        for held in self._held.release(watermark):
+            if held.answer is not None:
+                held.answer(held.reply)
+            self._carry_out_all(held.effects)
+
+    def expire(self, now_ms: int) -> None:
+        """Replies whose deadline has come turn into errors; the state stays as it is."""
+        for answer in self._held.expire(now_ms):
+            answer(NotDone.TIMED_OUT)
+
+    def lose_leadership(self) -> None:
+        """All that waits fails, and nothing is decided here again; the state is to be dropped."""
+        self._leading = False
+        for answer in self._held.fail():
+            answer(NotDone.LEADERSHIP_LOST)
+
+    def check(self) -> None:
+        if self._open_offset is not None and self._leading:
+            assert self._applied_offset == self._journal.end_offset  # invariant 1
+        assert self._watermark <= self._applied_offset  # invariant 2
+        self._held.check(self._watermark)  # invariant 3
+
+    def _apply(self, decision: Decision[Record, Reply]) -> None:
+        for record in decision.records:
+            self._machine.apply(record)
+        for change in decision.volatile:
+            self._machine.apply_volatile(change)
+        self._applied_offset = Offset(self._applied_offset + len(decision.records))
+        assert self._applied_offset == self._journal.end_offset  # invariant 1
+
+    def _carry_out_all(self, effects: Iterable[object]) -> None:
+        for effect in effects:
+            self._carry_out(effect)

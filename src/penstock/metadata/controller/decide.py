@@ -1,0 +1,106 @@
+"""The controller's table of requests: start here. And its state, which follows the journal."""
+
+from typing import assert_never
+
+from penstock.machine.decision import Decision
+from penstock.metadata.controller.brokers import (
+    BrokerRegistered,
+    BrokerUnfenced,
+    RegisterBroker,
+    UnfenceBroker,
+    register_broker,
+    unfence_broker,
+)
+from penstock.metadata.controller.partitions import create_partitions
+from penstock.metadata.controller.producer_ids import (
+    AllocateProducerIds,
+    ProducerIdBlock,
+    allocate_producer_ids,
+)
+from penstock.metadata.controller.settings import alter_configs, incremental_alter_configs
+from penstock.metadata.controller.situation import Situation
+from penstock.metadata.controller.topics import create_topics, delete_topics
+from penstock.metadata.image.draft import Draft
+from penstock.metadata.image.image import Image
+from penstock.metadata.records import MetadataRecord
+from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+ControllerRequest = (
+    CreateTopicsRequest
+    | DeleteTopicsRequest
+    | CreatePartitionsRequest
+    | IncrementalAlterConfigsRequest
+    | AlterConfigsRequest
+    | AllocateProducerIds
+    | RegisterBroker
+    | UnfenceBroker
+)
+ControllerReply = (
+    CreateTopicsResponse
+    | DeleteTopicsResponse
+    | CreatePartitionsResponse
+    | IncrementalAlterConfigsResponse
+    | AlterConfigsResponse
+    | ProducerIdBlock
+    | BrokerRegistered
+    | BrokerUnfenced
+)
+
+
+def decide(
+    situation: Situation, request: ControllerRequest
+) -> Decision[MetadataRecord, ControllerReply]:
+    """What the controller does about a request; RequestError when it refuses it as a whole."""
+    match request:
+        case CreateTopicsRequest():
+            return create_topics(situation, request)
+        case DeleteTopicsRequest():
+            return delete_topics(situation, request)
+        case CreatePartitionsRequest():
+            return create_partitions(situation, request)
+        case IncrementalAlterConfigsRequest():
+            return incremental_alter_configs(situation, request)
+        case AlterConfigsRequest():
+            return alter_configs(situation, request)
+        case AllocateProducerIds():
+            return allocate_producer_ids(situation, request)
+        case RegisterBroker():
+            return register_broker(situation, request)
+        case UnfenceBroker():
+            return unfence_broker(situation, request)
+        case _:
+            assert_never(request)
+
+
+class ControllerState:
+    """The cluster with every journalled record, committed or not. The host applies to it."""
+
+    def __init__(self) -> None:
+        self._image = Image()
+        self._draft: Draft | None = None
+
+    @property
+    def image(self) -> Image:
+        if self._draft is not None:
+            # The published image knows offset and epoch; decisions have no use for them.
+            _, self._image = self._draft.finish(offset=self._image.offset, epoch=self._image.epoch)
+            self._draft = None
+        return self._image
+
+    def apply(self, record: MetadataRecord) -> None:
+        if self._draft is None:
+            self._draft = Draft(self._image)
+        self._draft.apply(record)
+
+    def apply_volatile(self, change: object) -> None:
+        raise AssertionError(f"the controller has no volatile state: {change!r}")

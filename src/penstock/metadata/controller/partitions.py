@@ -1,0 +1,126 @@
+"""More partitions for topics that exist."""
+
+from collections import Counter
+
+from penstock.machine.decision import Decision
+from penstock.metadata.controller.placement import manual_trouble, new_partition, place
+from penstock.metadata.controller.situation import Refusal, Situation
+from penstock.metadata.controller.topics import TOO_LARGE
+from penstock.metadata.image.image import Image
+from penstock.metadata.image.topic import TopicImage
+from penstock.metadata.records import MetadataRecord
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def create_partitions(
+    situation: Situation, request: CreatePartitionsRequest
+) -> Decision[MetadataRecord, CreatePartitionsResponse]:
+    """Grows each topic to the count asked for; existing partitions stay as they are."""
+    asked = Counter(topic.name for topic in request.topics)
+    records: list[MetadataRecord] = []
+    results: list[CreatePartitionsTopicResult] = []
+    for name, count in asked.items():
+        topic = next(topic for topic in request.topics if topic.name == name)
+        grown: list[MetadataRecord] | Refusal
+        if count > 1:
+            grown = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
+        else:
+            grown = _grow(situation.image, topic, records_left=DECISION_RECORDS_MAX - len(records))
+        if isinstance(grown, Refusal):
+            results.append(
+                CreatePartitionsTopicResult(
+                    name=name, error_code=grown.code, error_message=grown.message
+                )
+            )
+        else:
+            records.extend(grown)
+            results.append(CreatePartitionsTopicResult(name=name))
+    reply = CreatePartitionsResponse(results=results)
+    return Decision(records=() if request.validate_only else tuple(records), reply=reply)
+
+
+def _grow(
+    image: Image, topic: CreatePartitionsTopic, *, records_left: int
+) -> list[MetadataRecord] | Refusal:
+    found = image.topics_by_name.get(topic.name)
+    if found is None:
+        return Refusal(
+            code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            message="This server does not host this topic-partition.",
+        )
+    present = len(found.partitions)
+    if topic.count == present:
+        message = f"Topic already has {present} partition(s)."
+        return Refusal(code=ErrorCode.INVALID_PARTITIONS, message=message)
+    if topic.count < present:
+        return Refusal(
+            code=ErrorCode.INVALID_PARTITIONS,
+            message=f"The topic {topic.name} currently has {present} partition(s); "
+            f"{topic.count} would not be an increase.",
+        )
+    if topic.count - present > records_left:
+        raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
+    if topic.assignments is not None:
+        return _grow_by_hand(image, found, topic)
+    return _grow_by_placement(image, found, count=topic.count - present)
+
+
+def _grow_by_placement(
+    image: Image, topic: TopicImage, *, count: int
+) -> list[MetadataRecord] | Refusal:
+    first = len(topic.partitions)
+    placed = place(
+        image,
+        topic_id=topic.topic_id,
+        from_partition=first,
+        count=count,
+        replication_factor=len(topic.partitions[0].replicas),
+    )
+    if isinstance(placed, Refusal):
+        return placed
+    records: list[MetadataRecord] = []
+    for partition, replicas in enumerate(placed, start=first):
+        record = new_partition(
+            image, topic_id=topic.topic_id, partition=partition, replicas=replicas
+        )
+        assert record is not None, "the placement begins with a broker that is not fenced"
+        records.append(record)
+    return records
+
+
+def _grow_by_hand(
+    image: Image, topic: TopicImage, asked: CreatePartitionsTopic
+) -> list[MetadataRecord] | Refusal:
+    assert asked.assignments is not None
+    first = len(topic.partitions)
+    if len(asked.assignments) != asked.count - first:
+        return Refusal(
+            code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            message=f"Attempted to add {asked.count - first} additional partition(s), "
+            f"but only {len(asked.assignments)} assignment(s) were specified.",
+        )
+    replication_factor = len(topic.partitions[0].replicas)
+    records: list[MetadataRecord] = []
+    for partition, assignment in enumerate(asked.assignments, start=first):
+        replicas = assignment.broker_ids
+        trouble = manual_trouble(image, replicas, replication_factor=replication_factor)
+        if trouble is not None:
+            return Refusal(code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, message=trouble)
+        record = new_partition(
+            image, topic_id=topic.topic_id, partition=partition, replicas=replicas
+        )
+        if record is None:
+            return Refusal(
+                code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                message="All brokers specified in the manual partition assignment for partition "
+                f"{partition} are fenced or in controlled shutdown.",
+            )
+        records.append(record)
+    return records

@@ -1,0 +1,28 @@
+"""What a controller's decision may look at, and how it says no to a part of a request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.metadata.image.image import Image
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicId
+from penstock.model.offset import Offset
+from penstock.model.settings.broker import BrokerSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """The cluster as the controller knows it, uncommitted records included."""
+
+    image: Image
+    settings: BrokerSettings  # the controller's own: defaults for what a request leaves open
+    next_offset: Offset  # that the decision's first record will have
+    fresh_ids: Sequence[TopicId]  # at least one for each topic that a request may create
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why one part of a request was not done; the other parts may have been."""
+
+    code: ErrorCode
+    message: str | None = None

@@ -1,0 +1,148 @@
+"""What a topic's or a broker's settings are and where each comes from, as DescribeConfigs tells it.
+
+A value is sought in this order: set on the topic, set on the running broker, set for all running
+brokers, given to the broker at its start, Kafka's default. The places in which it was found are its
+synonyms, the one that counts first.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from penstock.metadata.effective import CLUSTER_DEFAULT, effective_broker
+from penstock.metadata.image.image import Image, ResourceKind
+from penstock.model.identity import NodeId
+from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
+from penstock.model.settings.setting import Change, Setting, SettingType
+from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS, text_from_server
+
+
+class Source(IntEnum):
+    """Where a value comes from, by Kafka's numbers."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_CLUSTER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synonym:
+    name: str
+    value: str | None  # None when it is sensitive
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One setting with its value; `value` is None when there is none or it is sensitive."""
+
+    name: str
+    value: str | None
+    source: Source
+    sensitive: bool
+    read_only: bool
+    type: SettingType
+    doc: str
+    synonyms: tuple[Synonym, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standpoint:
+    """From which node settings are described."""
+
+    image: Image
+    static: BrokerSettings
+    node_id: NodeId
+
+    @property
+    def layers(self) -> tuple[tuple[Mapping[str, str], Source], ...]:
+        """The broker's layers of settings, the one that counts first."""
+        broker = ResourceKind.BROKER
+        return (
+            (self.image.config(broker, str(self.node_id)), Source.DYNAMIC_BROKER),
+            (self.image.config(broker, CLUSTER_DEFAULT), Source.DYNAMIC_CLUSTER),
+            (self.static.given, Source.STATIC_BROKER),
+        )
+
+
+def describe_topic(overrides: Mapping[str, str], standpoint: Standpoint) -> list[Described]:
+    """All settings of a topic with these overrides, by name."""
+    broker = effective_broker(standpoint.static, standpoint.image, standpoint.node_id)
+    described = []
+    for name, setting in TOPIC_SETTINGS.items():
+        if setting.internal and name not in overrides:
+            continue
+        synonyms = _synonyms((server for server, _ in SERVER_NAMES.get(name, ())), standpoint)
+        if name in overrides:
+            synonyms.insert(0, Synonym(name=name, value=overrides[name], source=Source.TOPIC))
+            value: str | None = overrides[name]
+        else:
+            value = text_from_server(name, broker)
+        described.append(_described(setting, value, synonyms, read_only=False))
+    return described
+
+
+def describe_broker(standpoint: Standpoint) -> list[Described]:
+    """All settings of the standpoint's node, by name."""
+    described = []
+    for name, setting in BROKER_SETTINGS.items():
+        if setting.internal:
+            continue
+        synonyms = _synonyms(_broker_synonyms(name), standpoint)
+        own = next((synonym for synonym in synonyms if synonym.name == name), None)
+        value = own.value if own is not None else None
+        read_only = setting.change == Change.AT_START
+        described.append(_described(setting, value, synonyms, read_only=read_only))
+    return described
+
+
+def describe_cluster_default(image: Image) -> list[Described]:
+    """Only what was set for all running brokers."""
+    described = []
+    for name, value in sorted(image.config(ResourceKind.BROKER, CLUSTER_DEFAULT).items()):
+        setting = BROKER_SETTINGS[name]
+        shown = None if setting.sensitive else value
+        synonyms = [Synonym(name=name, value=shown, source=Source.DYNAMIC_CLUSTER)]
+        described.append(_described(setting, value, synonyms, read_only=False))
+    return described
+
+
+def _synonyms(names: Iterable[str], standpoint: Standpoint) -> list[Synonym]:
+    sought = tuple(names)
+    found = []
+    for layer, source in standpoint.layers:
+        for name in sought:
+            if name in layer:
+                shown = None if BROKER_SETTINGS[name].sensitive else layer[name]
+                found.append(Synonym(name=name, value=shown, source=source))
+    for name in sought:
+        default = BROKER_SETTINGS[name].default
+        if default is not None:
+            found.append(Synonym(name=name, value=default, source=Source.DEFAULT))
+    return found
+
+
+def _broker_synonyms(name: str) -> tuple[str, ...]:
+    """The names that stand in for a broker setting when it is not given itself, itself first."""
+    for servers in SERVER_NAMES.values():
+        names = tuple(server for server, _ in servers)
+        if names[0] == name:
+            return names
+    return (name,)
+
+
+def _described(
+    setting: Setting, value: str | None, synonyms: list[Synonym], *, read_only: bool
+) -> Described:
+    return Described(
+        name=setting.name,
+        value=None if setting.sensitive else value,
+        source=synonyms[0].source if synonyms else Source.DEFAULT,
+        sensitive=setting.sensitive,
+        read_only=read_only,
+        type=setting.type,
+        doc=setting.doc,
+        synonyms=tuple(synonyms),
+    )

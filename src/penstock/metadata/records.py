@@ -1,0 +1,114 @@
+"""The records of the metadata log, in Kafka's KRaft form, so that its own tools read ours.
+
+A record of `__cluster_metadata-0` has no key; its value is one frame:
+
+    frame version   unsigned varint   always 1
+    record type     unsigned varint   `API_KEY` of the record's class
+    version         unsigned varint   of the body
+    body            the record as `wire/codec` writes it in that version
+"""
+
+from collections.abc import Mapping
+
+from penstock.model.error import PenstockError
+from penstock.wire.codec import decode_exact, encode
+from penstock.wire.messages.metadata_records.broker import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from penstock.wire.messages.metadata_records.config import ConfigRecord
+from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
+from penstock.wire.messages.metadata_records.no_op import NoOpRecord
+from penstock.wire.messages.metadata_records.partition import (
+    PartitionChangeRecord,
+    PartitionRecord,
+)
+from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
+from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord, TopicRecord
+from penstock.wire.trouble import MalformedMessage
+
+FRAME_VERSION = 1
+
+# The feature level of Apache Kafka 4.3; the versions below are those that it implies.
+METADATA_VERSION_FEATURE = "metadata.version"
+METADATA_VERSION_LEVEL = 30
+
+MetadataRecord = (
+    TopicRecord
+    | RemoveTopicRecord
+    | PartitionRecord
+    | PartitionChangeRecord
+    | ConfigRecord
+    | RegisterBrokerRecord
+    | UnregisterBrokerRecord
+    | FenceBrokerRecord
+    | UnfenceBrokerRecord
+    | BrokerRegistrationChangeRecord
+    | ProducerIdsRecord
+    | FeatureLevelRecord
+    | NoOpRecord
+)
+
+VERSION_WRITTEN: Mapping[type[MetadataRecord], int] = {
+    TopicRecord: 0,
+    RemoveTopicRecord: 0,
+    PartitionRecord: 1,  # version 2 belongs to eligible leader replicas, which are off here
+    PartitionChangeRecord: 1,
+    ConfigRecord: 0,
+    RegisterBrokerRecord: 3,
+    UnregisterBrokerRecord: 0,
+    FenceBrokerRecord: 0,
+    UnfenceBrokerRecord: 0,
+    BrokerRegistrationChangeRecord: 2,
+    ProducerIdsRecord: 0,
+    FeatureLevelRecord: 0,
+    NoOpRecord: 0,
+}
+BY_KEY: Mapping[int, type[MetadataRecord]] = {
+    record_type.API_KEY: record_type for record_type in VERSION_WRITTEN
+}
+
+
+class UnreadableMetadata(PenstockError):
+    """A metadata record that is damaged, or of a kind that is not known here."""
+
+
+def encode_record(record: MetadataRecord) -> bytes:
+    """The frame of one record, in the version that we write."""
+    version = VERSION_WRITTEN[type(record)]
+    assert record.API_KEY < 128 and version < 128, "varints of one byte"
+    return bytes((FRAME_VERSION, record.API_KEY, version)) + encode(record, version)
+
+
+def decode_record(frame: bytes) -> MetadataRecord:
+    """The record in a frame, of any version; UnreadableMetadata when there is none."""
+    position = 0
+    numbers = []
+    for _ in range(3):
+        number, position = _unsigned_varint(frame, position)
+        numbers.append(number)
+    frame_version, key, version = numbers
+    if frame_version != FRAME_VERSION:
+        raise UnreadableMetadata(f"frame version {frame_version} instead of {FRAME_VERSION}")
+    record_type = BY_KEY.get(key)
+    if record_type is None:
+        raise UnreadableMetadata(f"record type {key} is not known")
+    if version not in record_type.VERSIONS:
+        raise UnreadableMetadata(f"{record_type.__name__} has no version {version}")
+    try:
+        return decode_exact(record_type, version, memoryview(frame), position)
+    except MalformedMessage as trouble:
+        raise UnreadableMetadata(str(trouble)) from trouble
+
+
+def _unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number of at most 15 bits, as all three are, and the position after it."""
+    number = 0
+    for index, byte in enumerate(data[position : position + 3]):
+        number |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return number, position + index + 1
+    raise UnreadableMetadata("the frame's header is cut off or too long")
