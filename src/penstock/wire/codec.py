@@ -62,12 +62,28 @@ def decode_prefix(
 
 def encode(message: Message, version: int) -> bytes:
     """The message as bytes. Records in it must be bytes, not splices."""
-    return b"".join(_pieces(message, version)[0])
+    return b"".join(pieces_of(message, version)[0])
 
 
 def encode_parts(message: Message, version: int) -> list[Part]:
     """The message as few buffers; record batches in it are handed on without a copy."""
-    pieces, splices = _pieces(message, version)
+    pieces, splices = pieces_of(message, version)
+    return join_pieces(pieces, splices)
+
+
+def pieces_of(message: Message, version: int) -> tuple[list[Any], list[int]]:
+    """The message in the pieces its writer made, and which of them are records."""
+    write = message.WRITERS.get(version)
+    if write is None:
+        write = message.WRITERS[version] = compile_writer(type(message), version)
+    pieces: list[Any] = []
+    splices: list[int] = []
+    write(message, pieces, splices)
+    return pieces, splices
+
+
+def join_pieces(pieces: list[Any], splices: list[int]) -> list[Part]:
+    """Joins the pieces between records."""
     parts: list[Part] = []
     done = 0
     for position in splices:
@@ -91,13 +107,3 @@ def _size(part: Part) -> int:
     if isinstance(part, (bytes, bytearray)):
         return len(part)
     return part.byte_count
-
-
-def _pieces(message: Message, version: int) -> tuple[list[Any], list[int]]:
-    write = message.WRITERS.get(version)
-    if write is None:
-        write = message.WRITERS[version] = compile_writer(type(message), version)
-    pieces: list[Any] = []
-    splices: list[int] = []
-    write(message, pieces, splices)
-    return pieces, splices

@@ -22,7 +22,7 @@ metaclass takes out of the class.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, overload
@@ -234,13 +234,16 @@ def nullable(value: Value, versions: str = "0+", *, default: object = ...) -> Va
     None.
     """
     field = cast(Field, value)
-    chosen = field.default if default is ... else default
-    return cast(Value | None, replace(field, null_versions=versions_of(versions), default=chosen))
+    field.null_versions = versions_of(versions)
+    if default is None:
+        field.default = None
+    return value
 
 
 def tagged(tag: int, value: Value) -> Value:
     """A tagged field: it travels only when it differs from its default."""
-    return cast(Value, replace(cast(Field, value), tag=tag))
+    cast(Field, value).tag = tag
+    return value
 
 
 def tagged_struct(tag: int, struct: type[AnyStruct], versions: str) -> AnyStruct | None:

@@ -7,20 +7,21 @@ much came with `received(count)`, and takes frames with `next_frame()` until the
     .......[frame frame fra........]
      taken  received       free
 
-Invariants: 1. 0 <= start <= end <= the size of the buffer; bytes in [start, end) are received and
-not taken. 2. A frame is a view of the buffer and holds until the next `receive_view()`, which may
-move what is left. 3. Room for a frame is made as its bytes arrive: a size alone, however large,
-sets at most FRAME_BYTES_AT_ONCE aside. 4. After a frame larger than the buffer's usual size the
-buffer stays large while such frames keep coming, and goes back to its usual size after
-SMALL_FRAMES_BEFORE_SHRINK smaller ones.
+Invariants:
+1. 0 <= start <= end <= the size of the buffer; bytes in [start, end) are received and not taken.
+2. A frame is a view of the buffer and holds until the next `receive_view()`, which may move what is
+   left. A buffer that is too small is replaced, never resized, so views of it stay valid memory.
+3. Room for a frame is made as its bytes arrive, by doubling: a size alone, however large, sets
+   nothing aside.
+4. A buffer that grew for a large frame stays while such frames keep coming, and goes back to its
+   usual size after SMALL_FRAMES_BEFORE_SHRINK smaller ones, or when it is told to `shrink()`.
 """
 
 import struct
 
-from penstock.model.limit import FRAME_HEADER_BYTES, MIB, RECEIVE_BUFFER_BYTES
+from penstock.model.limit import FRAME_HEADER_BYTES, RECEIVE_BUFFER_BYTES
 from penstock.wire.trouble import FrameTooLarge, MalformedMessage
 
-FRAME_BYTES_AT_ONCE = 2 * MIB
 SMALL_FRAMES_BEFORE_SHRINK = 64
 
 _SIZE = struct.Struct(">i")
@@ -47,6 +48,13 @@ class FrameReader:
         return len(self._view)
 
     @property
+    def buffer_bytes_next(self) -> int:
+        """The memory that `receive_view` will hold: ask before it, where memory is rationed."""
+        if self._start == self._end:
+            return self._usual_bytes if self._may_shrink() else len(self._view)
+        return max(self._bytes_wanted(), len(self._view))
+
+    @property
     def is_idle(self) -> bool:
         """Whether nothing is left over: the peer may close here without cutting a frame off."""
         return self._start == self._end
@@ -66,19 +74,15 @@ class FrameReader:
 
     def receive_view(self) -> memoryview:
         """Room to receive into, never empty. Frames taken before are gone after this call."""
-        start, end = self._start, self._end
-        if start == end:
+        if self._start == self._end:
             self._start = self._end = 0
-            if (
-                len(self._view) > self._usual_bytes
-                and self._small_frames >= SMALL_FRAMES_BEFORE_SHRINK
-            ):
+            if self._may_shrink():
                 self._view = memoryview(bytearray(self._usual_bytes))
             return self._view
         needed = self._bytes_wanted()
         if needed > len(self._view):
             self._move_to(memoryview(bytearray(needed)))
-        elif start + needed > len(self._view):
+        elif self._start + needed > len(self._view):
             self._move_to(self._view)
         assert self._end < len(self._view)
         return self._view[self._end :]
@@ -89,11 +93,23 @@ class FrameReader:
         self._end += count
         assert self._end <= len(self._view)
 
+    def shrink(self) -> None:
+        """Goes back to the usual size, where memory is rationed; only while it is idle."""
+        assert self.is_idle
+        if len(self._view) > self._usual_bytes:
+            self._view = memoryview(bytearray(self._usual_bytes))
+        self._start = self._end = 0
+
     def check(self) -> None:
         """Invariant 1."""
         assert self._start >= 0
         assert self._start <= self._end
         assert self._end <= len(self._view)
+
+    def _may_shrink(self) -> bool:
+        """Invariant 4."""
+        large = len(self._view) > self._usual_bytes
+        return large and self._small_frames >= SMALL_FRAMES_BEFORE_SHRINK
 
     def _size_at_start(self) -> int:
         (size,) = _SIZE.unpack_from(self._view, self._start)
@@ -110,7 +126,7 @@ class FrameReader:
         if have < FRAME_HEADER_BYTES:
             return FRAME_HEADER_BYTES
         whole = FRAME_HEADER_BYTES + self._size_at_start()
-        return max(min(whole, max(FRAME_BYTES_AT_ONCE, 2 * have)), have + 1)
+        return max(min(whole, max(self._usual_bytes, 2 * have)), have + 1)
 
     def _move_to(self, view: memoryview) -> None:
         """Moves what is left to the front of `view`, which may be the same one."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.wire.api import ApiKey, is_flexible
-from penstock.wire.codec import Part, byte_count, decode_exact, encode_parts
+from penstock.wire.codec import Part, byte_count, decode_exact, encode_parts, join_pieces, pieces_of
 from penstock.wire.definition import Message
 from penstock.wire.primitive import read_uvarint, skip_tagged_fields
 from penstock.wire.trouble import MalformedMessage
@@ -52,7 +52,7 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             stop = at + length
             if stop > len(frame):
                 raise MalformedMessage(f"a client id of {length} bytes is cut off")
-            client_id = str(frame[at:stop], "utf-8")
+            client_id = frame[at:stop].tobytes().decode()
             at = stop
         elif length != -1:
             raise MalformedMessage(f"a client id of {length} bytes")
@@ -73,18 +73,19 @@ def encode_request(
     if is_flexible(message.API_KEY, version):
         head += b"\x00"
     parts = encode_parts(message, version)
-    size = len(head) + byte_count(parts)
-    return _with_head(_SIZE.pack(size) + head, parts)
+    return _with_head(_SIZE.pack(len(head) + byte_count(parts)) + head, parts)
 
 
 def encode_response(correlation_id: int, message: Message, version: int) -> list[Part]:
     """A reply with its size and header, in as few buffers as its records allow."""
-    parts = encode_parts(message, version)
-    if _tags_in_reply_header(message.API_KEY, version):
-        head = _FLEXIBLE_REPLY.pack(byte_count(parts) + 5, correlation_id)
-    else:
-        head = _REPLY.pack(byte_count(parts) + 4, correlation_id)
-    return _with_head(head, parts)
+    pieces, splices = pieces_of(message, version)
+    flexible = _tags_in_reply_header(message, version)
+    head, head_bytes = (_FLEXIBLE_REPLY, 5) if flexible else (_REPLY, 4)
+    if not splices:
+        body = b"".join(pieces)
+        return [head.pack(len(body) + head_bytes, correlation_id) + body]
+    parts = join_pieces(pieces, splices)
+    return _with_head(head.pack(byte_count(parts) + head_bytes, correlation_id), parts)
 
 
 def decode_correlation_id(frame: memoryview) -> int:
@@ -100,7 +101,7 @@ def decode_correlation_id(frame: memoryview) -> int:
 def decode_response(cls: type[AnyMessage], version: int, frame: memoryview) -> AnyMessage:
     """The message of a reply, whose correlation id the client has looked at already."""
     at = _CORRELATION_ID.size
-    if _tags_in_reply_header(cls.API_KEY, version):
+    if _tags_in_reply_header(cls, version):
         try:
             at = _skip_tags(frame, at)
         except IndexError as trouble:
@@ -108,8 +109,11 @@ def decode_response(cls: type[AnyMessage], version: int, frame: memoryview) -> A
     return decode_exact(cls, version, frame, at)
 
 
-def _tags_in_reply_header(api_key: int, version: int) -> bool:
-    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, version)
+def _tags_in_reply_header(message: Message | type[Message], version: int) -> bool:
+    flexible_from = message.FLEXIBLE_FROM
+    if flexible_from is None or version < flexible_from:
+        return False
+    return message.API_KEY != ApiKey.API_VERSIONS
 
 
 def _skip_tags(frame: memoryview, at: int) -> int:

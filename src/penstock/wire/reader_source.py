@@ -146,7 +146,7 @@ class ReaderSource:
             source.line("if stop > end:")
         source.line("    raise cut_off(n, end - at)")
         if field.kind is Kind.STRING:
-            source.line(f'{target} = str(data[at:stop], "utf-8")')
+            source.line(f"{target} = data[at:stop].tobytes().decode()")
         elif field.kind is Kind.RECORDS:
             source.line(f"{target} = data[at:stop]")
         else:
