@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from penstock.model import limit
+
 Result = TypeVar("Result")
 Buffer = bytes | bytearray | memoryview
 
@@ -140,8 +142,11 @@ class Stream(Protocol):
     async def receive_into(self, view: memoryview) -> int:
         """Waits for at least one byte, put at the view's start; 0 when the peer has closed."""
 
-    async def send(self, buffers: Sequence[Buffer]) -> None:
-        """Returns when all bytes have been handed to the network; they may be reused then."""
+    async def send(self, buffers: Sequence[Buffer], *, more: bool = False) -> None:
+        """Returns when all bytes have been handed to the network; they may be reused then.
+
+        `more` is a hint that other bytes follow at once and may travel in the same packet.
+        """
 
     async def send_file(self, span: FileRange) -> None:
         """The same for bytes of a file; NetworkError when the file turns out to be shorter."""
@@ -159,8 +164,25 @@ class Listener(Protocol):
         """Accepts no more; accepted streams live on."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SocketOptions:
+    """What a listener asks of the system; None leaves it to the system."""
+
+    backlog: int = limit.CONNECTION_BACKLOG
+    send_buffer_bytes: int | None = None
+    receive_buffer_bytes: int | None = None
+
+
+DEFAULT_OPTIONS = SocketOptions()
+
+
 class Network(Protocol):
-    async def listen(self, address: Address, accept: Callable[[Stream], None]) -> Listener:
+    async def listen(
+        self,
+        address: Address,
+        accept: Callable[[Stream], None],
+        options: SocketOptions = DEFAULT_OPTIONS,
+    ) -> Listener:
         """Calls `accept` on the loop for each new connection."""
 
     async def connect(self, address: Address) -> Stream: ...

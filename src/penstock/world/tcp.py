@@ -17,10 +17,18 @@ from collections.abc import Callable, Sequence
 
 from penstock.model import limit
 from penstock.world.disk import RealFile
-from penstock.world.ports import Address, Buffer, FileRange, Stream
+from penstock.world.ports import (
+    DEFAULT_OPTIONS,
+    Address,
+    Buffer,
+    FileRange,
+    SocketOptions,
+    Stream,
+)
 from penstock.world.trouble import DiskError, NetworkError
 
 BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
+MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: do not send a packet of the header alone
 FILE_BYTES_PER_SEND_MAX = 1 * limit.MIB  # then the loop gets its turn: a page may come from disk
 RECEIVES_IN_A_ROW_MAX = 8  # then the loop gets its turn, however much has arrived
 ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
@@ -65,18 +73,19 @@ class TcpStream:
             self._row += 1
             return count
 
-    async def send(self, buffers: Sequence[Buffer]) -> None:
+    async def send(self, buffers: Sequence[Buffer], *, more: bool = False) -> None:
         if len(buffers) > BUFFERS_PER_SEND_MAX:
             for start in range(0, len(buffers), BUFFERS_PER_SEND_MAX):
-                await self.send(buffers[start : start + BUFFERS_PER_SEND_MAX])
+                await self.send(buffers[start : start + BUFFERS_PER_SEND_MAX], more=more)
             return
-        sent = self._try_send(buffers)
+        flags = MORE_FOLLOWS if more else 0
+        sent = self._try_send(buffers, flags)
         total = sum(map(len, buffers))
         while sent < total:
             buffers = rest_of(buffers, sent)
             total -= sent
             await self._wait_writable()
-            sent = self._try_send(buffers)
+            sent = self._try_send(buffers, flags)
 
     async def send_file(self, span: FileRange) -> None:
         file = span.file
@@ -100,14 +109,14 @@ class TcpStream:
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
 
-    def _try_send(self, buffers: Sequence[Buffer]) -> int:
+    def _try_send(self, buffers: Sequence[Buffer], flags: int) -> int:
         """How many bytes the socket took: none when it is full."""
         if self._closed:
             raise NetworkError(f"{self.peer}: closed")
         try:
             if len(buffers) == 1:
-                return self._socket.send(buffers[0])
-            return self._socket.sendmsg(buffers)
+                return self._socket.send(buffers[0], flags)
+            return self._socket.sendmsg(buffers, (), flags)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as trouble:
@@ -216,14 +225,26 @@ class TcpListener:
 
 
 class TcpNetwork:
-    async def listen(self, address: Address, accept: Callable[[Stream], None]) -> TcpListener:
+    async def listen(
+        self,
+        address: Address,
+        accept: Callable[[Stream], None],
+        options: SocketOptions = DEFAULT_OPTIONS,
+    ) -> TcpListener:
         family, target = await resolve(address)
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
             listening.setblocking(False)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Accepted sockets inherit these, and the window that TCP offers depends on them.
+            if options.send_buffer_bytes is not None:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+            if options.receive_buffer_bytes is not None:
+                listening.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes
+                )
             listening.bind(target)
-            listening.listen(limit.CONNECTION_BACKLOG)
+            listening.listen(options.backlog)
         except OSError as trouble:
             listening.close()
             raise NetworkError(f"cannot listen on {address}: {trouble.strerror}") from trouble

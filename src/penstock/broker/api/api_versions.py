@@ -1,0 +1,72 @@
+"""ApiVersions: what this broker serves, taken from the table of handlers, so that it cannot lie."""
+
+import re
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode, RequestError
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+CLIENT_SOFTWARE_FROM_VERSION = 3  # KIP-511
+
+
+def handle(
+    services: Services, request: ApiVersionsRequest, context: RequestContext
+) -> ApiVersionsResponse:
+    if context.header.api_version >= CLIENT_SOFTWARE_FROM_VERSION:
+        for said in (request.client_software_name, request.client_software_version):
+            if CLIENT_SOFTWARE.fullmatch(said) is None:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST, f"{said!r} is no client software name or version"
+                )
+    features = services.image.features
+    return ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
+            for key, versions in services.served.items()
+        ],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=level, max_version=level)
+            for name, level in features.items()
+        ],
+        finalized_features_epoch=services.image.offset - 1,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in features.items()
+        ],
+    )
+
+
+def refuse(
+    request: ApiVersionsRequest, code: ErrorCode, message: str | None
+) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=code)
+
+
+def unsupported_version(served: VersionRange) -> ApiVersionsResponse:
+    """The reply to a version from the future. It goes out in the form of version 0, which every
+    client falls back to reading, and names the range to choose from (KIP-511).
+    """
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[
+            ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=served.min, max_version=served.max)
+        ],
+    )
+
+
+API = Api(
+    key=ApiKey.API_VERSIONS,
+    versions=VersionRange(0, 4),
+    request=ApiVersionsRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,258 @@
+"""One client's connection: requests in, replies out in the order the requests came.
+
+The connection's own task reads, hands each frame to dispatch, and sends what is ready, so a
+request whose answer needs no wait costs no task and shares one send with its neighbours. An answer
+that must wait gets a task; it takes its place in the line of replies first, and what is finished
+behind it stays there until it is. Start reading at `Connection.run`.
+
+Bounds: beyond REQUESTS_IN_FLIGHT_MAX requests or UNSENT_REPLY_BYTES_MAX bytes of replies the peer
+is not read until it has taken replies; memory for a large request is asked of a budget shared by
+all connections. Otherwise a read is always pending, so that a peer that has gone is noticed and
+what waits on its behalf is cancelled.
+
+Copies: a request is read where it was received; a reply is sent from where it was encoded, and
+record batches from the page cache.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.broker.budget import Budget
+from penstock.broker.dispatch import Dispatch, Parts
+from penstock.model import limit
+from penstock.model.error import CloseConnection
+from penstock.wire.framing import FrameReader
+from penstock.wire.trouble import MalformedMessage
+from penstock.world.ports import Buffer, Clock, FileRange, Stream
+from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import NetworkError
+
+log = logging.getLogger(__name__)
+
+
+class Reply:
+    """A place in the line of replies; the parts come when the answer is there."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Parts | None) -> None:
+        self.parts = parts
+
+
+class Connection:
+    """See the module. Invariants:
+
+    1. `_line` is empty or its first reply is not ready: what is ready at the front is in `_ready`.
+    2. At most one task sends.
+    3. `unsent_bytes` counts the bytes in memory of all replies that are ready and not sent.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        dispatch: Dispatch,
+        *,
+        budget: Budget,
+        clock: Clock,
+        request_bytes_max: int,
+    ) -> None:
+        self.stream = stream
+        self.active_ms = clock.monotonic_ms()
+        self._dispatch = dispatch
+        self._clock = clock
+        self._budget = budget
+        self._frames = FrameReader(frame_bytes_max=request_bytes_max)
+        self._buffer_bytes_idle = self._frames.buffer_bytes
+        self._bytes_held = 0  # of the budget
+        self._bytes_since_request = 0
+        self._line: deque[Reply] = deque()
+        self._ready: Parts = []
+        self.in_flight = 0  # requests taken whose replies have not been sent
+        self._in_ready = 0  # how many of them have their replies in `_ready`
+        self.unsent_bytes = 0
+        self._task: asyncio.Task[Any] | None = None
+        self._waiting: TaskGroup | None = None
+        self._sending = False
+        self._room: asyncio.Future[None] | None = None
+        self._finishing = False
+
+    def is_idle_since(self, moment_ms: int) -> bool:
+        """Whether nothing has moved since then, and nothing of ours keeps the peer waiting."""
+        waits_for_us = len(self._waiting or ()) > 0
+        return self.active_ms <= moment_ms and not waits_for_us
+
+    async def run(self) -> None:
+        """Until the peer closes, breaks the protocol, or is closed."""
+        self._task = asyncio.current_task()
+        try:
+            async with TaskGroup() as self._waiting:
+                await self._serve()
+                # Nobody is there any more for whom these would wait.
+                self._waiting.cancel()
+        except NetworkError:
+            pass  # the peer has gone; there is nobody to tell
+        except (CloseConnection, MalformedMessage) as trouble:
+            log.warning(
+                "connection closed peer=%s listener=%s reason=%s",
+                self.stream.peer, self._dispatch.listener, trouble,
+            )  # fmt: skip
+        finally:
+            self.stream.close()
+            self._hold_less(0)
+
+    def finish(self) -> None:
+        """Takes no more requests, and closes when the last reply under way has been sent."""
+        self._finishing = True
+        if self.in_flight == 0:
+            self.close()
+
+    def close(self) -> None:
+        """At once."""
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self.stream.close()
+
+    def check(self) -> None:
+        assert not self._line or self._line[0].parts is None  # invariant 1
+        ready = [reply.parts for reply in self._line if reply.parts is not None]
+        unsent = size_in_memory(self._ready) + sum(map(size_in_memory, ready))
+        assert self._sending or self.unsent_bytes == unsent  # invariant 3
+
+    async def _serve(self) -> None:
+        try:
+            while await self._receive():
+                await self._answer_received()
+        except (CloseConnection, MalformedMessage):
+            await self._flush()  # what was asked before in good order is still answered
+            raise
+
+    async def _receive(self) -> bool:
+        """Some bytes more; False when the peer has closed."""
+        frames = self._frames
+        if self._bytes_held and self._budget.is_tight and frames.is_idle:
+            frames.shrink()
+        needed = frames.buffer_bytes_next - self._buffer_bytes_idle
+        if needed > self._bytes_held:
+            await self._budget.take(self, needed - self._bytes_held)
+            self._bytes_held = needed
+        elif needed < self._bytes_held:
+            self._hold_less(needed)
+        view = frames.receive_view()
+        count = await self.stream.receive_into(view)
+        frames.received(count)
+        self._bytes_since_request += count
+        return count > 0
+
+    async def _answer_received(self) -> None:
+        received_ms = self._clock.monotonic_ms()
+        frames = self._frames
+        while (frame := frames.next_frame()) is not None:
+            if self._finishing:
+                return
+            self.active_ms = received_ms
+            self._bytes_since_request = 0
+            self._take(frame, received_ms)
+            if self._is_full():
+                await self._flush()
+                await self._wait_for_room()
+        if self._bytes_since_request >= limit.RECEIVE_BUFFER_BYTES:
+            # A large request on its way is activity; a few bytes of a header now and then are not.
+            self.active_ms = received_ms
+            self._bytes_since_request = 0
+        if self._ready:
+            await self._flush()
+
+    def _take(self, frame: memoryview, received_ms: int) -> None:
+        answer = self._dispatch.answer(frame, peer=self.stream.peer, received_ms=received_ms)
+        if answer is None:
+            return
+        self.in_flight += 1
+        if not isinstance(answer, list):
+            reply = Reply(None)
+            self._line.append(reply)
+            assert self._waiting is not None
+            self._waiting.start(self._finish_later(reply, answer))
+            return
+        self.unsent_bytes += size_in_memory(answer)
+        if self._line:
+            self._line.append(Reply(answer))
+        else:
+            self._ready += answer
+            self._in_ready += 1
+
+    async def _finish_later(self, reply: Reply, answer: Coroutine[Any, Any, Parts]) -> None:
+        reply.parts = await answer
+        self.unsent_bytes += size_in_memory(reply.parts)
+        while self._line and self._line[0].parts is not None:
+            self._ready += self._line[0].parts
+            self._in_ready += 1
+            self._line.popleft()
+        if self._ready:
+            await self._flush()
+
+    async def _flush(self) -> None:
+        """Sends what is ready; whoever sends already takes along what becomes ready meanwhile."""
+        if self._sending:
+            return
+        self._sending = True
+        try:
+            while self._ready:
+                parts, count = self._ready, self._in_ready
+                self._ready, self._in_ready = [], 0
+                await self._send(parts)
+                self.in_flight -= count
+                self.unsent_bytes -= size_in_memory(parts)
+                self._make_room()
+        finally:
+            self._sending = False
+        if self._finishing and self.in_flight == 0:
+            self.stream.close()
+
+    async def _send(self, parts: Parts) -> None:
+        buffers: list[Buffer] = []
+        for part in parts:
+            if isinstance(part, FileRange):
+                if buffers:
+                    await self.stream.send(buffers, more=True)
+                    buffers = []
+                await self.stream.send_file(part)
+            else:
+                assert isinstance(part, (bytes, bytearray, memoryview))
+                buffers.append(part)
+        if buffers:
+            await self.stream.send(buffers)
+        self.active_ms = self._clock.monotonic_ms()
+
+    def _is_full(self) -> bool:
+        return (
+            self.in_flight >= limit.REQUESTS_IN_FLIGHT_MAX
+            or self.unsent_bytes >= limit.UNSENT_REPLY_BYTES_MAX
+        )
+
+    async def _wait_for_room(self) -> None:
+        while self._is_full():
+            self._room = asyncio.get_running_loop().create_future()
+            try:
+                await self._room
+            finally:
+                self._room = None
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def _hold_less(self, bytes_held: int) -> None:
+        if bytes_held < self._bytes_held:
+            given = self._bytes_held - bytes_held
+            self._bytes_held = bytes_held
+            self._budget.give(self, given, all_given=bytes_held == 0)
+
+
+def size_in_memory(parts: Parts) -> int:
+    return sum(
+        len(part) if isinstance(part, (bytes, bytearray, memoryview)) else 0 for part in parts
+    )

@@ -1,0 +1,96 @@
+"""From the bytes of a request to the bytes of its reply: look up, decode, handle, encode.
+
+    unknown API key, malformed bytes       the connection is closed, as Apache Kafka does
+    ApiVersions of an unknown version      UNSUPPORTED_VERSION in the form of version 0 (KIP-511)
+    another API's unknown version          the connection is closed: no reply has a form known to
+    both RequestError                           the API's own refusal CloseConnection
+    passed on anything else                          a bug of ours: passed on, and the node stops
+
+Authorisation and quota belong between decoding and handling, in `Dispatch.answer`.
+"""
+
+from collections.abc import Awaitable, Coroutine, Iterable
+from typing import Any
+
+from penstock.broker.api.api_versions import unsupported_version
+from penstock.broker.api_table import AnyApi, by_key
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.wire.api import ApiKey
+from penstock.wire.codec import Part, decode_exact
+from penstock.wire.definition import Message
+from penstock.wire.header import RequestHeader, decode_request_header, encode_response
+from penstock.wire.trouble import MalformedMessage
+from penstock.world.ports import Address
+
+Parts = list[Part]
+
+
+class Dispatch:
+    """Answers the requests of one listener."""
+
+    def __init__(self, services: Services, apis: Iterable[AnyApi], *, listener: str) -> None:
+        self.listener = listener
+        self._services = services
+        self._apis = by_key(apis)
+
+    def answer(
+        self, frame: memoryview, *, peer: Address, received_ms: int
+    ) -> Parts | Coroutine[Any, Any, Parts] | None:
+        """The reply, or what to wait for to have it, or None when none is owed.
+
+        The frame may be overwritten when this returns. CloseConnection when the peer cannot be
+        talked to.
+        """
+        try:
+            header, position = decode_request_header(frame)
+        except MalformedMessage as trouble:
+            raise CloseConnection(f"malformed request header: {trouble}") from trouble
+        api = self._apis.get(header.api_key)
+        if api is None or not is_served(api, header.api_version):
+            return refuse_unserved(api, header)
+        try:
+            request = decode_exact(api.request, header.api_version, frame, position)
+        except MalformedMessage as trouble:
+            raise CloseConnection(f"malformed request: {trouble}") from trouble
+        if api.refused is not None and header.api_version in api.refused:
+            refusal_reply = api.refuse(request, ErrorCode.UNSUPPORTED_VERSION, None)
+            return encode_response(header.correlation_id, refusal_reply, header.api_version)
+        context = RequestContext(
+            header=header, listener=self.listener, peer=peer, received_ms=received_ms
+        )
+        try:
+            response = api.handle(self._services, request, context)
+        except RequestError as refusal:
+            response = api.refuse(request, refusal.code, refusal.message)
+        if response is None:
+            return None
+        if isinstance(response, Message):
+            return encode_response(header.correlation_id, response, header.api_version)
+        return finish(api, request, header, response)
+
+
+def is_served(api: AnyApi, version: int) -> bool:
+    """A version may be advertised that no message has: clients look at the range, not into it."""
+    return version in api.versions and version in api.request.VERSIONS
+
+
+def refuse_unserved(api: AnyApi | None, header: RequestHeader) -> Parts:
+    """The one reply that every client reads whatever it asked; else CloseConnection."""
+    if api is None:
+        raise CloseConnection(f"API key {header.api_key} is not served")
+    if api.key != ApiKey.API_VERSIONS:
+        raise CloseConnection(
+            f"version {header.api_version} of {api.key.name} is not served, only {api.versions}"
+        )
+    return encode_response(header.correlation_id, unsupported_version(api.versions), 0)
+
+
+async def finish(
+    api: AnyApi, request: Message, header: RequestHeader, awaited: Awaitable[Message]
+) -> Parts:
+    try:
+        response = await awaited
+    except RequestError as refusal:
+        response = api.refuse(request, refusal.code, refusal.message)
+    return encode_response(header.correlation_id, response, header.api_version)

@@ -1,0 +1,135 @@
+"""The listeners of a node and the connections they accept, under the bounds that settings give.
+
+    max.connections, max.connections.per.ip    one too many is closed at once
+    connections.max.idle.ms                    what has not moved for so long is closed
+    queued.max.request.bytes                   memory for requests on their way, over all
+
+Connections are tasks of the group that the owner gives; a bug in one ends the group, and so the
+node. Start reading at `Server.open`.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+
+from penstock.broker.api_table import AnyApi
+from penstock.broker.budget import Budget
+from penstock.broker.connection import Connection
+from penstock.broker.dispatch import Dispatch
+from penstock.broker.services import Services
+from penstock.model import limit
+from penstock.model.settings.broker import BrokerSettings
+from penstock.model.settings.listener import ListenAddress
+from penstock.world.ports import Address, Listener, SocketOptions, Stream
+from penstock.world.tasks import TaskGroup
+
+log = logging.getLogger(__name__)
+
+SWEEPS_PER_IDLE_TIME = 4  # a connection may idle for a quarter longer than the setting says
+SWEEP_MS_MIN = 10
+
+
+class Server:
+    def __init__(self, services: Services, apis: Iterable[AnyApi], group: TaskGroup) -> None:
+        self.listeners: dict[str, Listener] = {}  # by listener name
+        self.connections: dict[Connection, None] = {}  # in the order they came
+        self._services = services
+        self._apis = tuple(apis)
+        self._group = group
+        self._per_host: Counter[str] = Counter()
+        self._empty: asyncio.Future[None] | None = None
+        held_max = services.settings.queued_max_request_bytes
+        self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
+
+    async def open(self, addresses: Iterable[ListenAddress]) -> None:
+        """Listens; NetworkError when an address cannot be had."""
+        options = socket_options(self._services.settings)
+        for address in addresses:
+            dispatch = Dispatch(self._services, self._apis, listener=address.listener)
+            self.listeners[address.listener] = await self._services.world.network.listen(
+                Address(host=address.host, port=address.port),
+                partial(self._accept, dispatch),
+                options,
+            )
+        self._group.start(self._sweep(), name="idle connections")
+
+    async def drain(self, *, wait_ms: int) -> None:
+        """Accepts no more, lets requests under way finish for so long, then closes the rest."""
+        for listener in self.listeners.values():
+            listener.close()
+        for connection in list(self.connections):
+            connection.finish()
+        if self.connections:
+            self._empty = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._empty], timeout=wait_ms / 1000)
+        for connection in list(self.connections):
+            connection.close()
+
+    def _accept(self, dispatch: Dispatch, stream: Stream) -> None:
+        settings = self._services.settings
+        host = stream.peer.host
+        if len(self.connections) >= settings.max_connections:
+            refuse(stream, f"max.connections={settings.max_connections}")
+        elif self._per_host[host] >= settings.max_connections_per_ip:
+            refuse(stream, f"max.connections.per.ip={settings.max_connections_per_ip}")
+        else:
+            connection = Connection(
+                stream,
+                dispatch,
+                budget=self.budget,
+                clock=self._services.world.clock,
+                request_bytes_max=settings.socket_request_max_bytes,
+            )
+            self.connections[connection] = None
+            self._per_host[host] += 1
+            self._group.start(self._run(connection), name=f"connection {stream.peer}")
+
+    async def _run(self, connection: Connection) -> None:
+        try:
+            await connection.run()
+        finally:
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        del self.connections[connection]
+        host = connection.stream.peer.host
+        self._per_host[host] -= 1
+        if self._per_host[host] == 0:
+            del self._per_host[host]
+        if not self.connections and self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
+
+    async def _sweep(self) -> None:
+        idle_ms = self._services.settings.connections_max_idle_ms
+        if idle_ms < 0:
+            return  # as in Apache Kafka: never
+        clock = self._services.world.clock
+        while True:
+            await asyncio.sleep(max(idle_ms // SWEEPS_PER_IDLE_TIME, SWEEP_MS_MIN) / 1000)
+            moment_ms = clock.monotonic_ms() - idle_ms
+            for connection in list(self.connections):
+                if connection.is_idle_since(moment_ms):
+                    log.info("idle connection closed peer=%s", connection.stream.peer)
+                    connection.close()
+
+
+def socket_options(settings: BrokerSettings) -> SocketOptions:
+    """Buffer sizes that nobody asked for are left to the system, which adapts them to the load."""
+
+    def asked(name: str, size: int) -> int | None:
+        return size if name in settings.given and size > 0 else None
+
+    return SocketOptions(
+        backlog=max(settings.socket_listen_backlog_size, limit.CONNECTION_BACKLOG),
+        send_buffer_bytes=asked("socket.send.buffer.bytes", settings.socket_send_buffer_bytes),
+        receive_buffer_bytes=asked(
+            "socket.receive.buffer.bytes", settings.socket_receive_buffer_bytes
+        ),
+    )
+
+
+def refuse(stream: Stream, reason: str) -> None:
+    log.warning("connection refused peer=%s reason=%s", stream.peer, reason)
+    stream.close()

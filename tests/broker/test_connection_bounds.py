@@ -1,0 +1,200 @@
+"""Connections are bounded in number, in idle time, in memory, and in the time they take to stop."""
+
+import asyncio
+import struct
+
+import pytest
+
+from penstock.broker.budget import Budget
+from penstock.broker.services import RequestContext, Services
+from penstock.model.settings.broker import BrokerSettings
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from rig.raw_serving import Answer, Serving, request, run, serving, until
+
+
+def large_request(size: int, correlation_id: int) -> bytes:
+    topics = [MetadataRequestTopic(name="t" * 200) for _ in range(size // 200)]
+    parts = request(MetadataRequest(topics=topics), correlation_id)
+    return b"".join(map(bytes, parts))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [BrokerSettings(max_connections=3), BrokerSettings(max_connections_per_ip=3)],
+    ids=["in all", "per address"],
+)
+def test_one_connection_too_many_is_closed_at_once(settings: BrokerSettings) -> None:
+    async def scenario() -> None:
+        async with serving(settings=settings) as served:
+            clients = [await served.connect() for _ in range(3)]
+            for client in clients:
+                await client.ask(MetadataRequest(), 1)
+                await client.reply()
+            assert await (await served.connect()).is_closed()
+            clients[0].stream.close()
+            await until(lambda: len(served.server.connections) < 3)
+            another = await served.connect()
+            await another.ask(MetadataRequest(), 2)
+            assert (await another.reply())[0] == 2
+
+    run(scenario())
+
+
+def test_idle_connection_is_closed() -> None:
+    async def scenario() -> None:
+        async with serving(settings=BrokerSettings(connections_max_idle_ms=50)) as served:
+            client = await served.connect()
+            await client.ask(MetadataRequest(), 1)
+            await client.reply()
+            assert await client.is_closed()
+            assert not served.server.connections
+
+    run(scenario())
+
+
+def test_header_bytes_that_trickle_in_do_not_count_as_activity() -> None:
+    async def scenario() -> None:
+        async with serving(settings=BrokerSettings(connections_max_idle_ms=50)) as served:
+            client = await served.connect()
+
+            async def trickle() -> None:
+                for byte in struct.pack(">i", 1000) + bytes(1000):
+                    await client.send(bytes([byte]))
+                    await asyncio.sleep(0.005)
+
+            trickling = asyncio.create_task(trickle())
+            assert await client.is_closed()
+            trickling.cancel()
+
+    run(scenario())
+
+
+def test_connection_that_waits_for_us_is_not_idle() -> None:
+    gate = asyncio.Event()
+
+    async def later() -> MetadataResponse:
+        await gate.wait()
+        return MetadataResponse()
+
+    def handle(services: Services, message: MetadataRequest, context: RequestContext) -> Answer:
+        return later()
+
+    async def scenario() -> None:
+        async with serving(
+            handle=handle, settings=BrokerSettings(connections_max_idle_ms=30)
+        ) as served:
+            client = await served.connect()
+            await client.ask(MetadataRequest(), 1)
+            asyncio.get_running_loop().call_later(0.2, gate.set)
+            assert (await client.reply())[0] == 1
+
+    run(scenario())
+
+
+def test_large_requests_share_a_budget_and_all_get_through() -> None:
+    size = 500_000
+
+    async def ask_slowly(served: Serving, number: int) -> None:
+        client = await served.connect()
+        whole = large_request(size, number)
+        for start in range(0, len(whole), 50_000):
+            await client.send(whole[start : start + 50_000])
+            await asyncio.sleep(0)
+        assert (await client.reply())[0] == number
+
+    async def scenario() -> None:
+        settings = BrokerSettings(queued_max_request_bytes=1_000_000)
+        async with serving(settings=settings) as served:
+            await asyncio.gather(*(ask_slowly(served, number) for number in range(12)))
+            budget = served.server.budget
+            assert budget.held_bytes <= 500_000  # half: what idle connections may keep
+            for client in served.clients:
+                client.stream.close()
+            await until(lambda: not served.server.connections)
+            assert budget.held_bytes == 0
+
+    run(scenario())
+
+
+def test_budget_lets_one_holder_at_a_time_go_beyond() -> None:
+    async def scenario() -> None:
+        budget = Budget(100)
+        await budget.take("first", 80)
+        await budget.take("second", 80)  # beyond: else both might wait for each other for ever
+        third = asyncio.create_task(budget.take("third", 80))
+        await budget.take("second", 50)
+        await asyncio.sleep(0)
+        assert budget.held_bytes == 210
+        assert not third.done()
+        budget.give("second", 130, all_given=True)
+        await third
+        assert budget.held_bytes == 160
+        budget.give("first", 80, all_given=True)
+        budget.give("third", 80, all_given=True)
+        assert budget.held_bytes == 0
+
+    run(scenario())
+
+
+def test_cancelled_wait_for_the_budget_holds_nothing() -> None:
+    async def scenario() -> None:
+        budget = Budget(100)
+        await budget.take("first", 100)
+        await budget.take("second", 50)
+        waiting = asyncio.create_task(budget.take("third", 50))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        budget.give("second", 50, all_given=True)
+        assert budget.held_bytes == 100
+
+    run(scenario())
+
+
+def test_stopping_lets_requests_under_way_finish() -> None:
+    gate = asyncio.Event()
+
+    async def later() -> MetadataResponse:
+        await gate.wait()
+        return MetadataResponse(cluster_id="finished")
+
+    def handle(services: Services, message: MetadataRequest, context: RequestContext) -> Answer:
+        return later()
+
+    async def scenario() -> None:
+        async with serving(handle=handle) as served:
+            busy, idle = await served.connect(), await served.connect()
+            await busy.ask(MetadataRequest(), 1)
+            await until(lambda: any(c.in_flight for c in served.server.connections))
+            draining = asyncio.create_task(served.server.drain(wait_ms=10_000))
+            assert await idle.is_closed()
+            gate.set()
+            assert (await busy.reply())[1].cluster_id == "finished"
+            assert await busy.is_closed()
+            await draining
+
+    run(scenario())
+
+
+def test_stopping_does_not_wait_for_ever() -> None:
+    async def never() -> MetadataResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def handle(services: Services, message: MetadataRequest, context: RequestContext) -> Answer:
+        return never()
+
+    async def scenario() -> None:
+        async with serving(handle=handle) as served:
+            client = await served.connect()
+            await client.ask(MetadataRequest(), 1)
+            await until(lambda: any(c.in_flight for c in served.server.connections))
+            await served.server.drain(wait_ms=20)
+            assert await client.is_closed()
+
+    run(scenario())
