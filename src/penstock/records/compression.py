@@ -43,11 +43,11 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
             return _compress_snappy(memoryview(data))
         case Codec.LZ4:
             compressor = cramjam.lz4.Compressor(
-                level=_clamp(level, 1, 17, default=LZ4_LEVEL),
+                level=_lz4_level(level),
                 content_checksum=False,
                 block_linked=False,
             )
-            compressor.compress(data)
+            compressor.compress(bytes(data))
             return bytes(compressor.finish())
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level=_clamp(level, -7, 22, default=3)))
@@ -86,7 +86,9 @@ def repair_lz4_header(frame: Buffer) -> bytes:
 
 
 GZIP_WBITS = 31  # a window of 32 KiB and the gzip header
-LZ4_LEVEL = 4
+LZ4_FAST = 1
+LZ4_THOROUGH_MIN = 3  # below it the library compresses fast
+KAFKA_LZ4_LEVEL = 9  # Kafka's default, by which it means fast and not the ninth level
 LZ4_HEADER_BYTES_MIN = 7  # magic, flags, block descriptor, header checksum
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest reader version
@@ -102,6 +104,12 @@ BAD_INPUT = (cramjam.DecompressionError, OSError, ValueError, OverflowError)
 
 def _clamp(level: int | None, low: int, high: int, *, default: int) -> int:
     return default if level is None else max(low, min(level, high))
+
+
+def _lz4_level(level: int | None) -> int:
+    if level is None or level == KAFKA_LZ4_LEVEL:
+        return LZ4_FAST
+    return max(LZ4_THOROUGH_MIN, level)
 
 
 def _decompress_gzip(data: Buffer, bytes_max: int) -> bytes:

@@ -141,17 +141,27 @@ def read_records(
     headers: Headers
     for index in range(record_count):
         try:
-            code, position = _varint(data, position, INT32_CODES)
+            if (code := data[position]) < 0x80:
+                position += 1
+            else:
+                code, position = long_varint(data, position, INT32_CODES)
             record_end = position + (code >> 1)
             if code & 1 or record_end > data_end:
                 raise CorruptBatch(f"record {index} is longer than the batch")
             code, position = _varint(data, position + 1, INT64_CODES)
             timestamp = base_timestamp + ((code >> 1) ^ -(code & 1))
-            code, position = _varint(data, position, INT32_CODES)
+            if (code := data[position]) < 0x80:
+                position += 1
+            else:
+                code, position = long_varint(data, position, INT32_CODES)
             offset = base_offset + ((code >> 1) ^ -(code & 1))
             key, position = _nullable_bytes(data, position, record_end)
             value, position = _nullable_bytes(data, position, record_end)
-            headers, position = _read_headers(data, position, record_end)
+            if data[position]:
+                headers, position = _read_headers(data, position, record_end)
+            else:
+                headers = ()
+                position += 1
         except IndexError as trouble:
             raise CorruptBatch("the batch ends within a record") from trouble
         if position != record_end:
@@ -199,7 +209,12 @@ ONE_BYTE = [bytes((code,)) for code in range(0x80)]
 
 
 def long_varint(data: bytes, position: int, codes: int) -> tuple[int, int]:
-    """The code at `position`, still zigzag and below `codes`, and the position after it."""
+    """The code, still zigzag, of two or more bytes at `position`, and the position after it.
+
+    It must lie below `codes`, which is above 2^14.
+    """
+    if (more := data[position + 1]) < 0x80:
+        return data[position] + (more << 7) - 0x80, position + 2
     code = 0
     shift = 0
     while True:
@@ -224,7 +239,10 @@ def _varint(data: bytes, position: int, codes: int) -> tuple[int, int]:
 
 def _nullable_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     """A length and so many bytes; every negative length is a null, as Kafka reads it."""
-    code, position = _varint(data, position, INT32_CODES)
+    if (code := data[position]) < 0x80:
+        position += 1
+    else:
+        code, position = long_varint(data, position, INT32_CODES)
     if code & 1:
         return None, position
     stop = position + (code >> 1)
