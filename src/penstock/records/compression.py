@@ -1,9 +1,10 @@
 """Compression of records: the one module that knows the libraries behind it.
 
-`decompress` never holds more than `bytes_max` bytes of output, whatever the input promises. gzip
-stops by itself at a given length. Snappy states its length ahead. lz4 and zstd write into a buffer
-of a fixed size and fail when it is full, so they are tried with growing buffers up to the bound: at
-most a third of the work is done twice, and reading a length from the input would mean trusting it.
+`decompress` never makes more than `bytes_max` bytes of output, whatever the input promises, and
+holds at most twice that at a time. gzip stops by itself at a given length. Snappy states its length
+ahead. lz4 and zstd write into a buffer of a fixed size and fail when it is full, so they are tried
+with growing buffers up to the bound: at most a third of the work is done twice, and reading a
+length from the input would mean trusting it.
 
 Framings. Java's snappy comes in blocks, each with its length, after a header of 16 bytes;
 librdkafka and others send one raw block. Both are read, the first is written since every client
@@ -130,7 +131,7 @@ def _decompress_gzip(data: Buffer, bytes_max: int) -> bytes:
 
 def _decompress_growing(
     decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int
-) -> memoryview:
+) -> bytearray:
     size = min(bytes_max, max(FIRST_GUESS_BYTES, EXPANSION_GUESS * len(data)))
     while True:
         output = bytearray(size)
@@ -142,8 +143,10 @@ def _decompress_growing(
             if size == bytes_max:
                 raise OversizedBatch(bytes_max) from trouble
             size = min(bytes_max, size * BUFFER_GROWTH)
+            del output  # before the next is made, or both would be held
         else:
-            return memoryview(output)[:count]
+            del output[count:]
+            return output
 
 
 def _compress_snappy(data: memoryview) -> bytes:

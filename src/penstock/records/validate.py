@@ -61,7 +61,10 @@ INT32_MAX = 2**31 - 1
 
 @dataclass(slots=True, kw_only=True)
 class AppendRules:
-    """What the topic, and the moment, ask of a produced batch. A leader keeps one and moves its time on."""
+    """What the topic, and the moment, ask of a produced batch.
+
+    Not frozen: a leader keeps one per partition and moves its time on.
+    """
 
     max_message_bytes: int
     timestamp_type: TimestampType
