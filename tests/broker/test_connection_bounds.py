@@ -95,6 +95,26 @@ def test_connection_that_waits_for_us_is_not_idle() -> None:
     run(scenario())
 
 
+def test_client_that_takes_no_replies_is_closed_in_the_end() -> None:
+    async def later() -> MetadataResponse:
+        return MetadataResponse(cluster_id="x" * 30_000)
+
+    def handle(services: Services, message: MetadataRequest, context: RequestContext) -> Answer:
+        return later()
+
+    async def scenario() -> None:
+        settings = BrokerSettings(connections_max_idle_ms=100)
+        async with serving(handle=handle, settings=settings) as served:
+            client = await served.connect()
+            flood = [part for n in range(1000) for part in request(MetadataRequest(), n)]
+            sending = asyncio.create_task(client.send(*flood))
+            await until(lambda: bool(served.server.connections))
+            await until(lambda: not served.server.connections)
+            sending.cancel()
+
+    run(scenario())
+
+
 def test_large_requests_share_a_budget_and_all_get_through() -> None:
     size = 500_000
 

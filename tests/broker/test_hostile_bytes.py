@@ -12,7 +12,7 @@ from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.api import ApiKey
 from penstock.wire.header import decode_correlation_id, decode_response
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.wire.messages.metadata import MetadataRequest
 from rig.raw_serving import RawClient, Serving, request, run, serving, until
 
 REQUEST_BYTES_MAX = BrokerSettings().socket_request_max_bytes
@@ -131,19 +131,6 @@ def test_api_versions_refuses_a_strange_client_software_name(name: str) -> None:
             code = await ask_api_versions(client, version=3, name=name)
             assert code == ErrorCode.INVALID_REQUEST
             assert await ask_api_versions(client, version=2) == ErrorCode.NONE
-
-    run(scenario())
-
-
-def test_version_that_is_advertised_but_refused_gets_its_api_s_refusal() -> None:
-    async def scenario() -> None:
-        async with serving() as served:
-            client = await served.connect()
-            await client.ask(MetadataRequest(topics=[]), 3, version=0)
-            frame = await client.frame()
-            assert frame is not None
-            assert decode_correlation_id(frame) == 3
-            decode_response(MetadataResponse, 0, frame)
 
     run(scenario())
 

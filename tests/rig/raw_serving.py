@@ -87,7 +87,6 @@ def metadata_api(handle: Handle) -> AnyApi:
         request=MetadataRequest,
         handle=handle,
         refuse=refused,
-        refused=VersionRange(0, 0),
     )
 
 

@@ -32,7 +32,6 @@ class Api(Generic[Request, Response]):
     request: type[Request]
     handle: Callable[[Services, Request, RequestContext], Response | Awaitable[Response] | None]
     refuse: Callable[[Request, ErrorCode, str | None], Response]
-    refused: VersionRange | None = None  # advertised and readable, but answered UNSUPPORTED_VERSION
 
 
 # Requests and responses of many kinds meet in the table; each entry is typed where it is made.

@@ -72,6 +72,7 @@ class Connection:
         self._ready: Parts = []
         self.in_flight = 0  # requests taken whose replies have not been sent
         self._in_ready = 0  # how many of them have their replies in `_ready`
+        self._unanswered = 0  # how many of them still wait for an answer of ours
         self.unsent_bytes = 0
         self._task: asyncio.Task[Any] | None = None
         self._waiting: TaskGroup | None = None
@@ -81,8 +82,7 @@ class Connection:
 
     def is_idle_since(self, moment_ms: int) -> bool:
         """Whether nothing has moved since then, and nothing of ours keeps the peer waiting."""
-        waits_for_us = len(self._waiting or ()) > 0
-        return self.active_ms <= moment_ms and not waits_for_us
+        return self.active_ms <= moment_ms and self._unanswered == 0
 
     async def run(self) -> None:
         """Until the peer closes, breaks the protocol, or is closed."""
@@ -174,6 +174,7 @@ class Connection:
         if not isinstance(answer, list):
             reply = Reply(None)
             self._line.append(reply)
+            self._unanswered += 1
             assert self._waiting is not None
             self._waiting.start(self._finish_later(reply, answer))
             return
@@ -186,6 +187,7 @@ class Connection:
 
     async def _finish_later(self, reply: Reply, answer: Coroutine[Any, Any, Parts]) -> None:
         reply.parts = await answer
+        self._unanswered -= 1
         self.unsent_bytes += size_in_memory(reply.parts)
         while self._line and self._line[0].parts is not None:
             self._ready += self._line[0].parts
@@ -253,6 +255,10 @@ class Connection:
 
 
 def size_in_memory(parts: Parts) -> int:
-    return sum(
-        len(part) if isinstance(part, (bytes, bytearray, memoryview)) else 0 for part in parts
-    )
+    """What the parts hold of memory: a range of a file holds none."""
+    size = 0
+    for part in parts:
+        if not isinstance(part, FileRange):
+            assert isinstance(part, (bytes, bytearray, memoryview))
+            size += len(part)
+    return size

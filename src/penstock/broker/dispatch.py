@@ -15,7 +15,7 @@ from typing import Any
 from penstock.broker.api.api_versions import unsupported_version
 from penstock.broker.api_table import AnyApi, by_key
 from penstock.broker.services import RequestContext, Services
-from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.model.error import CloseConnection, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import Part, decode_exact
 from penstock.wire.definition import Message
@@ -53,9 +53,6 @@ class Dispatch:
             request = decode_exact(api.request, header.api_version, frame, position)
         except MalformedMessage as trouble:
             raise CloseConnection(f"malformed request: {trouble}") from trouble
-        if api.refused is not None and header.api_version in api.refused:
-            refusal_reply = api.refuse(request, ErrorCode.UNSUPPORTED_VERSION, None)
-            return encode_response(header.correlation_id, refusal_reply, header.api_version)
         context = RequestContext(
             header=header, listener=self.listener, peer=peer, received_ms=received_ms
         )
