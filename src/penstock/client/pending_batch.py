@@ -1,0 +1,118 @@
+"""One batch on its way to a broker: filling, sealed, sent, perhaps sent again, and at last settled.
+
+Promises: every record's ticket is settled exactly once, with the place the record got or with why
+it got none; once sealed, the bytes change only in their producer stamp.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+from penstock.records.build import build_batch, record_bytes_max
+from penstock.records.compression import Codec
+from penstock.records.layout import HEADER_BYTES
+from penstock.records.record import Record
+
+
+class Delivered(NamedTuple):
+    """Where a record stands in the log. The offset is unknown with acks=0, and for a duplicate
+    long past.
+    """
+
+    topic: str
+    partition: int
+    offset: Offset | None
+    timestamp_ms: int
+
+
+class Ticket(Protocol):
+    """What the sender of a record waits on; an asyncio Future is one."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Delivered, /) -> None: ...
+
+    def set_exception(self, exception: Exception, /) -> None: ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PendingBatch:
+    partition: TopicPartition
+    created_ms: int
+    deadline_ms: int
+    records: list[Record] = field(default_factory=list)
+    tickets: list[Ticket] = field(default_factory=list)
+    size_bytes: int = HEADER_BYTES  # an upper bound while filling, the exact size once sealed
+    charged_bytes: int = 0  # what the batch takes of the producer's buffer until it is settled
+    data: bytearray | None = None
+    epoch: int | None = None
+    sequence: int | None = None  # None until it is first sent, and after its epoch ended
+    attempts: int = 0
+    settled: bool = False
+
+    @property
+    def record_count(self) -> int:
+        return len(self.tickets)
+
+    def add(self, record: Record, ticket: Ticket, size_bytes: int) -> None:
+        assert self.data is None
+        self.records.append(record)
+        self.tickets.append(ticket)
+        self.size_bytes += size_bytes
+        self.charged_bytes += size_bytes
+
+    def seal(self, codec: Codec, level: int | None) -> None:
+        """Builds and compresses the bytes; the records themselves are kept until the batch is
+        settled.
+        """
+        if self.data is None:
+            assert self.records
+            self.data = build_batch(self.records, codec=codec, level=level)
+            self.size_bytes = len(self.data)
+
+    def split(self) -> tuple["PendingBatch", "PendingBatch"]:
+        """Two halves of what a broker found too large, unsealed; they share the age and the
+        sequence numbers.
+        """
+        assert self.record_count > 1
+        middle = self.record_count // 2
+        halves = []
+        for start, end in ((0, middle), (middle, self.record_count)):
+            half = PendingBatch(
+                partition=self.partition, created_ms=self.created_ms, deadline_ms=self.deadline_ms
+            )
+            for record, ticket in zip(
+                self.records[start:end], self.tickets[start:end], strict=True
+            ):
+                half.add(record, ticket, size_bytes_max(record))
+            halves.append(half)
+        self.settled = True
+        self.charged_bytes = 0  # the halves have taken it over
+        return halves[0], halves[1]
+
+    def succeed(self, base_offset: Offset | None, append_time_ms: int | None) -> None:
+        """Tells every record's sender its place."""
+        if self.settled:
+            return
+        self.settled = True
+        topic, partition = self.partition
+        for index, (record, ticket) in enumerate(zip(self.records, self.tickets, strict=True)):
+            if not ticket.done():
+                offset = None if base_offset is None else Offset(base_offset + index)
+                timestamp_ms = record.timestamp_ms if append_time_ms is None else append_time_ms
+                ticket.set_result(Delivered(topic, partition, offset, timestamp_ms))
+
+    def fail(self, trouble: Exception) -> None:
+        """Tells every record's sender why its record may not be in the log."""
+        if self.settled:
+            return
+        self.settled = True
+        for ticket in self.tickets:
+            if not ticket.done():
+                ticket.set_exception(trouble)
+
+
+def size_bytes_max(record: Record) -> int:
+    """The most a record can take in a batch, before compression."""
+    return record_bytes_max(record.key, record.value, record.headers)

@@ -1,0 +1,105 @@
+"""What can go wrong for a client, each with the values needed to understand it."""
+
+from penstock.model.error import ErrorCode, PenstockError
+
+
+class ClientError(PenstockError):
+    """The root of what a client raises."""
+
+
+class Unreachable(ClientError):
+    """No broker could be reached at any of the addresses tried."""
+
+
+class ConnectionLost(ClientError):
+    """The connection ended before the answer came; what was asked may or may not have happened."""
+
+
+class BrokenProtocol(ClientError):
+    """A peer answered with what no broker would send: bytes that do not decode, or in the wrong
+    order.
+    """
+
+
+class UnsupportedByBroker(ClientError):
+    """The broker speaks no version of an API that this client speaks too."""
+
+
+class TimedOut(ClientError):
+    """No answer came in time; what was asked may or may not have happened."""
+
+
+class BufferFull(ClientError):
+    """The producer's buffer had no room for a record within the time it may block."""
+
+
+class Refused(ClientError):
+    """A broker's answer was an error. `about` names what it concerns: a topic, a partition, a
+    resource.
+    """
+
+    def __init__(self, code: ErrorCode, about: str, message: str | None = None) -> None:
+        super().__init__(f"{about}: {message or code.name}" if about else message or code.name)
+        self.code = code
+        self.about = about
+        self.message = message
+
+
+# Errors after which the same request may succeed, at once or once the metadata has been read again.
+RETRIABLE = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+# Those of them that say: what you know of the cluster is old.
+STALE_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+assert STALE_METADATA <= RETRIABLE
+
+
+def error_code(number: int) -> ErrorCode:
+    """The code by its number; a newer broker's unknown code is an unknown server error."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
