@@ -1,0 +1,111 @@
+"""Requests that wait for partitions: a fetch for more data, a produce for the high watermark.
+
+A waiting request is one future and one timer, however many partitions it waits for; nobody polls.
+Each partition knows who observes it, so an append that nobody waits for pays nothing, and what is
+cancelled leaves no trace.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from penstock.model.offset import Offset
+from penstock.replication.partition import Observer, Partition
+
+
+async def more_data(
+    seen: Sequence[tuple[Partition, int]], *, missing_bytes: int, wait_ms: int
+) -> bool:
+    """Waits until it is worth reading again: `missing_bytes` more came, or a partition ended.
+
+    `seen` pairs each partition with its `changes` as of the last reading, so that nothing is
+    missed between that reading and the start of this wait. False when the time passed first.
+    """
+    assert missing_bytes > 0, missing_bytes
+    if any(partition.changes != changes for partition, changes in seen):
+        return True
+    woken = _new_future()
+    waiter = _DataWaiter(woken, missing_bytes)
+    return await _observe(waiter, woken, [partition for partition, _ in seen], wait_ms=wait_ms)
+
+
+async def all_committed(pending: Sequence[tuple[Partition, Offset]], *, wait_ms: int) -> bool:
+    """Waits until each partition's high watermark reached its offset, or the partition ended.
+
+    False when the time passed first; which ones are late is for the caller to see.
+    """
+    woken = _new_future()
+    waiter = _CommitWaiter(woken, pending)
+    if waiter.is_satisfied():
+        return True
+    return await _observe(waiter, woken, [partition for partition, _ in pending], wait_ms=wait_ms)
+
+
+class _DataWaiter:
+    __slots__ = ("_missing_bytes", "_woken")
+
+    def __init__(self, woken: asyncio.Future[bool], missing_bytes: int) -> None:
+        self._woken = woken
+        self._missing_bytes = missing_bytes
+
+    def advanced(self, partition: Partition, byte_count: int) -> None:
+        self._missing_bytes -= byte_count
+        if self._missing_bytes <= 0:
+            _wake(self._woken)
+
+    def ended(self, partition: Partition) -> None:
+        _wake(self._woken)
+
+
+class _CommitWaiter:
+    __slots__ = ("_pending", "_woken")
+
+    def __init__(
+        self, woken: asyncio.Future[bool], pending: Sequence[tuple[Partition, Offset]]
+    ) -> None:
+        self._woken = woken
+        self._pending = pending
+
+    def is_satisfied(self) -> bool:
+        return all(
+            partition.has_ended or partition.high_watermark >= offset
+            for partition, offset in self._pending
+        )
+
+    def advanced(self, partition: Partition, byte_count: int) -> None:
+        if self.is_satisfied():
+            _wake(self._woken)
+
+    def ended(self, partition: Partition) -> None:
+        if self.is_satisfied():
+            _wake(self._woken)
+        elif not partition.has_ended:
+            # Under a new epoch of the same leader the records still stand: go on waiting.
+            partition.observers[self] = None
+
+
+def _new_future() -> asyncio.Future[bool]:
+    return asyncio.get_running_loop().create_future()
+
+
+def _wake(woken: asyncio.Future[bool], in_time: bool = True) -> None:
+    if not woken.done():
+        woken.set_result(in_time)
+
+
+async def _observe(
+    waiter: Observer,
+    woken: asyncio.Future[bool],
+    partitions: Sequence[Partition],
+    *,
+    wait_ms: int,
+) -> bool:
+    """Whether the waiter was woken before its time was up."""
+    for partition in partitions:
+        partition.observers[waiter] = None
+    timer = asyncio.get_running_loop().call_later(max(wait_ms, 0) / 1000, _wake, woken, False)
+    try:
+        return await woken
+    finally:
+        timer.cancel()
+        for partition in partitions:
+            partition.observers.pop(waiter, None)

@@ -1,0 +1,284 @@
+"""One partition as its leader holds it: the log, the leader epoch, and how far readers may see.
+
+`append` is a whole produce in one step: check, plan, number, write, show. Nothing in it waits, so
+no other request and no change of leadership can come between the ground of a decision and the
+deed. Those who wait for what an append brings (a long poll, an ack of all replicas) are
+`Observer`s; the shell makes them, and where there are none an append pays one truth test for
+them.
+
+Invariants:
+ 1. start offset <= high watermark <= end offset, and the high watermark never goes back.
+ 2. The leader itself is in sync; followers are in sync or not at all in `_follower_ends`.
+ 3. After `end` nothing is appended, and nobody observes.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.log.partition_log import PartitionLog
+from penstock.log.reading import LogSlice, ReadBounds
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId, TopicId, TopicPartition
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.settings.topic import TopicSettings
+from penstock.records.batch import BatchView
+from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
+from penstock.records.validate import check_produced
+from penstock.replication.leader import (
+    Duplicate,
+    Refusal,
+    check_leader_epoch,
+    plan_append,
+    refuse_too_few_in_sync,
+)
+from penstock.replication.rules import rules_of
+from penstock.replication.visibility import advance_high_watermark, last_stable_offset
+
+
+class Observer(Protocol):
+    """One who waits for something to become visible."""
+
+    def advanced(self, partition: "Partition", byte_count: int) -> None:
+        """The high watermark moved; about `byte_count` more bytes can be read."""
+
+    def ended(self, partition: "Partition") -> None:
+        """This broker leads the partition no longer, or under another epoch."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Appended:
+    """What the sender of a batch is told."""
+
+    base_offset: Offset
+    end_offset: Offset  # the ack of all replicas waits for the high watermark to reach it
+    log_append_time_ms: int  # NO_TIMESTAMP where the producer's own timestamps count
+
+
+class Partition:
+    """The leader's side of one partition."""
+
+    __slots__ = (
+        "_first_unstable_offset",
+        "_follower_ends",
+        "_hidden_bytes",
+        "_replica_count",
+        "_rules",
+        "_synced_offset",
+        "changes",
+        "has_ended",
+        "high_watermark",
+        "leader_epoch",
+        "log",
+        "observers",
+    )
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        *,
+        leader_epoch: LeaderEpoch,
+        replica_count: int = 1,
+        in_sync_followers: Iterable[NodeId] = (),
+    ) -> None:
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.high_watermark = log.start_offset
+        self.observers: dict[Observer, None] = {}  # in the order in which they came
+        self.changes = 0  # counts what observers are told, for those who are about to become one
+        self.has_ended = False
+        self._replica_count = replica_count
+        self._follower_ends = dict.fromkeys(in_sync_followers, log.start_offset)
+        self._synced_offset: Offset | None = None  # None where acks do not wait for fsync
+        self._hidden_bytes = 0  # at least what lies between the high watermark and the end
+        log.begin_epoch(leader_epoch)
+        # Kept here because finding it is a walk over all producers of the log.
+        self._first_unstable_offset = log.producers.first_open_offset
+        self._rules = rules_of(log.settings)
+        self._advance()
+
+    @property
+    def name(self) -> TopicPartition:
+        return self.log.partition
+
+    @property
+    def topic_id(self) -> TopicId:
+        return self.log.topic_id
+
+    @property
+    def settings(self) -> TopicSettings:
+        return self.log.settings
+
+    @property
+    def in_sync_count(self) -> int:
+        return 1 + len(self._follower_ends)
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        return last_stable_offset(
+            high_watermark=self.high_watermark, first_unstable_offset=self._first_unstable_offset
+        )
+
+    def check(self) -> None:
+        assert self.log.start_offset <= self.high_watermark  # invariant 1
+        assert self.high_watermark <= self.log.end_offset  # invariant 1
+        assert self.in_sync_count <= self._replica_count  # invariant 2
+        assert not (self.has_ended and self.observers)  # invariant 3
+
+    def check_leader_epoch(self, asked: int) -> ErrorCode:
+        return check_leader_epoch(asked=asked, known=self.leader_epoch)
+
+    def has_offset(self, offset: int) -> bool:
+        """Whether a reader may ask for `offset`: the end, where nothing is yet, included."""
+        return self.log.start_offset <= offset <= self.log.end_offset
+
+    def refuse_all_acks(self) -> Refusal | None:
+        """Why a write that wants the ack of all in-sync replicas is not safe now."""
+        if self._replica_count == 1:
+            return None
+        return refuse_too_few_in_sync(
+            in_sync_count=self.in_sync_count,
+            replica_count=self._replica_count,
+            in_sync_min=self.settings.min_insync_replicas,
+        )
+
+    def read(
+        self, offset: int, *, size_bytes_max: int, oversized_first: bool, committed_only: bool
+    ) -> LogSlice | None:
+        """Whole batches from `offset` on that a client may see; None when there are none yet."""
+        assert self.has_offset(offset), offset
+        until_offset = self.last_stable_offset if committed_only else self.high_watermark
+        if offset >= until_offset or (size_bytes_max <= 0 and not oversized_first):
+            return None
+        return self.log.read(
+            ReadBounds(
+                from_offset=Offset(offset),
+                until_offset=until_offset,
+                size_bytes_max=size_bytes_max,
+                oversized_first=oversized_first,
+            )
+        )
+
+    def append(
+        self, data: memoryview, *, all_acks: bool, zstd_allowed: bool = True, now_ms: int
+    ) -> Appended | Refusal:
+        """Takes the one batch of a produce request, writing its offset into `data`.
+
+        Raises InvalidBatch for what its sender did wrong, and DiskError with nothing changed.
+        """
+        assert not self.has_ended, self.name
+        if all_acks:
+            refusal = self.refuse_all_acks()
+            if refusal is not None:
+                return refusal
+        log = self.log
+        rules = self._rules
+        rules.now_ms = now_ms
+        rules.zstd_allowed = zstd_allowed
+        batch = check_produced(data, rules)
+        base_offset = log.end_offset
+        plan = plan_append(
+            batch,
+            end_offset=base_offset,
+            leader_epoch=self.leader_epoch,
+            producers=log.producers.by_id,
+        )
+        if isinstance(plan, Refusal):
+            return plan
+        if isinstance(plan, Duplicate):
+            return Appended(
+                base_offset=plan.base_offset,
+                end_offset=Offset(plan.last_offset + 1),
+                log_append_time_ms=plan.timestamp_ms,
+            )
+        batch.assign(base_offset=plan.base_offset, leader_epoch=plan.leader_epoch)
+        self.append_numbered((batch,), now_ms=now_ms)
+        assert log.end_offset == batch.next_offset, (log.end_offset, batch.next_offset)
+        by_our_clock = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return Appended(
+            base_offset=base_offset,
+            end_offset=log.end_offset,
+            log_append_time_ms=batch.max_timestamp if by_our_clock else NO_TIMESTAMP,
+        )
+
+    def append_numbered(self, batches: Sequence[BatchView], *, now_ms: int) -> None:
+        """Appends batches that carry their offsets already, and shows what may be shown."""
+        log = self.log
+        log.append(batches, now_ms=now_ms)
+        for batch in batches:
+            self._hidden_bytes += batch.size_bytes
+            if batch.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG):
+                self._first_unstable_offset = log.producers.first_open_offset
+        self._advance()
+
+    def follower_reached(self, node: NodeId, end_offset: Offset) -> None:
+        """An in-sync follower has the log up to `end_offset`."""
+        if node in self._follower_ends:
+            self._follower_ends[node] = end_offset
+            self._advance()
+
+    def wait_for_sync(self, synced_offset: Offset) -> None:
+        """From now on only what is synced is shown; `synced_offset` is how far that is."""
+        assert synced_offset <= self.log.end_offset
+        self._synced_offset = synced_offset
+        self._advance()
+
+    def change_replicas(
+        self, *, leader_epoch: LeaderEpoch, replica_count: int, in_sync_followers: Iterable[NodeId]
+    ) -> None:
+        """The metadata says otherwise than before who replicates, or under which epoch we lead."""
+        assert leader_epoch >= self.leader_epoch, (leader_epoch, self.leader_epoch)
+        known = self._follower_ends
+        self._replica_count = replica_count
+        self._follower_ends = {
+            node: known.get(node, self.log.start_offset) for node in in_sync_followers
+        }
+        if leader_epoch != self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            self.log.begin_epoch(leader_epoch)
+            self._tell_end()
+        self._advance()
+
+    def reconfigure(self, settings: TopicSettings) -> None:
+        self.log.reconfigure(settings)
+        self._rules = rules_of(settings)
+
+    def advance_start(self, offset: Offset) -> None:
+        """Drops records below `offset`, which is at most the high watermark."""
+        assert offset <= self.high_watermark, (offset, self.high_watermark)
+        self.log.advance_start(offset)
+
+    def end(self) -> None:
+        """This broker leads the partition no longer; who waits for it is told."""
+        self.has_ended = True
+        self._tell_end()
+
+    def _advance(self) -> None:
+        end_offset = self.log.end_offset
+        if not self._follower_ends and self._synced_offset is None:
+            reached = end_offset  # the common case, without a call
+        else:
+            reached = advance_high_watermark(
+                self.high_watermark,
+                end_offset=end_offset,
+                synced_offset=self._synced_offset,
+                follower_ends=self._follower_ends.values(),
+            )
+        if reached == self.high_watermark:
+            return
+        assert reached > self.high_watermark, (reached, self.high_watermark)
+        self.high_watermark = reached
+        self.changes += 1
+        # Too many bytes make an observer look once too often; too few would let it sleep.
+        byte_count = self._hidden_bytes
+        if reached == end_offset:
+            self._hidden_bytes = 0
+        if self.observers:
+            for observer in tuple(self.observers):
+                observer.advanced(self, byte_count)
+
+    def _tell_end(self) -> None:
+        self.changes += 1
+        observers, self.observers = tuple(self.observers), {}
+        for observer in observers:
+            observer.ended(self)
