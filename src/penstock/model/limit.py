@@ -23,7 +23,7 @@ STOP_WAIT_MS_MAX = 1000  # how long a stopping node lets the requests under way 
 
 # Records
 BATCH_BYTES_MIN = 61  # the header of a v2 batch
-DECOMPRESSED_BYTES_MAX = 256 * MIB  # of one batch; a bomb is refused before it is held
+DECOMPRESSED_BYTES_MAX = 64 * MIB  # of one batch; a bomb is refused before it is held
 RECORD_ERRORS_MAX = 1000  # of one batch that a produce reply lists
 REMEMBERED_BATCHES = 5  # per idempotent producer and partition
 
@@ -33,9 +33,11 @@ FETCH_PARTITIONS_MAX = 100_000
 
 # Metadata
 DECISION_RECORDS_MAX = 10_000
+DECISION_BYTES_MAX = 8 * MIB
 HELD_REPLIES_MAX = 10_000  # decided and waiting for the watermark, per state machine
 TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
 
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions
+LOADED_INDEX_BYTES_MAX = 64 * MIB  # indexes of sealed segments held in memory; the least used ones go

@@ -1,0 +1,76 @@
+"""The aborted transactions of one segment: those whose abort marker lies in it.
+
+    entry, 34 bytes, big-endian:
+     0  version             int16    0
+     2  producer id         int64
+    10  first offset        int64    of the transaction
+    18  last offset         int64    of its abort marker
+    26  last stable offset  int64    as of that marker
+
+Invariants:
+ 1. Last offsets grow strictly.
+ 2. A transaction stands in the index of the segment that holds its marker.
+
+The file comes into being with the first entry; most segments have none.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+
+from penstock.log.trouble import CorruptIndex
+from penstock.model.identity import ProducerId
+from penstock.model.offset import Offset
+
+VERSION = 0
+_ENTRY = Struct(">hqqqq")
+ENTRY_BYTES = _ENTRY.size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedTransaction:
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
+    last_stable_offset: Offset
+
+
+def encode_aborted(transactions: Iterable[AbortedTransaction]) -> bytes:
+    return b"".join(
+        _ENTRY.pack(
+            VERSION, one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset
+        )
+        for one in transactions
+    )
+
+
+def decode_aborted(data: bytes, *, base_offset: Offset) -> tuple[AbortedTransaction, ...]:
+    """What a file holds; a cut-off last entry is left out. CorruptIndex when it cannot be right."""
+    whole = data[: len(data) - len(data) % ENTRY_BYTES]
+    found: list[AbortedTransaction] = []
+    for version, producer_id, first, last, last_stable in _ENTRY.iter_unpack(whole):
+        if version != VERSION:
+            raise CorruptIndex(f"unknown version {version} of an aborted transaction")
+        if last < base_offset or (found and found[-1].last_offset >= last):
+            raise CorruptIndex("last offsets of aborted transactions do not grow")
+        found.append(
+            AbortedTransaction(
+                producer_id=ProducerId(producer_id),
+                first_offset=Offset(first),
+                last_offset=Offset(last),
+                last_stable_offset=Offset(last_stable),
+            )
+        )
+    return tuple(found)
+
+
+def aborted_within(
+    transactions: Sequence[AbortedTransaction], *, from_offset: Offset, until_offset: Offset
+) -> tuple[AbortedTransaction, ...]:
+    """Those with records in [from_offset, until_offset), by first offset, as in a fetch reply."""
+    within = [
+        one
+        for one in transactions
+        if one.last_offset >= from_offset and one.first_offset < until_offset
+    ]
+    return tuple(sorted(within, key=lambda one: one.first_offset))

@@ -1,0 +1,62 @@
+"""Making what a log begins with: its directory, its identity, a segment.
+
+A directory is claimed by `partition.metadata` before it holds a segment, so a crash in between
+leaves a directory without records, which the next start claims again.
+"""
+
+from penstock.log import layout
+from penstock.log.checkpoint import decode_partition_metadata, encode_partition_metadata
+from penstock.log.loaded_indexes import LoadedIndexes
+from penstock.log.segment import Segment
+from penstock.log.trouble import TopicIdMismatch
+from penstock.model.identity import NO_TOPIC_ID, TopicId, id_text
+from penstock.model.offset import Offset
+from penstock.world.ports import Disk
+from penstock.world.trouble import DiskError
+
+
+def claim_directory(disk: Disk, directory: str, topic_id: TopicId) -> TopicId:
+    """Makes the directory of a topic's partition, or finds it to be that; the id it has then.
+
+    With NO_TOPIC_ID any topic's directory will do. One of another topic is a TopicIdMismatch.
+    """
+    found = topic_id_of(disk, directory)
+    if found is not None:
+        if topic_id not in (NO_TOPIC_ID, found):
+            raise TopicIdMismatch(directory, expected=id_text(topic_id), found=id_text(found))
+        return found
+    disk.make_directory(directory)
+    if topic_id != NO_TOPIC_ID:
+        metadata = encode_partition_metadata(topic_id)
+        disk.write_whole(f"{directory}/{layout.PARTITION_METADATA}", metadata)
+    disk.sync_directory(directory.rpartition("/")[0] or "/")
+    return topic_id
+
+
+def topic_id_of(disk: Disk, directory: str) -> TopicId | None:
+    """Whose directory it is; None when nobody has claimed it, or a power loss took the claim."""
+    path = f"{directory}/{layout.PARTITION_METADATA}"
+    if not disk.exists(path):
+        return None
+    data = disk.read(path)
+    return decode_partition_metadata(path, data) if data.strip(b"\0") else None
+
+
+def new_segment(
+    disk: Disk, directory: str, base_offset: Offset, now_ms: int, loaded: LoadedIndexes
+) -> Segment:
+    """A segment with its files, empty. When that fails, none of them is left behind."""
+    segment = Segment(
+        disk=disk,
+        directory=directory,
+        base_offset=base_offset,
+        size_bytes=0,
+        created_ms=now_ms,
+        loaded=loaded,
+    )
+    try:
+        segment.create_files()
+    except DiskError:
+        segment.remove_files()
+        raise
+    return segment

@@ -1,0 +1,126 @@
+"""Where each leader epoch began: what replicas compare to find the point at which they part.
+
+    leader-epoch-checkpoint, text:
+        0                   version
+        2                   number of entries
+        3 0                 leader epoch, first offset
+        5 120
+
+Invariants:
+ 1. Epochs grow strictly, first offsets grow strictly.
+ 2. On disk no entry is missing whose first offset lies below the recovery point on disk: the file
+    is written before that point moves, and what lies above it is learnt again from the log.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from penstock.log.checkpoint import decode_lines, encode_lines
+from penstock.log.trouble import CorruptCheckpoint
+from penstock.model.offset import LeaderEpoch, Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochStart:
+    epoch: LeaderEpoch
+    start_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochEnd:
+    """The largest known epoch not above the one asked for, and the offset at which it ended."""
+
+    leader_epoch: LeaderEpoch
+    end_offset: Offset
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first. `unsaved` tells that the file on disk lags behind."""
+
+    __slots__ = ("_entries", "unsaved")
+
+    def __init__(self, entries: tuple[EpochStart, ...] = ()) -> None:
+        self._entries = list(entries)
+        self.unsaved = False
+
+    @classmethod
+    def decode(cls, path: str, data: bytes) -> "LeaderEpochs":
+        epochs = cls()
+        for line in decode_lines(path, data, fields=2):
+            epoch, start_offset = LeaderEpoch(line[0]), Offset(line[1])
+            if epoch < 0 or start_offset < 0:
+                raise CorruptCheckpoint(path, f"epoch {epoch} from offset {start_offset}")
+            epochs.assign(epoch, start_offset)
+        epochs.unsaved = False
+        return epochs
+
+    def encode(self) -> bytes:
+        return encode_lines(f"{one.epoch} {one.start_offset}" for one in self._entries)
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        return tuple(self._entries)
+
+    @property
+    def latest(self) -> LeaderEpoch | None:
+        return self._entries[-1].epoch if self._entries else None
+
+    def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
+        """Under which epoch the record at `offset` was written."""
+        slot = bisect_right(self._entries, offset, key=_start_offset) - 1
+        return self._entries[slot].epoch if slot >= 0 else None
+
+    def end_of(self, epoch: LeaderEpoch, *, end_offset: Offset) -> EpochEnd | None:
+        """Where `epoch` ended; None when it is newer than all we know, or we know none."""
+        if not self._entries or epoch > self._entries[-1].epoch:
+            return None
+        if epoch == self._entries[-1].epoch:
+            return EpochEnd(leader_epoch=epoch, end_offset=end_offset)
+        after = bisect_right(self._entries, epoch, key=_epoch)
+        # Older than all we know: its records are gone, so whoever asks may begin where ours begin.
+        found = self._entries[after - 1].epoch if after else epoch
+        return EpochEnd(leader_epoch=found, end_offset=self._entries[after].start_offset)
+
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """Learns that `epoch` writes from `start_offset` on; what it contradicts goes."""
+        assert epoch >= 0, epoch
+        assert start_offset >= 0, start_offset
+        entries = self._entries
+        if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
+            return
+        while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
+            entries.pop()
+        entries.append(EpochStart(epoch=epoch, start_offset=start_offset))
+        self.unsaved = True
+
+    def truncate_end(self, end_offset: Offset) -> None:
+        """Forgets epochs that began at `end_offset` or later."""
+        while self._entries and self._entries[-1].start_offset >= end_offset:
+            self._entries.pop()
+            self.unsaved = True
+
+    def truncate_start(self, start_offset: Offset) -> None:
+        """Forgets epochs that ended before `start_offset`; the one it falls into begins there."""
+        after = bisect_right(self._entries, start_offset, key=_start_offset)
+        if after == 0 or (after == 1 and self._entries[0].start_offset == start_offset):
+            return
+        first = EpochStart(epoch=self._entries[after - 1].epoch, start_offset=start_offset)
+        self._entries[:after] = [first]
+        self.unsaved = True
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.unsaved = True
+
+    def check(self) -> None:
+        for earlier, later in zip(self._entries, self._entries[1:], strict=False):
+            assert earlier.epoch < later.epoch, "invariant 1"
+            assert earlier.start_offset < later.start_offset, "invariant 1"
+
+
+def _start_offset(entry: EpochStart) -> Offset:
+    return entry.start_offset
+
+
+def _epoch(entry: EpochStart) -> LeaderEpoch:
+    return entry.epoch

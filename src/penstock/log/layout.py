@@ -1,0 +1,81 @@
+"""The names and the shape of what lies on disk: Apache Kafka's own.
+
+<data directory>/
+  .lock                              held while a node runs
+  .kafka_cleanshutdown               there only after a clean stop
+  meta.properties                    whose directory this is
+  recovery-point-offset-checkpoint   per partition: all below this offset is synced
+  log-start-offset-checkpoint        per partition: where it begins, if not at a segment's start
+  <topic>-<partition>/
+    partition.metadata               the topic's id
+    leader-epoch-checkpoint          where each leader epoch began
+    <base offset, 20 digits>.log        record batches, one after the other
+    <base offset>.index                 offset -> position, sparse   (log/offset_index)
+    <base offset>.timeindex             timestamp -> offset, sparse  (log/time_index)
+    <base offset>.txnindex              aborted transactions         (log/aborted_index)
+    <offset>.snapshot                   producers as of that offset  (log/producer_snapshot)
+  <topic>-<partition>.<32 hex digits>-delete/      on its way out
+"""
+
+import re
+
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+ABORTED_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, ABORTED_INDEX)
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+TEMPORARY = ".tmp"
+
+PARTITION_METADATA = "partition.metadata"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+IDENTITY = "meta.properties"
+LOCK = ".lock"
+DELETED_DIRECTORY = "-delete"
+
+RELATIVE_OFFSET_MAX = 2**31 - 1  # an index entry has 4 bytes for it
+FILE_NAME_LENGTH_MAX = 255
+
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")
+_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
+
+
+def segment_path(directory: str, base_offset: Offset, suffix: str) -> str:
+    """The path of one file of a segment, or of a snapshot."""
+    assert base_offset >= 0, base_offset
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+def parse_segment_file(name: str) -> tuple[Offset, str] | None:
+    """The base offset and the suffix of a segment's file; None for any other name."""
+    match = _SEGMENT_FILE.fullmatch(name)
+    return (Offset(int(match[1])), match[2]) if match else None
+
+
+def partition_directory(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """The partition whose directory has this name; None for any other, also one on its way out."""
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if match is None or name.endswith(DELETED_DIRECTORY):
+        return None
+    return TopicPartition(match[1], int(match[2]))
+
+
+def deleted_directory(partition: TopicPartition, token: bytes) -> str:
+    """The name of a directory on its way out; a long topic name gives way to the token."""
+    assert len(token) == 16, token
+    suffix = f"-{partition.partition}.{token.hex()}{DELETED_DIRECTORY}"
+    return partition.topic[: FILE_NAME_LENGTH_MAX - len(suffix)] + suffix

@@ -1,0 +1,85 @@
+"""Tidying up a partition's directory that someone left in the middle of something.
+
+    *.deleted            on its way out: remove
+    *.cleaned            the output of a compaction that did not finish: remove
+    *.swap               the output of one that did: it takes the place of the segments it covers
+    *.tmp                a small file that was about to be replaced: remove
+    an index without its .log     remove
+
+A swap that begins at or above the first `.cleaned` belongs to an unfinished split: remove. Each
+step can be cut off and done again.
+"""
+
+from penstock.log import layout
+from penstock.log.scan import headers
+from penstock.model.offset import Offset
+from penstock.records.trouble import CorruptBatch
+from penstock.world.ports import Disk
+
+# Snapshots of the metadata log end like this on their way out; their owner removes them.
+_METADATA_SNAPSHOT_DELETED = ".checkpoint.deleted"
+
+
+def tidy(disk: Disk, directory: str) -> None:
+    """Brings a directory into a state that holds segments and nothing half done."""
+    names = disk.names(directory)
+    unfinished = [name for name in names if name.endswith(layout.CLEANED)]
+    first_unfinished = min((_base_offset(name) for name in unfinished), default=None)
+    swaps: list[str] = []
+    for name in names:
+        gone = name.endswith((layout.DELETED, layout.TEMPORARY))
+        if gone and not name.endswith(_METADATA_SNAPSHOT_DELETED):
+            disk.remove(f"{directory}/{name}")
+        elif name.endswith(layout.SWAP):
+            if first_unfinished is not None and _base_offset(name) >= first_unfinished:
+                disk.remove(f"{directory}/{name}")
+            else:
+                swaps.append(name)
+    for name in unfinished:
+        disk.remove(f"{directory}/{name}")
+    if swaps:
+        _finish_swaps(disk, directory, swaps)
+    _remove_orphans(disk, directory)
+
+
+def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
+    logs = [name for name in swaps if name.endswith(layout.LOG + layout.SWAP)]
+    covered_from = min((_base_offset(name) for name in logs), default=Offset(0))
+    covered_until = max((_next_offset(disk, directory, name) for name in logs), default=Offset(0))
+    for name in disk.names(directory):
+        parsed = layout.parse_segment_file(name)
+        if parsed is None or parsed[1] not in layout.SEGMENT_SUFFIXES:
+            continue
+        if covered_from <= parsed[0] < covered_until:
+            disk.remove(f"{directory}/{name}")
+    for name in swaps:
+        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(layout.SWAP)}")
+    disk.sync_directory(directory)
+
+
+def _remove_orphans(disk: Disk, directory: str) -> None:
+    parsed = {name: layout.parse_segment_file(name) for name in disk.names(directory)}
+    with_log = {one[0] for one in parsed.values() if one is not None and one[1] == layout.LOG}
+    for name, one in parsed.items():
+        if one is None or one[1] not in layout.SEGMENT_SUFFIXES:
+            continue
+        if one[0] not in with_log:
+            disk.remove(f"{directory}/{name}")
+
+
+def _base_offset(name: str) -> Offset:
+    digits = name.split(".", 1)[0]
+    return Offset(int(digits)) if digits.isdigit() else Offset(0)
+
+
+def _next_offset(disk: Disk, directory: str, name: str) -> Offset:
+    file = disk.open(f"{directory}/{name}")
+    next_offset = _base_offset(name)
+    try:
+        for _, header in headers(file, start=0, end=file.size):
+            next_offset = header.next_offset
+    except CorruptBatch:
+        pass  # recovery cuts it off there
+    finally:
+        file.close()
+    return next_offset

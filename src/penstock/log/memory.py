@@ -1,0 +1,86 @@
+"""What a log remembers besides its batches: producers and leader epochs, in memory and on disk.
+
+Both are functions of the batches. `take_up` passes a batch through them, whoever wrote it; the
+files (`.snapshot`, `leader-epoch-checkpoint`) only spare a restart the reading of the whole log.
+"""
+
+from penstock.log import layout
+from penstock.log.epochs import LeaderEpochs
+from penstock.log.producer_replay import replay, take_up
+from penstock.log.producer_state import ProducerStates
+from penstock.log.segment import Segment
+from penstock.log.snapshots import Snapshots
+from penstock.log.trouble import CorruptCheckpoint
+from penstock.model.offset import Offset
+from penstock.records.batch import BatchView
+from penstock.world.ports import Disk
+
+
+class LogMemory:
+    """Producers and epochs of one log, with their files."""
+
+    __slots__ = ("_disk", "_epochs_path", "epochs", "producers", "snapshots", "start_offset")
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        snapshot_offsets: list[Offset],
+        start_offset: Offset,
+        producer_expiry_ms: int,
+    ) -> None:
+        self._disk = disk
+        self._epochs_path = f"{directory}/{layout.LEADER_EPOCHS}"
+        self.start_offset = start_offset
+        self.producers = ProducerStates(expiry_ms=producer_expiry_ms)
+        self.snapshots = Snapshots(disk, directory, snapshot_offsets)
+        self.epochs = self._read_epochs()
+
+    def take_up(self, batch: BatchView, segment: Segment) -> None:
+        """Passes a batch that now stands in `segment` through producers and epochs."""
+        epochs = self.epochs
+        if batch.leader_epoch >= 0 and batch.leader_epoch != epochs.latest:
+            latest = epochs.latest
+            if latest is None or batch.leader_epoch > latest:
+                epochs.assign(batch.leader_epoch, batch.base_offset)
+        take_up(self.producers, batch, segment)
+
+    def load(self, segments: list[Segment], *, until_offset: Offset, trust_absence: bool) -> None:
+        """Brings the producers to `until_offset`: from a snapshot, and from the batches after it.
+
+        After a clean stop a log without any snapshot had no producers: that is trusted, as Apache
+        Kafka does, rather than reading the whole log.
+        """
+        found = self.snapshots.newest(until_offset)
+        if found is not None and found[0] <= self.start_offset:
+            found = None
+        self.producers.clear(min(self.start_offset, until_offset))
+        if found is not None:
+            self.producers.by_id.update(found[1])
+            self.producers.end_offset = found[0]
+        if found is not None or not trust_absence:
+            for slot, segment in enumerate(segments):
+                is_last = slot + 1 == len(segments)
+                ends = until_offset if is_last else segments[slot + 1].base_offset
+                if ends > self.producers.end_offset:
+                    replay(self.producers, segment)
+        self.producers.end_offset = max(until_offset, self.producers.end_offset)
+        assert self.producers.end_offset == until_offset, (self.producers.end_offset, until_offset)
+
+    def save_epochs(self) -> None:
+        """Writes the epochs, if the file lags behind; see invariant 2 of `log/epochs`."""
+        if self.epochs.unsaved:
+            self._disk.write_whole(self._epochs_path, self.epochs.encode())
+            self.epochs.unsaved = False
+
+    def _read_epochs(self) -> LeaderEpochs:
+        if not self._disk.exists(self._epochs_path):
+            return LeaderEpochs()
+        data = self._disk.read(self._epochs_path)
+        try:
+            return LeaderEpochs.decode(self._epochs_path, data)
+        except CorruptCheckpoint:
+            if data.strip(b"\0"):
+                raise
+            return LeaderEpochs()  # zeros: a power loss took what nobody had synced

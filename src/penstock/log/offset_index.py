@@ -1,0 +1,95 @@
+"""The sparse index from offset to position of one segment.
+
+    entry, 8 bytes, big-endian:
+     0  relative offset   uint32   the LAST offset of a batch, less the segment's base offset
+     4  position          uint32   where that batch begins in the .log file
+
+Invariants:
+ 1. Offsets grow strictly, positions grow strictly.
+ 2. Every entry names a whole batch of the .log file.
+ 3. The index is a hint: without an entry the search begins at position 0, which is slow and right.
+
+In memory an entry is one number, offset in the upper half, so that a search is one bisect over an
+array in C. Apache Kafka gives the index of its active segment 10 MiB of zeros and trims them when
+it closes; whoever was killed leaves them, and `decode` cuts them off.
+"""
+
+import operator
+from array import array
+from bisect import bisect_left, bisect_right
+
+from penstock.log.layout import RELATIVE_OFFSET_MAX
+from penstock.log.trouble import CorruptIndex
+from penstock.model.offset import Offset
+
+ENTRY_BYTES = 8
+_POSITION_MASK = 0xFFFF_FFFF
+_NATIVE_IS_LITTLE = array("H", b"\x01\x00")[0] == 1
+
+
+class OffsetIndex:
+    __slots__ = ("_entries", "base_offset")
+
+    def __init__(self, base_offset: Offset, entries: "array[int] | None" = None) -> None:
+        self.base_offset = base_offset
+        self._entries = array("Q") if entries is None else entries
+
+    @classmethod
+    def decode(cls, base_offset: Offset, data: bytes, *, log_bytes: int) -> "OffsetIndex":
+        """The index that a file holds; CorruptIndex if it cannot be that of `log_bytes` of log."""
+        entries = array("Q", without_reserve(data, ENTRY_BYTES))
+        if _NATIVE_IS_LITTLE:
+            entries.byteswap()
+        index = cls(base_offset, entries)
+        if entries and (entries[-1] & _POSITION_MASK) >= log_bytes:
+            raise CorruptIndex(f"an entry points beyond the {log_bytes} bytes of the log")
+        if not all(map(operator.lt, entries, entries[1:])):
+            raise CorruptIndex("offsets do not grow")
+        return index
+
+    def encode(self) -> bytes:
+        entries = self._entries[:]
+        if _NATIVE_IS_LITTLE:
+            entries.byteswap()
+        return entries.tobytes()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def byte_count(self) -> int:
+        return len(self._entries) * ENTRY_BYTES
+
+    def position_before(self, offset: Offset) -> int:
+        """Where to begin the search for `offset`: no batch before it holds it."""
+        key = (offset - self.base_offset) << 32 | _POSITION_MASK
+        if key < 0:
+            return 0
+        slot = bisect_right(self._entries, min(key, 2**64 - 1)) - 1
+        return self._entries[slot] & _POSITION_MASK if slot >= 0 else 0
+
+    def last_position(self) -> int:
+        return self._entries[-1] & _POSITION_MASK if self._entries else 0
+
+    def append(self, last_offset: Offset, position: int) -> None:
+        relative = last_offset - self.base_offset
+        assert 0 <= relative <= RELATIVE_OFFSET_MAX, (self.base_offset, last_offset)
+        entry = relative << 32 | position
+        assert not self._entries or not _out_of_order(self._entries[-1], entry), entry
+        self._entries.append(entry)
+
+    def truncate(self, offset: Offset) -> None:
+        """Forgets every batch that reaches `offset` or beyond."""
+        key = max(0, offset - self.base_offset) << 32
+        del self._entries[bisect_left(self._entries, min(key, 2**64 - 1)) :]
+
+
+def without_reserve(data: bytes, entry_bytes: int) -> bytes:
+    """The entries of an index file, without zeros at its end: no entry is all zeros."""
+    used = data.rstrip(b"\0")
+    # The last entry may end in zero bytes of its own: give back what was cut.
+    return used + bytes(-len(used) % entry_bytes)
+
+
+def _out_of_order(earlier: int, later: int) -> bool:
+    return earlier >> 32 >= later >> 32 or earlier & _POSITION_MASK >= later & _POSITION_MASK

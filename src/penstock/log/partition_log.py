@@ -1,0 +1,474 @@
+"""The log of one partition: a row of segments that grows at its end.
+
+    start_offset                                 recovery_point            end_offset
+      |  segment 0   |   segment 1   |   segment 2 (active)   :                |
+      [..............)[..............)[.............................)
+
+Offsets in [start_offset, end_offset) can be read. Below the recovery point all bytes are synced; a
+crash makes the next start look at what lies above it (`log/recovery`).
+
+Invariants:
+ 1. Segments are in order of base offset; the last one is active and the only one written to.
+ 2. start_offset <= end_offset, recovery_point <= end_offset; the first segment begins at or below
+    start_offset, unless the log is empty there.
+ 3. The recovery point on disk never exceeds what is synced: it moves up after the sync, and goes
+    down before anything below it is rewritten.
+ 4. Producers and epochs reflect exactly the batches up to end_offset.
+ 5. An append that fails has changed nothing that a reader or a restart could see.
+
+Start reading at `PartitionLog.append` and `PartitionLog.read`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from penstock.log import layout
+from penstock.log.aborted_index import AbortedTransaction, aborted_within
+from penstock.log.creation import claim_directory, new_segment
+from penstock.log.epochs import EpochEnd, LeaderEpochs
+from penstock.log.leftovers import tidy
+from penstock.log.loaded_indexes import LoadedIndexes
+from penstock.log.memory import LogMemory
+from penstock.log.producer_state import ProducerStates
+from penstock.log.reading import LogSlice, ReadBounds, TimedOffset
+from penstock.log.recovery import RecoveryReport, find_segments, load, slot_of
+from penstock.log.rolling import must_roll
+from penstock.log.segment import Segment
+from penstock.log.slicing import slice_of
+from penstock.log.time_search import first_at_or_after, of_max_timestamp
+from penstock.log.trouble import OffsetOutOfRange
+from penstock.log.unsynced import Unsynced
+from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.settings.topic import TopicSettings
+from penstock.records.batch import BatchView
+from penstock.records.layout import FIRST_OFFSET
+from penstock.world.ports import Disk, File
+
+PRODUCER_EXPIRY_MS = 86_400_000
+
+
+class PartitionLog:
+    """One partition on disk; see the module's invariants. Everything is synchronous."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        segments: list[Segment],
+        memory: LogMemory,
+        loaded: LoadedIndexes,
+        start_offset: Offset,
+        end_offset: Offset,
+        recovery_point: Offset,
+        recovery: RecoveryReport,
+        save_checkpoints: Callable[[], None],
+        now_ms: int,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.settings = settings
+        self.segments = segments
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.recovery_point = recovery_point
+        self.recovery = recovery
+        self.is_closed = False
+        self._disk = disk
+        self._memory = memory
+        self._loaded = loaded
+        self._active = segments[-1]
+        self._now_ms = now_ms  # as of the last call that told it
+        self._unsynced = Unsynced(disk, directory)
+        self._save_checkpoints = save_checkpoints
+        # Whether the disk holds what a clean stop leaves: then closing has nothing to write.
+        self._as_closed = False
+
+    @classmethod
+    def open(
+        cls,
+        *,
+        disk: Disk,
+        directory: str,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        now_ms: int,
+        recovery_point: Offset = FIRST_OFFSET,
+        clean: bool = False,
+        start_offset: Offset = FIRST_OFFSET,
+        producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
+        loaded: LoadedIndexes | None = None,
+        save_checkpoints: Callable[[], None] = lambda: None,
+    ) -> "PartitionLog":
+        """Loads the log in `directory`, or makes one that begins at `start_offset`.
+
+        `save_checkpoints` is called when `recovery_point` went down or `start_offset` moved, and
+        must have both on disk when it returns.
+        """
+        loaded = LoadedIndexes() if loaded is None else loaded
+        topic_id = claim_directory(disk, directory, topic_id)
+        tidy(disk, directory)
+        segments, snapshots = find_segments(disk, directory, now_ms=now_ms, loaded=loaded)
+        while len(segments) > 1 and segments[1].base_offset <= start_offset:
+            segments.pop(0).remove_files()  # a deletion that was cut off
+        fresh = not segments
+        if fresh:
+            segments = [new_segment(disk, directory, start_offset, now_ms, loaded)]
+        memory = LogMemory(
+            disk=disk,
+            directory=directory,
+            snapshot_offsets=snapshots,
+            start_offset=max(start_offset, segments[0].base_offset),
+            producer_expiry_ms=producer_expiry_ms,
+        )
+        found = load(
+            segments,
+            clean=clean or fresh,
+            recovery_point=recovery_point,
+            interval_bytes=settings.index_interval_bytes,
+            memory=memory,
+        )
+        log = cls(
+            disk=disk,
+            directory=directory,
+            partition=partition,
+            topic_id=topic_id,
+            settings=settings,
+            segments=found.segments,
+            memory=memory,
+            loaded=loaded,
+            start_offset=memory.start_offset,
+            end_offset=found.end_offset,
+            recovery_point=min(recovery_point, found.end_offset),
+            recovery=found.report,
+            save_checkpoints=save_checkpoints,
+            now_ms=now_ms,
+        )
+        log._settle(fresh=fresh)
+        return log
+
+    # Queries
+
+    @property
+    def producers(self) -> ProducerStates:
+        return self._memory.producers
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        return self._memory.epochs
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    def read(self, bounds: ReadBounds) -> LogSlice:
+        """A slice that begins with the batch that holds `from_offset`; see `log/reading`."""
+        offset = bounds.from_offset
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRange(
+                offset, start_offset=self.start_offset, end_offset=self.end_offset
+            )
+        assert bounds.until_offset <= self.end_offset, (bounds, self.end_offset)
+        active = self._active
+        slot = len(self.segments) - 1
+        if offset < active.base_offset:
+            slot = slot_of(self.segments, offset)
+        while offset < bounds.until_offset and slot < len(self.segments):
+            segment = self.segments[slot]
+            located = segment.locate(offset)
+            if located is not None:
+                limit = self._limit(slot, bounds.until_offset)
+                return slice_of(segment, located, limit, bounds)
+            slot += 1  # the offsets up to the next segment have been compacted away
+        return LogSlice(span=None, segment_base_offset=active.base_offset, position=0)
+
+    def batches_from(self, offset: Offset) -> Iterator[BatchView]:
+        """Every batch that reaches `offset` or beyond, up to where the log ends now."""
+        end_offset = self.end_offset
+        for segment in self.segments[slot_of(self.segments, offset) :]:
+            if segment.size_bytes == 0:
+                continue
+            for _, batch in segment.batches(start=segment.position_of(offset)):
+                if batch.base_offset >= end_offset:
+                    return
+                yield batch
+
+    def offset_at_time(self, timestamp_ms: int) -> TimedOffset | None:
+        """The first record of `timestamp_ms` or later."""
+        return first_at_or_after(self.segments, timestamp_ms, start_offset=self.start_offset)
+
+    def offset_of_max_timestamp(self) -> TimedOffset | None:
+        """The first record that has the largest timestamp."""
+        return of_max_timestamp(self.segments)
+
+    def end_of_epoch(self, epoch: LeaderEpoch) -> EpochEnd | None:
+        """Where a leader epoch ended here; None when it is unknown (see `LeaderEpochs.end_of`)."""
+        return self.epochs.end_of(epoch, end_offset=self.end_offset)
+
+    def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
+        return self.epochs.epoch_at(offset)
+
+    def aborted_within(
+        self, *, from_offset: Offset, until_offset: Offset
+    ) -> tuple[AbortedTransaction, ...]:
+        """The aborted transactions that a `read_committed` reader of this range must know."""
+        found: list[AbortedTransaction] = []
+        for segment in self.segments[slot_of(self.segments, from_offset) :]:
+            found.extend(segment.aborted_transactions)
+            if any(one.last_stable_offset >= until_offset for one in segment.aborted_transactions):
+                break
+        return aborted_within(found, from_offset=from_offset, until_offset=until_offset)
+
+    # Commands
+
+    def append(self, batches: Sequence[BatchView], *, now_ms: int) -> None:
+        """Writes batches that carry their offsets and epochs already. DiskError: nothing changed.
+
+        One write of the batches' own memory: no copy.
+        """
+        first, last = batches[0], batches[-1]
+        assert first.base_offset >= self.end_offset, (self.end_offset, first)
+        assert last.last_offset >= last.base_offset, last
+        self._now_ms = now_ms
+        if must_roll(self._active, batches, settings=self.settings, now_ms=now_ms):
+            self._roll(first.base_offset)
+        active = self._active
+        active.append(batches, interval_bytes=self.settings.index_interval_bytes)
+        # The bytes are in the page cache; from here on nothing can fail.
+        for batch in batches:
+            self._memory.take_up(batch, active)
+        self.end_offset = last.next_offset
+        self._as_closed = False
+        assert self.producers.end_offset == self.end_offset, "invariant 4"
+
+    def begin_epoch(self, epoch: LeaderEpoch) -> None:
+        """A leader begins to write here under `epoch`: from the end of the log on."""
+        self.epochs.assign(epoch, self.end_offset)
+        self._as_closed = self._as_closed and not self.epochs.unsaved
+
+    def reconfigure(self, settings: TopicSettings) -> None:
+        self.settings = settings
+
+    def roll(self) -> None:
+        """Begins a new segment, unless the active one is empty."""
+        if self._active.size_bytes > 0:
+            self._roll(self.end_offset)
+
+    def advance_start(self, offset: Offset) -> None:
+        """Forgets what lies below `offset`; whole segments below it are deleted."""
+        assert offset <= self.end_offset, (offset, self.end_offset)
+        if offset <= self.start_offset:
+            return
+        self.start_offset = self._memory.start_offset = offset
+        self._save_checkpoints()
+        while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
+            self._remove(self.segments.pop(0))
+        self.epochs.truncate_start(offset)
+        self._memory.snapshots.remove_until(min(offset, self.segments[0].base_offset))
+        self._as_closed = self._as_closed and not self.epochs.unsaved
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Cuts off every batch that reaches `offset` or beyond."""
+        if offset >= self.end_offset:
+            return
+        if offset <= self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._lower_recovery_point(offset)
+        self._as_closed = False
+        self._memory.snapshots.remove_above(offset)
+        while self._active.base_offset > offset or (
+            self._active.base_offset == offset and len(self.segments) > 1
+        ):
+            self._remove(self.segments.pop())
+            self._active = self.segments[-1]
+        if not self._active.is_active:
+            self._active.activate()
+        self._active.truncate(offset)
+        self._reload_memory()
+
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
+        """Drops everything: the log is empty and begins at `offset`."""
+        assert offset >= 0, offset
+        self._as_closed = False
+        self.recovery_point = min(self.recovery_point, offset)
+        self.start_offset = self._memory.start_offset = offset
+        # This is what decides: found with a start beyond their end, old segments are dropped.
+        self._save_checkpoints()
+        self._memory.snapshots.remove_all()
+        while self.segments:
+            self._remove(self.segments.pop())
+        self._active = new_segment(self._disk, self.directory, offset, self._now_ms, self._loaded)
+        self._active.activate()
+        self.segments.append(self._active)
+        self._unsynced.directory = True
+        self.end_offset = offset
+        self.producers.clear(offset)
+        self.epochs.clear()
+
+    def expire_producers(self, now_ms: int) -> None:
+        self.producers.expire(now_ms)
+
+    # Making it last
+
+    def unsynced_files(self) -> list[File]:
+        """What to sync so that all up to the present `end_offset` lasts.
+
+        Note the end offset, hand the files to `Disk.sync` in the same step, and call `mark_synced`
+        with that offset when it is done; one sync of a log at a time.
+        """
+        self._unsynced.begin(self.end_offset)
+        files = self._unsynced.files()
+        if self.end_offset > self.recovery_point:
+            files.append(self._active.file)
+        return files
+
+    def mark_synced(self, offset: Offset) -> None:
+        """The files of `unsynced_files`, asked for when the log ended at `offset`, are synced."""
+        offset = self._unsynced.finish(offset)
+        if offset > self.recovery_point:
+            self._memory.save_epochs()
+            self.recovery_point = min(offset, self.end_offset)
+
+    def sync(self) -> None:
+        """The same at once, on this thread."""
+        for file in self.unsynced_files():
+            file.sync()
+        self.mark_synced(self.end_offset)
+
+    def close(self) -> None:
+        """Leaves on disk what the next start needs to scan nothing, and lets go of the files."""
+        if self.is_closed:
+            return
+        if not self._as_closed:
+            self._active.save_indexes()
+            self._note_saved(self._active)
+            self._write_snapshot()
+            self.sync()
+            self._memory.save_epochs()
+            self._as_closed = True
+        self.recovery_point = self.end_offset
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Lets go of the files without writing anything: what a crash would leave."""
+        self.is_closed = True
+        self._unsynced.forget_all()
+        for segment in self.segments:
+            segment.close()
+
+    def delete(self) -> str:
+        """Renames the directory so that no start takes it up, and returns its new path."""
+        self.abandon()
+        parent = self.directory.rpartition("/")[0]
+        token = int.from_bytes(self.topic_id)
+        while self._disk.exists(
+            path := f"{parent}/{layout.deleted_directory(self.partition, token.to_bytes(16))}"
+        ):
+            token = (token + 1) % 2**128
+        self._disk.rename(self.directory, path)
+        self._disk.sync_directory(parent)
+        return path
+
+    def check(self) -> None:
+        """The module's invariants."""
+        for earlier, later in zip(self.segments, self.segments[1:], strict=False):
+            assert earlier.base_offset < later.base_offset, "invariant 1"
+            assert not earlier.is_active, "invariant 1"
+        assert self.segments[-1] is self._active, "invariant 1"
+        assert self._active.is_active, "invariant 1"
+        assert self.start_offset <= self.end_offset, "invariant 2"
+        assert self.recovery_point <= self.end_offset, "invariant 2"
+        assert self.segments[0].base_offset <= self.start_offset, "invariant 2"
+        assert self._active.base_offset <= self.end_offset, "invariant 2"
+        assert self.producers.end_offset == self.end_offset, "invariant 4"
+        self.producers.check()
+        self.epochs.check()
+
+    def _limit(self, slot: int, until_offset: Offset) -> int:
+        """The position in a segment that a reader up to `until_offset` must not pass."""
+        segment = self.segments[slot]
+        is_last = slot + 1 == len(self.segments)
+        ends = self.end_offset if is_last else self.segments[slot + 1].base_offset
+        return segment.size_bytes if until_offset >= ends else segment.position_of(until_offset)
+
+    def _roll(self, base_offset: Offset) -> None:
+        """Begins a segment. On disk: indexes, snapshot, new files; only then does memory change."""
+        old = self._active
+        assert base_offset > old.base_offset, (base_offset, old)
+        old.save_indexes()
+        snapshot = self._memory.snapshots.write(self.producers)
+        new = new_segment(self._disk, self.directory, base_offset, self._now_ms, self._loaded)
+        old.seal()
+        new.activate()
+        self.segments.append(new)
+        self._active = new
+        self._unsynced.directory = True
+        self._as_closed = False
+        if snapshot is not None:
+            self._unsynced.add(snapshot, base_offset)
+        if old.size_bytes > 0:
+            self._note_saved(old)
+        else:
+            # It was left for an offset too far from its own: an empty one in the row is of no use.
+            self.segments.remove(old)
+            self._remove(old)
+
+    def _remove(self, segment: Segment) -> None:
+        for path in segment.paths:
+            self._unsynced.forget(path)
+        segment.remove_files()
+        self._unsynced.directory = True
+
+    def _note_saved(self, segment: Segment) -> None:
+        for path in segment.paths:
+            if self._disk.exists(path):
+                self._unsynced.add(path, self.end_offset)
+
+    def _write_snapshot(self) -> None:
+        path = self._memory.snapshots.write(self.producers)
+        if path is not None:
+            self._unsynced.add(path, self.end_offset)
+            self._unsynced.directory = True
+
+    def _lower_recovery_point(self, offset: Offset) -> None:
+        self._unsynced.lower(offset)
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            self._save_checkpoints()
+
+    def _reload_memory(self) -> None:
+        """After a cut: what the log remembers becomes that of the batches which are left."""
+        self.end_offset = self._active.end_offset()
+        self._memory.snapshots.remove_above(self.end_offset)
+        self.epochs.truncate_end(self.end_offset)
+        self._memory.load(self.segments, until_offset=self.end_offset, trust_absence=False)
+        self.producers.expire(self._now_ms)
+        self.recovery_point = min(self.recovery_point, self.end_offset)
+        if self.start_offset > self.end_offset:
+            self.start_offset = self._memory.start_offset = self.end_offset
+            self._save_checkpoints()
+
+    def _settle(self, *, fresh: bool) -> None:
+        """The last step of opening: nothing remembers what the log does not hold."""
+        if self.end_offset < self.start_offset:
+            self.truncate_fully_and_start_at(self.start_offset)
+        self.epochs.truncate_end(self.end_offset)
+        self.epochs.truncate_start(self.start_offset)
+        snapshots = self._memory.snapshots
+        snapshots.remove_above(self.end_offset)
+        snapshots.remove_strays({segment.base_offset for segment in self.segments})
+        self.producers.expire(self._now_ms)
+        if self.recovery.clean and self.recovery.segments_scanned == 0:
+            self.recovery_point = self.end_offset
+            self._as_closed = not fresh and not self.epochs.unsaved
+        else:
+            for segment in self.segments[slot_of(self.segments, self.recovery_point) : -1]:
+                self._note_saved(segment)
+        self._unsynced.directory = not self._as_closed
+        self.check()

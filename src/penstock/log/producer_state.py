@@ -1,0 +1,184 @@
+"""What a log remembers of its idempotent producers.
+
+A batch of a producer that numbers its records changes the memory of that producer; so does the
+marker that ends its transaction. The memory is a function of the log: a follower, a restart and a
+recovery all come to the same one by passing the same batches through `apply`. Which batches a
+leader takes is not decided here (`replication/leader`).
+
+Invariants:
+ 1. At most five batches per producer, oldest first, all of its present epoch.
+ 2. A producer with an open transaction is not forgotten, however long it is silent.
+ 3. `by_id` reflects every batch below `end_offset` and none above.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.model import limit
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.offset import Offset
+from penstock.model.sequence import NO_SEQUENCE, back
+from penstock.records.batch import BatchHeader
+from penstock.records.layout import FIRST_OFFSET, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+
+NO_COORDINATOR_EPOCH = -1
+
+
+@dataclass(slots=True)
+class BatchMemory:
+    """One batch, as far as a retry of it must be recognised."""
+
+    base_sequence: int
+    last_sequence: int
+    last_offset: Offset
+    offset_delta: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ProducerState:
+    producer_id: ProducerId
+    epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    batches: list[BatchMemory] = field(default_factory=list)
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    current_txn_first_offset: Offset | None = None
+    last_timestamp_ms: int = NO_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEnd:
+    """What an end-of-transaction marker says."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: int
+    committed: bool
+    offset: Offset
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedTransaction:
+    """A transaction with records in this log that has come to its end."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset  # of the marker
+    last_stable_offset: Offset  # as of the marker
+    committed: bool
+
+
+class ProducerStates:
+    """The producers of one log; see the module's invariants."""
+
+    __slots__ = ("by_id", "end_offset", "expiry_ms")
+
+    def __init__(self, *, expiry_ms: int, end_offset: Offset = FIRST_OFFSET) -> None:
+        self.by_id: dict[ProducerId, ProducerState] = {}
+        self.end_offset = end_offset
+        self.expiry_ms = expiry_ms
+
+    @property
+    def first_open_offset(self) -> Offset | None:
+        """Where the oldest open transaction began: no stable offset lies beyond it."""
+        return min(self._open_offsets(), default=None)
+
+    def apply(self, batch: BatchHeader) -> None:
+        """Takes up a batch of data, or one without a producer. Markers go to `end_transaction`."""
+        producer_id = batch.producer_id
+        if producer_id != NO_PRODUCER_ID:
+            self._apply_data(batch, producer_id)
+        self.end_offset = batch.next_offset
+
+    def end_transaction(self, end: TransactionEnd) -> CompletedTransaction | None:
+        """Takes up a marker; None when the producer had written nothing in the transaction."""
+        producer = self.by_id.get(end.producer_id)
+        if producer is None:
+            producer = ProducerState(producer_id=end.producer_id)
+            self.by_id[end.producer_id] = producer
+        first_offset = producer.current_txn_first_offset
+        if producer.epoch != end.producer_epoch:
+            producer.batches.clear()
+            producer.epoch = end.producer_epoch
+        producer.coordinator_epoch = end.coordinator_epoch
+        producer.current_txn_first_offset = None
+        producer.last_timestamp_ms = end.timestamp_ms
+        self.end_offset = Offset(end.offset + 1)
+        if first_offset is None:
+            return None
+        return CompletedTransaction(
+            producer_id=end.producer_id,
+            first_offset=first_offset,
+            last_offset=end.offset,
+            last_stable_offset=min(self._open_offsets(), default=Offset(end.offset + 1)),
+            committed=end.committed,
+        )
+
+    def pass_over(self, offset: Offset) -> None:
+        """Everything below `offset` has been seen, or is gone."""
+        assert offset >= self.end_offset, (offset, self.end_offset)
+        self.end_offset = offset
+
+    def expire(self, now_ms: int) -> tuple[ProducerId, ...]:
+        """Forgets producers that have been silent for too long, and tells which."""
+        expired = tuple(
+            producer.producer_id
+            for producer in self.by_id.values()
+            if self._expired(producer, now_ms)
+        )
+        for producer_id in expired:
+            del self.by_id[producer_id]
+        return expired
+
+    def clear(self, end_offset: Offset) -> None:
+        self.by_id.clear()
+        self.end_offset = end_offset
+
+    def check(self) -> None:
+        for producer_id, producer in self.by_id.items():
+            assert producer.producer_id == producer_id
+            assert len(producer.batches) <= limit.REMEMBERED_BATCHES, "invariant 1"
+            for memory in producer.batches:
+                assert memory.last_offset < self.end_offset, "invariant 3"
+
+    def _apply_data(self, batch: BatchHeader, producer_id: ProducerId) -> None:
+        producer = self.by_id.get(producer_id)
+        if producer is None:
+            producer = ProducerState(producer_id=producer_id, epoch=batch.producer_epoch)
+            self.by_id[producer_id] = producer
+        batches = producer.batches
+        if producer.epoch != batch.producer_epoch:
+            batches.clear()
+            producer.epoch = batch.producer_epoch
+        # A coordinator's own transactional records carry no sequence; they are kept all the same.
+        memory = BatchMemory(
+            batch.base_sequence,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.last_offset_delta,
+            batch.max_timestamp,
+        )
+        if len(batches) == limit.REMEMBERED_BATCHES:
+            del batches[0]
+        batches.append(memory)
+        producer.last_timestamp_ms = batch.max_timestamp
+        if batch.is_transactional and producer.current_txn_first_offset is None:
+            producer.current_txn_first_offset = batch.base_offset
+
+    def _open_offsets(self) -> Iterator[Offset]:
+        for producer in self.by_id.values():
+            if producer.current_txn_first_offset is not None:
+                yield producer.current_txn_first_offset
+
+    def _expired(self, producer: ProducerState, now_ms: int) -> bool:
+        return (
+            producer.current_txn_first_offset is None
+            and now_ms - producer.last_timestamp_ms >= self.expiry_ms
+        )
+
+
+def first_sequence(*, last_sequence: int, offset_delta: int) -> int:
+    """The first sequence of a batch of which only the last is stored."""
+    if last_sequence == NO_SEQUENCE:
+        return NO_SEQUENCE
+    return back(last_sequence, by=offset_delta)

@@ -1,0 +1,200 @@
+"""Loading the segments of a log, and cutting off what a crash left torn.
+
+After a clean stop nothing is scanned: the indexes say where the last batch lies. After any other,
+the segments from the recovery point on are: every batch is checked, and at the first one that is
+torn, corrupt or out of order the log ends; what comes after it goes, the last segment first, so
+that a crash in here leaves a log without holes.
+
+Invariants of what comes out:
+ 1. Segments are in order of base offset; each begins at or after the end of the one before it.
+ 2. The last segment is active, and ends with a whole batch whose checksum matches.
+ 3. The producers and the epochs reflect exactly the batches up to the end.
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from penstock.log import layout
+from penstock.log.loaded_indexes import LoadedIndexes
+from penstock.log.memory import LogMemory
+from penstock.log.scan import headers, whole_batches
+from penstock.log.segment import Segment
+from penstock.log.trouble import CorruptIndex
+from penstock.model.offset import Offset
+from penstock.records.batch import BatchView
+from penstock.records.trouble import CorruptBatch
+from penstock.world.ports import Disk
+
+
+@dataclass(slots=True, kw_only=True)
+class RecoveryReport:
+    """What opening a log had to do."""
+
+    clean: bool
+    segments_scanned: int = 0
+    segments_dropped: int = 0
+    bytes_scanned: int = 0
+    bytes_cut: int = 0
+    indexes_rebuilt: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Loaded:
+    """The parts of a log, as recovery leaves them."""
+
+    segments: list[Segment]
+    end_offset: Offset
+    report: RecoveryReport
+
+
+def find_segments(
+    disk: Disk, directory: str, *, now_ms: int, loaded: LoadedIndexes
+) -> tuple[list[Segment], list[Offset]]:
+    """The segments of a tidy directory in order, and the offsets of its snapshots."""
+    segments: list[Segment] = []
+    snapshots: list[Offset] = []
+    for name in disk.names(directory):
+        parsed = layout.parse_segment_file(name)
+        if parsed is None:
+            continue
+        base_offset, suffix = parsed
+        if suffix == layout.SNAPSHOT:
+            snapshots.append(base_offset)
+        elif suffix == layout.LOG:
+            segments.append(
+                Segment(
+                    disk=disk,
+                    directory=directory,
+                    base_offset=base_offset,
+                    size_bytes=disk.size(f"{directory}/{name}"),
+                    created_ms=now_ms,
+                    loaded=loaded,
+                )
+            )
+    return segments, snapshots
+
+
+def load(
+    segments: list[Segment],
+    *,
+    clean: bool,
+    recovery_point: Offset,
+    interval_bytes: int,
+    memory: LogMemory,
+) -> Loaded:
+    """Brings the segments of a log, of which there is one at least, to where writing can go on."""
+    assert segments
+    report = RecoveryReport(clean=clean)
+    if clean:
+        end_offset = _clean_end(segments[-1], report)
+        if end_offset is not None:
+            memory.load(segments, until_offset=end_offset, trust_absence=True)
+            return Loaded(segments=segments, end_offset=end_offset, report=report)
+    # A clean stop that does not look like one: the last segment alone is in doubt.
+    first = len(segments) - 1 if clean else slot_of(segments, recovery_point)
+    base_offset = segments[first].base_offset
+    memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
+    end_offset = _scan_all(segments, first, interval_bytes, memory, report)
+    for segment in segments[first:-1]:
+        segment.save_indexes()
+        segment.seal()
+    assert segments[-1].is_active, "invariant 2"
+    return Loaded(segments=segments, end_offset=end_offset, report=report)
+
+
+def slot_of(segments: list[Segment], offset: Offset) -> int:
+    """The place of the segment that holds `offset`; the first one when it lies before all."""
+    return max(0, bisect_right(segments, offset, key=_base_offset) - 1)
+
+
+def _clean_end(last: Segment, report: RecoveryReport) -> Offset | None:
+    """Where a cleanly closed log ends; None when the last segment does not look like one."""
+    try:
+        indexes = last.read_indexes()
+        end_offset = last.base_offset
+        start = indexes.offset.last_position()
+        for _, header in headers(last.file, start=start, end=last.size_bytes):
+            end_offset = header.next_offset
+    except (CorruptIndex, CorruptBatch) as trouble:
+        report.reasons.append(f"{last.path(layout.LOG)}: {trouble}")
+        return None
+    last.activate(indexes)
+    return end_offset
+
+
+def _scan_all(
+    segments: list[Segment],
+    first: int,
+    interval_bytes: int,
+    memory: LogMemory,
+    report: RecoveryReport,
+) -> Offset:
+    """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
+    end_offset = segments[first].base_offset
+    for slot in range(first, len(segments)):
+        segment = segments[slot]
+        if segment.base_offset < end_offset:
+            report.reasons.append(f"{segment.path(layout.LOG)}: begins before {end_offset}")
+            _drop(segments, slot, report)
+            break
+        end_offset, reason = _scan(segment, interval_bytes, memory, report)
+        if reason is not None:
+            report.reasons.append(f"{segment.path(layout.LOG)}: {reason}")
+            _drop(segments, slot + 1, report)
+            break
+    return end_offset
+
+
+def _scan(
+    segment: Segment, interval_bytes: int, memory: LogMemory, report: RecoveryReport
+) -> tuple[Offset, str | None]:
+    """Checks every batch, builds the indexes anew, cuts the file where the first bad one begins."""
+    size_bytes = segment.size_bytes
+    segment.begin_indexes()
+    memory.producers.pass_over(segment.base_offset)
+    end_offset = segment.base_offset
+    position = 0
+    reason = None
+    try:
+        for position, batch in whole_batches(segment.file, start=0, end=size_bytes):
+            reason = _trouble(batch, segment.base_offset, end_offset)
+            if reason is not None:
+                break
+            segment.note(batch, position, interval_bytes=interval_bytes)
+            memory.take_up(batch, segment)
+            end_offset = batch.next_offset
+            position += batch.size_bytes
+    except CorruptBatch as trouble:
+        reason = trouble.reason
+    segment.cut_file(position)
+    report.segments_scanned += 1
+    report.indexes_rebuilt += 1
+    report.bytes_scanned += position
+    report.bytes_cut += size_bytes - position
+    return end_offset, reason
+
+
+def _trouble(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | None:
+    """What keeps a batch from being the next one of its segment."""
+    last_offset = batch.last_offset
+    if not batch.checksum_matches():
+        return f"the checksum of the batch at offset {batch.base_offset} does not match"
+    if batch.base_offset < end_offset or last_offset < batch.base_offset:
+        return f"offsets {batch.base_offset} to {last_offset} where {end_offset} is next"
+    if last_offset - base_offset > layout.RELATIVE_OFFSET_MAX:
+        return f"offset {last_offset} does not belong into a segment from {base_offset}"
+    return None
+
+
+def _drop(segments: list[Segment], kept: int, report: RecoveryReport) -> None:
+    """Removes segments from the end on, so that a crash in here leaves no hole."""
+    while len(segments) > kept:
+        segment = segments.pop()
+        report.segments_dropped += 1
+        report.bytes_cut += segment.size_bytes
+        segment.remove_files()
+
+
+def _base_offset(segment: Segment) -> Offset:
+    return segment.base_offset

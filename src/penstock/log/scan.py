@@ -1,0 +1,87 @@
+"""Walking the batches of a segment's file: headers alone, or whole batches.
+
+Both walks yield (position, batch) in file order and stop at `end`. What is no batch raises
+CorruptBatch with its position in the file; whether that is the torn tail of a crash or a damaged
+disk is for the caller to know.
+"""
+
+from collections.abc import Iterator
+
+from penstock.model.limit import KIB, MIB
+from penstock.model.offset import Offset
+from penstock.records.batch import BatchHeader, BatchView
+from penstock.records.layout import HEADER_BYTES, INT32, OVERHEAD_BYTES, SIZE_POSITION
+from penstock.records.trouble import CorruptBatch
+from penstock.world.ports import File
+
+# One read covers what lies between two index entries by default, and the header after it.
+HEADER_READ_BYTES = 8 * KIB
+BATCH_READ_BYTES = 1 * MIB
+
+
+def headers(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The header of every batch in [start, end); `start` is where a batch begins."""
+    position = start
+    while position < end:
+        chunk = file.read_at(position, min(HEADER_READ_BYTES, end - position))
+        at = 0
+        last_read = position + len(chunk) == end
+        while at < len(chunk) and (last_read or at + HEADER_BYTES <= len(chunk)):
+            header = _header(chunk, at, file_position=position + at)
+            if position + at + header.size_bytes > end:
+                raise CorruptBatch("a batch is cut off", position=position + at)
+            yield position + at, header
+            at += header.size_bytes
+        position += at
+
+
+def whole_batches(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchView]]:
+    """Every batch in [start, end), with its bytes; views are good as long as they are held."""
+    position = start
+    read_bytes = BATCH_READ_BYTES
+    while position < end:
+        chunk = memoryview(file.read_at(position, min(read_bytes, end - position)))
+        at = 0
+        needed = OVERHEAD_BYTES
+        while len(chunk) - at >= OVERHEAD_BYTES:
+            needed = _size(chunk, at, file_position=position + at)
+            if needed > len(chunk) - at:
+                break
+            yield position + at, _view(chunk[at : at + needed], file_position=position + at)
+            at += needed
+            needed = OVERHEAD_BYTES
+        if position + len(chunk) == end and at < len(chunk):
+            raise CorruptBatch("a batch is cut off", position=position + at)
+        if position + at + needed > end and position + at < end:
+            raise CorruptBatch("a batch is cut off", position=position + at)
+        position += at
+        read_bytes = max(BATCH_READ_BYTES, needed)
+
+
+def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, BatchHeader] | None:
+    """The first batch in [start, end) that reaches `offset` or begins beyond it."""
+    for position, header in headers(file, start=start, end=end):
+        if header.last_offset >= offset:
+            return position, header
+    return None
+
+
+def _size(chunk: memoryview, at: int, *, file_position: int) -> int:
+    size_bytes: int = INT32.unpack_from(chunk, at + SIZE_POSITION)[0] + OVERHEAD_BYTES
+    if size_bytes <= OVERHEAD_BYTES:
+        raise CorruptBatch(f"a batch of {size_bytes} bytes", position=file_position)
+    return size_bytes
+
+
+def _header(chunk: bytes, at: int, *, file_position: int) -> BatchHeader:
+    try:
+        return BatchHeader(chunk, at)
+    except CorruptBatch as trouble:
+        raise CorruptBatch(trouble.reason, position=file_position) from trouble
+
+
+def _view(view: memoryview, *, file_position: int) -> BatchView:
+    try:
+        return BatchView(view)
+    except CorruptBatch as trouble:
+        raise CorruptBatch(trouble.reason, position=file_position) from trouble

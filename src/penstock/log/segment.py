@@ -1,0 +1,348 @@
+"""One segment: a file of batches, and what finds its way in it.
+
+The segment being written (the active one) keeps its indexes in memory; they are written when it is
+sealed or closed. That is safe because a crash before then leaves a segment that recovery scans
+anyway, and it spares every append two small writes. The indexes of sealed segments are read when
+they are needed and forgotten under a bound (`log/loaded_indexes`).
+
+Invariants:
+ 1. `size_bytes` is the end of the last whole batch; bytes beyond it in the file are never shown.
+ 2. Batches follow each other without gaps in bytes; offsets grow.
+ 3. No offset lies more than 2^31 - 1 above the base offset, no position beyond 2^31 - 1.
+ 4. Once sealed, the time index ends with the largest timestamp of the segment.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from penstock.log import layout
+from penstock.log.aborted_index import AbortedTransaction, decode_aborted, encode_aborted
+from penstock.log.loaded_indexes import Indexes, LoadedIndexes
+from penstock.log.offset_index import OffsetIndex
+from penstock.log.scan import find, headers, whole_batches
+from penstock.log.time_index import TimeIndex
+from penstock.log.trouble import CorruptIndex, CorruptLog
+from penstock.model.offset import Offset
+from penstock.records.batch import BatchHeader, BatchView
+from penstock.records.layout import NO_TIMESTAMP
+from penstock.records.trouble import CorruptBatch
+from penstock.world.ports import Disk, File
+
+RECENT_BATCHES_MAX = 64  # whose position a reader at the tail finds without a search
+
+
+class Segment:
+    __slots__ = (
+        "_aborted",
+        "_active",
+        "_bytes_since_entry",
+        "_directory",
+        "_disk",
+        "_file",
+        "_first_timestamp_ms",
+        "_largest",
+        "_loaded",
+        "_recent",
+        "base_offset",
+        "created_ms",
+        "size_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        base_offset: Offset,
+        size_bytes: int,
+        created_ms: int,
+        loaded: LoadedIndexes,
+    ) -> None:
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        self.created_ms = created_ms
+        self._aborted: tuple[AbortedTransaction, ...] | None = None  # None: not read yet
+        self._disk = disk
+        self._directory = directory
+        self._loaded = loaded
+        self._file: File | None = None
+        self._active: Indexes | None = None
+        self._largest: tuple[int, Offset] | None = None  # timestamp, last offset of its batch
+        self._first_timestamp_ms: int | None = None
+        self._bytes_since_entry = 0
+        self._recent: dict[Offset, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size_bytes={self.size_bytes})"
+
+    # What it holds
+
+    @property
+    def is_active(self) -> bool:
+        return self._active is not None
+
+    @property
+    def file(self) -> File:
+        """The .log file; the disk closes and reopens its descriptor as it sees fit."""
+        if self._file is None:
+            self._file = self._disk.open(self.path(layout.LOG))
+        return self._file
+
+    @property
+    def indexes(self) -> Indexes:
+        return self._active or self._loaded.of(self)
+
+    @property
+    def largest_timestamp(self) -> tuple[int, Offset]:
+        """The largest timestamp and the last offset of its batch; (-1, base offset) if none."""
+        if self._largest is None:
+            self._largest = self.indexes.time.last()
+        return self._largest
+
+    @property
+    def first_timestamp_ms(self) -> int:
+        """Of the first batch, -1 if it has none: the age of a segment is counted from it."""
+        if self._first_timestamp_ms is None:
+            if self.size_bytes == 0:
+                return NO_TIMESTAMP
+            _, first = next(headers(self.file, start=0, end=self.size_bytes))
+            self._first_timestamp_ms = first.max_timestamp
+        return self._first_timestamp_ms
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Every file that the segment may have."""
+        return tuple(self.path(suffix) for suffix in layout.SEGMENT_SUFFIXES)
+
+    def path(self, suffix: str) -> str:
+        return layout.segment_path(self._directory, self.base_offset, suffix)
+
+    def find(self, offset: Offset) -> tuple[int, BatchHeader] | None:
+        """The first batch that reaches `offset` or begins beyond it; None when there is none."""
+        start = self._recent.get(offset)
+        if start is None:
+            start = self.indexes.offset.position_before(offset)
+        try:
+            return find(self.file, offset, start=start, end=self.size_bytes)
+        except CorruptBatch as trouble:
+            raise self._corrupt(trouble) from trouble
+
+    def locate(self, offset: Offset) -> tuple[int, int | None] | None:
+        """Position and size of the batch `find` finds; None for the size where no one looked."""
+        recent = self._recent.get(offset)
+        if recent is not None:
+            return recent, None
+        found = self.find(offset)
+        return None if found is None else (found[0], found[1].size_bytes)
+
+    def batch_bytes_at(self, position: int) -> int:
+        """The size of the batch that begins at `position`."""
+        _, header = next(headers(self.file, start=position, end=self.size_bytes))
+        return header.size_bytes
+
+    def position_of(self, offset: Offset) -> int:
+        """Where the first batch begins that reaches `offset`; the end when there is none."""
+        recent = self._recent.get(offset)
+        if recent is not None:
+            return recent
+        found = self.find(offset)
+        return self.size_bytes if found is None else found[0]
+
+    def end_offset(self) -> Offset:
+        """The offset after the last batch, read from the file; the base offset when it is empty."""
+        end_offset = self.base_offset
+        start = self.indexes.offset.last_position()
+        for _, header in headers(self.file, start=start, end=self.size_bytes):
+            end_offset = header.next_offset
+        return end_offset
+
+    def batches(self, *, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchView]]:
+        """Whole batches from the position `start` on."""
+        end = self.size_bytes if end is None else end
+        try:
+            yield from whole_batches(self.file, start=start, end=end)
+        except CorruptBatch as trouble:
+            raise self._corrupt(trouble) from trouble
+
+    @property
+    def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
+        if self._aborted is None:
+            path = self.path(layout.ABORTED_INDEX)
+            data = self._disk.read(path) if self._disk.exists(path) else b""
+            self._aborted = decode_aborted(data, base_offset=self.base_offset)
+        return self._aborted
+
+    # Writing
+
+    def activate(self, indexes: Indexes | None = None) -> None:
+        """Takes up writing: from here on the indexes live in memory."""
+        self._active = indexes or self.indexes
+        self._loaded.forget(self)
+
+    def append(self, batches: Sequence[BatchView], *, interval_bytes: int) -> None:
+        """Writes the batches with one call; DiskError leaves everything as it was."""
+        position = self.file.append([batch.view for batch in batches])
+        assert position == self.size_bytes, (self, position)
+        for batch in batches:
+            self.note(batch, position, interval_bytes=interval_bytes)
+            position += batch.size_bytes
+        self.size_bytes = position
+
+    def note(self, batch: BatchHeader, position: int, *, interval_bytes: int) -> None:
+        """Takes a batch that stands at `position` into the indexes."""
+        active = self._active
+        assert active is not None, "a sealed segment is not written to"
+        last_offset = batch.last_offset
+        if position == 0:
+            self._first_timestamp_ms = batch.max_timestamp
+        if batch.max_timestamp > self.largest_timestamp[0]:
+            self._largest = batch.max_timestamp, last_offset
+        if self._bytes_since_entry > interval_bytes:
+            active.offset.append(last_offset, position)
+            active.time.append(*self.largest_timestamp)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += batch.size_bytes
+        recent = self._recent
+        recent[batch.base_offset] = position
+        if len(recent) > RECENT_BATCHES_MAX:
+            del recent[next(iter(recent))]
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        """Takes up a transaction whose abort marker stands in this segment."""
+        self._aborted = (*self.aborted_transactions, transaction)
+
+    def save_indexes(self) -> None:
+        """Writes the indexes as they are in memory, the largest timestamp as the last entry."""
+        assert self._active is not None
+        if self.size_bytes > 0:
+            self._active.time.append(*self.largest_timestamp)
+        self._overwrite(layout.OFFSET_INDEX, self._active.offset.encode())
+        self._overwrite(layout.TIME_INDEX, self._active.time.encode())
+        if self._aborted or self._disk.exists(self.path(layout.ABORTED_INDEX)):
+            self._overwrite(layout.ABORTED_INDEX, encode_aborted(self.aborted_transactions))
+
+    def seal(self) -> None:
+        """Ends writing; call `save_indexes` before. Changes memory alone, so it cannot fail."""
+        assert self._active is not None
+        self._active = None
+        self._recent.clear()
+
+    def truncate(self, offset: Offset) -> int:
+        """Cuts off every batch that reaches `offset` or beyond; returns how many bytes."""
+        assert self._active is not None, "only the active segment is cut"
+        position = self.position_of(offset)
+        cut = self.size_bytes - position
+        self.cut_file(position)
+        self._active.offset.truncate(offset)
+        self._active.time.truncate(offset)
+        self._bytes_since_entry = position - self._active.offset.last_position()
+        self._recent.clear()
+        if self.size_bytes == 0:
+            self._first_timestamp_ms = None
+        self._largest = self._largest_after_cut()
+        self._aborted = tuple(one for one in self.aborted_transactions if one.last_offset < offset)
+        return cut
+
+    def cut_file(self, size_bytes: int) -> None:
+        """Makes the file end where its last good batch ends."""
+        if self.file.size != size_bytes:
+            self.file.truncate(size_bytes)
+        self.size_bytes = size_bytes
+
+    # Files
+
+    def create_files(self) -> None:
+        """Makes the files of a new segment, empty; what an earlier life left there goes."""
+        for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX, layout.LOG):
+            self._overwrite(suffix, b"")
+        self._disk.remove(self.path(layout.ABORTED_INDEX))
+
+    def remove_files(self) -> None:
+        """Deletes the segment, the log first: what remains after a crash is an orphan, not a hole.
+
+        The file is let go and not closed: a reader may still be sending from it.
+        """
+        self._loaded.forget(self)
+        self._file = None
+        for suffix in layout.SEGMENT_SUFFIXES:
+            self._disk.remove(self.path(suffix))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._loaded.forget(self)
+
+    def load_indexes(self) -> Indexes:
+        """The indexes of a sealed segment from disk, or built anew where those cannot be right."""
+        try:
+            indexes = self.read_indexes()
+        except CorruptIndex:
+            return self.rebuild_indexes()
+        # A sealed time index has one entry at least; an unsynced one may have come back empty.
+        if self.size_bytes > 0 and len(indexes.time) == 0:
+            return self.rebuild_indexes()
+        return indexes
+
+    def read_indexes(self) -> Indexes:
+        """The indexes from disk; CorruptIndex when they are missing or cannot be right."""
+        data = []
+        for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX):
+            if not self._disk.exists(self.path(suffix)):
+                raise CorruptIndex(f"{self.path(suffix)} is missing")
+            data.append(self._disk.read(self.path(suffix)))
+        return Indexes(
+            offset=OffsetIndex.decode(self.base_offset, data[0], log_bytes=self.size_bytes),
+            time=TimeIndex.decode(self.base_offset, data[1]),
+        )
+
+    def rebuild_indexes(self, *, interval_bytes: int = 4096) -> Indexes:
+        """Builds the indexes from the headers of all batches, and writes them."""
+        was_active, aborted = self._active, self.aborted_transactions
+        self.begin_indexes()
+        self._aborted = aborted
+        try:
+            for position, header in headers(self.file, start=0, end=self.size_bytes):
+                self.note(header, position, interval_bytes=interval_bytes)
+        except CorruptBatch as trouble:
+            raise self._corrupt(trouble) from trouble
+        self.save_indexes()
+        built = self._active
+        assert built is not None
+        if was_active is None:
+            self.seal()
+        return built
+
+    def begin_indexes(self) -> None:
+        """Empty indexes, to be filled by `note`."""
+        self._active = Indexes(
+            offset=OffsetIndex(self.base_offset), time=TimeIndex(self.base_offset)
+        )
+        self._aborted = ()
+        self._largest = (NO_TIMESTAMP, self.base_offset)
+        self._bytes_since_entry = 0
+        self._recent.clear()
+
+    def _largest_after_cut(self) -> tuple[int, Offset]:
+        assert self._active is not None
+        largest = self._active.time.last()
+        start = self._active.offset.position_before(largest[1])
+        for _, header in headers(self.file, start=start, end=self.size_bytes):
+            if header.max_timestamp > largest[0]:
+                largest = header.max_timestamp, header.last_offset
+        return largest
+
+    def _overwrite(self, suffix: str, data: bytes) -> None:
+        file = self._disk.open(self.path(suffix), create=True)
+        if file.size:
+            file.truncate(0)
+        if data:
+            file.append([data])
+        if suffix == layout.LOG:
+            self._file = file
+        else:
+            file.close()
+
+    def _corrupt(self, trouble: CorruptBatch) -> CorruptLog:
+        return CorruptLog(
+            self.path(layout.LOG), position=trouble.position or 0, reason=trouble.reason
+        )

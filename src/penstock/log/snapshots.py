@@ -1,0 +1,75 @@
+"""The `.snapshot` files of one log: its producers as of the start of each segment, and of its end.
+
+Written when a segment begins and at a clean stop; never replaced, only removed. A torn one fails
+its checksum, so writing it needs no temporary file and no fsync of its own.
+"""
+
+from bisect import bisect_right, insort
+
+from penstock.log import layout
+from penstock.log.producer_snapshot import decode_snapshot, encode_snapshot
+from penstock.log.producer_state import ProducerState, ProducerStates
+from penstock.log.trouble import CorruptSnapshot
+from penstock.model.identity import ProducerId
+from penstock.model.offset import Offset
+from penstock.world.ports import Disk
+
+
+class Snapshots:
+    __slots__ = ("_directory", "_disk", "_offsets")
+
+    def __init__(self, disk: Disk, directory: str, offsets: list[Offset]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._offsets = sorted(offsets)
+
+    @property
+    def offsets(self) -> tuple[Offset, ...]:
+        return tuple(self._offsets)
+
+    def path(self, offset: Offset) -> str:
+        return layout.segment_path(self._directory, offset, layout.SNAPSHOT)
+
+    def newest(self, until_offset: Offset) -> tuple[Offset, dict[ProducerId, ProducerState]] | None:
+        """The newest readable snapshot at or below `until_offset`; unreadable ones are removed."""
+        slot = bisect_right(self._offsets, until_offset) - 1
+        while slot >= 0:
+            offset = self._offsets[slot]
+            try:
+                return offset, decode_snapshot(self._disk.read(self.path(offset)))
+            except CorruptSnapshot:
+                self._remove([offset])
+            slot -= 1
+        return None
+
+    def write(self, producers: ProducerStates) -> str | None:
+        """Writes one at the producers' offset; its path, or None if it was there already."""
+        offset = producers.end_offset
+        if offset in self._offsets:
+            return None
+        path = self.path(offset)
+        file = self._disk.open(path, create=True)
+        file.truncate(0)
+        file.append([encode_snapshot(producers.by_id)])
+        file.close()
+        insort(self._offsets, offset)
+        return path
+
+    def remove_above(self, offset: Offset) -> None:
+        self._remove([one for one in self._offsets if one > offset])
+
+    def remove_until(self, offset: Offset) -> None:
+        """Those at or below `offset`: where a log begins there is nothing to remember."""
+        self._remove([one for one in self._offsets if one <= offset])
+
+    def remove_all(self) -> None:
+        self._remove(list(self._offsets))
+
+    def remove_strays(self, base_offsets: set[Offset]) -> None:
+        """Keeps those at the start of a segment, and the newest."""
+        self._remove([one for one in self._offsets[:-1] if one not in base_offsets])
+
+    def _remove(self, offsets: list[Offset]) -> None:
+        for offset in offsets:
+            self._disk.remove(self.path(offset))
+            self._offsets.remove(offset)

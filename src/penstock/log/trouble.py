@@ -1,0 +1,51 @@
+"""What can be wrong with a log: with what a reader asks for, and with what lies on disk."""
+
+from penstock.model.error import PenstockError
+from penstock.model.offset import Offset
+
+
+class OffsetOutOfRange(PenstockError):
+    """A reader asked for an offset that the log does not have (any more, or yet)."""
+
+    def __init__(self, offset: Offset, *, start_offset: Offset, end_offset: Offset) -> None:
+        super().__init__(f"offset {offset} is not in [{start_offset}, {end_offset}]")
+        self.offset = offset
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+
+
+class CorruptIndex(PenstockError):
+    """An index file that cannot be right. It is rebuilt from the log."""
+
+
+class CorruptSnapshot(PenstockError):
+    """A producer snapshot that cannot be right. The one before it is used."""
+
+
+class CorruptCheckpoint(PenstockError):
+    """A checkpoint or a properties file that does not read as one."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class CorruptLog(PenstockError):
+    """Bytes inside a segment that are no batch: the disk has lost or changed them."""
+
+    def __init__(self, path: str, *, position: int, reason: str) -> None:
+        super().__init__(f"{path} at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class TopicIdMismatch(PenstockError):
+    """A partition's directory belongs to another topic of the same name."""
+
+    def __init__(self, directory: str, *, expected: str, found: str) -> None:
+        super().__init__(f"{directory} holds topic id {found} where {expected} was expected")
+        self.directory = directory
+        self.expected = expected
+        self.found = found
