@@ -1,0 +1,87 @@
+"""One broker and every client that is asked to work with it.
+
+The broker is Penstock, served by a process of its own. With PENSTOCK_INTEROP_PEER=1 it is Apache
+Kafka: a scenario that fails there is wrong about Kafka, and not a promise of ours.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from rig.apache_kafka.agent import KafkaAgent
+from rig.broker import Broker
+from rig.clients.aio_kafka import AioKafkaClient
+from rig.clients.confluent import ConfluentClient
+from rig.clients.face import KafkaClient
+from rig.clients.java import JavaClient
+from rig.clients.kafka_python import KafkaPythonClient
+from rig.serve import ServedNode
+
+CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java")
+TOPIC_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    if os.environ.get("PENSTOCK_INTEROP_PEER") == "1":
+        yield request.getfixturevalue("apache_kafka")
+        return
+    node = ServedNode(
+        data=tmp_path_factory.mktemp("interop") / "node",
+        settings={"auto.create.topics.enable": "false"},
+    )
+    node.start()
+    yield node
+    assert node.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: Broker) -> str:
+    return broker.bootstrap
+
+
+@pytest.fixture(scope="session", params=CLIENTS)
+def client(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[KafkaClient]:
+    one = connect(request.param, bootstrap, request)
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="session")
+def java(kafka_agent: KafkaAgent, bootstrap: str) -> JavaClient:
+    return JavaClient(agent=kafka_agent, bootstrap=bootstrap)
+
+
+@pytest.fixture(scope="session")
+def confluent(bootstrap: str) -> Iterator[ConfluentClient]:
+    one = ConfluentClient(bootstrap)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def topic(confluent: ConfluentClient) -> Callable[..., str]:
+    """Makes a topic with a name of its own: `topic(partitions=3, **{"retention.ms": "1000"})`."""
+
+    def create(*, partitions: int = 1, **settings: str) -> str:
+        name = f"interop-{next(TOPIC_NUMBERS)}"
+        confluent.create_topic(name, partitions=partitions, settings=settings)
+        return name
+
+    return create
+
+
+def connect(name: str, bootstrap: str, request: pytest.FixtureRequest) -> KafkaClient:
+    match name:
+        case "confluent-kafka":
+            return ConfluentClient(bootstrap)
+        case "kafka-python":
+            return KafkaPythonClient(bootstrap)
+        case "aiokafka":
+            return AioKafkaClient(bootstrap)
+        case _:
+            return request.getfixturevalue("java")

@@ -1,0 +1,1 @@
+"""Apache Kafka itself: its jars, its broker and its tools, where Java and Maven exist."""

@@ -1,0 +1,77 @@
+"""The one JVM in which the Java client, its AdminClient and Kafka's tools run for all tests."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rig.apache_kafka.java import java_command
+
+SOURCE = Path(__file__).resolve().parents[1] / "java" / "KafkaAgent.java"
+
+TOOLS = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+}
+
+
+class JavaRefused(Exception):
+    """What Java threw, and the error code of the protocol that it stands for."""
+
+    def __init__(self, *, error: str, code: int, message: str) -> None:
+        super().__init__(f"{error}: {message}")
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRun:
+    status: int
+    output: str
+
+
+class KafkaAgent:
+    """Requests and replies are lines of JSON; `tests/rig/java/KafkaAgent.java` is the other end."""
+
+    def __init__(self, *, jars: Path, folder: Path) -> None:
+        self._log = folder / "agent.log"
+        command = [*java_command(jars, heap_mib=256, folder=folder), str(SOURCE)]
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+
+    def ask(self, operation: str, **arguments: Any) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"operation": operation, **arguments}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the JVM ended: {self._log.read_text('utf-8', 'replace')[-4000:]}")
+        reply = json.loads(line)
+        if "error" in reply:
+            raise JavaRefused(**reply)
+        return reply["result"]
+
+    def run_tool(self, tool: str, *arguments: str, input: str = "") -> ToolRun:
+        """One of Kafka's tools, by the name of its script, with what it printed."""
+        run = self.ask("tool", main=TOOLS[tool], arguments=arguments, input=input)
+        return ToolRun(status=run["status"], output=run["output"])
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()

@@ -1,0 +1,87 @@
+"""One Apache Kafka node, broker and controller, on free ports of the loopback with fresh data."""
+
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from rig.apache_kafka.java import java_command
+
+START_SECONDS_MAX = 90
+STOP_SECONDS_MAX = 30
+CLUSTER_ID = "UGVuc3RvY2tUZXN0UGVlcg"
+
+
+class ApacheKafka:
+    """A running peer. `data` is its log directory, in the layout that Penstock shares."""
+
+    def __init__(self, *, jars: Path, folder: Path, settings: dict[str, str]) -> None:
+        self.data = folder / "data"
+        port, controller_port = free_ports(2)
+        self.bootstrap = f"127.0.0.1:{port}"
+        self._log = folder / "server.log"
+        properties = folder / "server.properties"
+        properties.write_text(
+            "".join(
+                f"{name}={value}\n"
+                for name, value in {
+                    "process.roles": "broker,controller",
+                    "node.id": "1",
+                    "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+                    "listeners": f"PLAINTEXT://{self.bootstrap},"
+                    f"CONTROLLER://127.0.0.1:{controller_port}",
+                    "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+                    "controller.listener.names": "CONTROLLER",
+                    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                    "log.dirs": str(self.data),
+                    "offsets.topic.replication.factor": "1",
+                    "offsets.topic.num.partitions": "1",
+                    "transaction.state.log.replication.factor": "1",
+                    "transaction.state.log.min.isr": "1",
+                    **settings,
+                }.items()
+            ),
+            encoding="utf-8",
+        )
+        format_storage = java_command(jars, heap_mib=128, folder=folder)
+        format_storage += ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
+        subprocess.run(
+            [*format_storage, "-c", str(properties)], check=True, capture_output=True, timeout=60
+        )
+        serve = java_command(jars, heap_mib=512, folder=folder, log_level="INFO")
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(
+                [*serve, "kafka.Kafka", str(properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._await_start()
+
+    def _await_start(self) -> None:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while "Kafka Server started" not in self._log.read_text("utf-8", "replace"):
+            running = self._process.poll() is None
+            if not running or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(self._log.read_text("utf-8", "replace")[-4000:])
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """A clean stop, so that the data can be read by others."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, for a server that cannot be told to choose its own."""
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in taken]
+    for listener in taken:
+        listener.close()
+    return ports

@@ -1,0 +1,86 @@
+"""Apache Kafka's jars, fetched once by Maven and kept in the user's cache.
+
+Nothing of Kafka is in this repository. `fetched_jars` raises `PeerMissing` with the reason that a
+skipped test then states.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+VERSION = "4.3.1"
+LOG4J_VERSION = "2.25.4"
+FETCH_SECONDS_MAX = 240
+
+ARTIFACTS = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-server", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
+    ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
+)
+
+
+class PeerMissing(Exception):
+    """Apache Kafka cannot run here, and why."""
+
+
+def fetched_jars() -> Path:
+    """The folder that holds the jars; fetches them the first time, one process at a time."""
+    for program in ("java", "javac", "mvn"):
+        if shutil.which(program) is None:
+            raise PeerMissing(f"{program} is not installed")
+    home = cache_home() / f"kafka-{VERSION}"
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with open(home.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.is_dir():
+            fetch_into(home)
+    return home
+
+
+def cache_home() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "penstock-tests"
+
+
+def fetch_into(home: Path) -> None:
+    """All jars or none: they are copied beside `home`, which appears by one rename."""
+    with tempfile.TemporaryDirectory(dir=home.parent) as folder:
+        pom, jars = Path(folder) / "pom.xml", Path(folder) / "jars"
+        pom.write_text(project(), encoding="utf-8")
+        command = [
+            "mvn",
+            "--batch-mode",
+            "--quiet",
+            f"--file={pom}",
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={jars}",
+        ]
+        try:
+            outcome = subprocess.run(
+                command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX
+            )
+        except subprocess.TimeoutExpired:
+            raise PeerMissing(f"Maven did not fetch Kafka within {FETCH_SECONDS_MAX} s") from None
+        if outcome.returncode != 0:
+            reason = (outcome.stdout + outcome.stderr).strip().splitlines()[:1]
+            raise PeerMissing(f"Maven cannot fetch Apache Kafka {VERSION}: {reason}")
+        jars.rename(home)
+
+
+def project() -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>"
+        for group, artifact, version in ARTIFACTS
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>penstock.tests</groupId>"
+        "<artifactId>apache-kafka</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )

@@ -1,0 +1,9 @@
+"""What a scenario needs to know of the broker it runs on, be it Penstock or Apache Kafka."""
+
+from pathlib import Path
+from typing import Protocol
+
+
+class Broker(Protocol):
+    bootstrap: str
+    data: Path  # holds the partition folders, in the layout that both share

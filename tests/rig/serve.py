@@ -1,0 +1,79 @@
+"""`penstock serve` as a process: started, killed, stopped, started again on its data."""
+
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+READY = "penstock ready: "
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+
+
+class ServedNode:
+    """One node. The first start chooses the port, and later ones keep it."""
+
+    def __init__(self, *, data: Path, settings: dict[str, str] | None = None) -> None:
+        self.data = data
+        self.bootstrap = "127.0.0.1:0"
+        self.log = data.with_name(data.name + ".log")
+        self._settings = settings or {}
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        assert self._process is None
+        command = [str(Path(sys.executable).with_name("penstock")), "serve"]
+        command += ["--data", str(self.data), "--listen", self.bootstrap]
+        for name, value in self._settings.items():
+            command += ["--set", f"{name}={value}"]
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        self.bootstrap = self._ready_address()
+
+    def _ready_address(self) -> str:
+        assert self._process is not None and self._process.stdout is not None
+        deadline = time.monotonic() + START_SECONDS_MAX
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while selector.select(max(0.0, deadline - time.monotonic())):
+                line = self._process.stdout.readline()
+                if line.startswith(READY):
+                    return line.removeprefix(READY).strip()
+                if not line:
+                    break
+        self.kill()
+        raise RuntimeError(f"the node did not start: {self.logged()[-4000:]}")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def logged(self) -> str:
+        """What all starts so far wrote to standard error."""
+        return self.log.read_text("utf-8", "replace")
+
+    def kill(self) -> None:
+        """The end that asks nobody."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """A clean stop; returns the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> int:
+        process, self._process = self._process, None
+        assert process is not None and process.stdout is not None
+        process.send_signal(how)
+        try:
+            return process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:
+            process.stdout.close()
