@@ -91,6 +91,18 @@ def test_more_files_than_descriptors_can_be_in_use(tmp_path: Path) -> None:
         file.close()
 
 
+def test_file_that_nobody_refers_to_frees_its_descriptor(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+    disk.remove(str(tmp_path / "log"))
+    file.append([b"still written and read"])
+    assert file.read_at(0, 5) == b"still"
+    descriptor = os.readlink(f"/proc/self/fd/{file.descriptor()}")
+    del file
+    assert descriptor not in [
+        os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")
+    ]
+
+
 def test_closed_file_refuses_and_closing_twice_is_harmless(disk: RealDisk, tmp_path: Path) -> None:
     file = disk.open(str(tmp_path / "log"), create=True)
     file.close()

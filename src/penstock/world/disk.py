@@ -10,13 +10,16 @@ Invariants:
    file is spoiled and refuses every later write.
 3. A descriptor in use by another thread (a sync under way) is pinned and never evicted; one that
    holds a lock is not counted among the evictable ones at all.
-4. A file whose sync failed is spoiled too: what the platter holds is unknown.
+4. A file that nobody refers to any more gives its descriptor back: a reply may outlive the segment
+   it sends from, and the last of the two to go frees the disk.
+5. A file whose sync failed is spoiled too: what the platter holds is unknown.
 """
 
 import errno
 import fcntl
 import os
 import shutil
+import weakref
 from collections.abc import Sequence
 
 from penstock.model import limit
@@ -32,6 +35,7 @@ class RealFile:
     """One file; see the module's invariants."""
 
     __slots__ = (
+        "__weakref__",
         "_closed",
         "_descriptors",
         "_fd",
@@ -44,15 +48,20 @@ class RealFile:
     )
 
     def __init__(self, descriptors: "Descriptors", path: str, fd: int, flags: int) -> None:
+        self._fd = fd
         self.path = path
         self.size = os.fstat(fd).st_size
         self.pins = 0
         self.used = True
         self._descriptors = descriptors
-        self._fd = fd
         self._flags = flags
         self._spoiled = False
         self._closed = False
+
+    def __del__(self) -> None:
+        self._closed = True
+        if self._fd != CLOSED:
+            self.release()
 
     def descriptor(self) -> int:
         """The open descriptor, good until the next call on any file of this disk."""
@@ -221,27 +230,30 @@ class Descriptors:
     def __init__(self, open_max: int) -> None:
         assert open_max > 0, open_max
         self.open_max = open_max
-        self.open: dict[RealFile, None] = {}
+        self.open: dict[int, weakref.ref[RealFile]] = {}  # by identity (invariant 4)
 
     def make_room(self) -> None:
         """Call before opening another; more than `open_max` stay open only while all are pinned."""
         for _ in range(2 * len(self.open)):
             if len(self.open) < self.open_max:
                 return
-            file = next(iter(self.open))
-            if file.used or file.pins:
+            identity, reference = next(iter(self.open.items()))
+            file = reference()
+            if file is None:  # being collected: it closes its descriptor in a moment
+                del self.open[identity]
+            elif file.used or file.pins:
                 file.used = False
-                del self.open[file]
-                self.open[file] = None
+                del self.open[identity]
+                self.open[identity] = reference
             else:
                 file.release()
 
     def remember(self, file: RealFile) -> None:
         self.make_room()
-        self.open[file] = None
+        self.open[id(file)] = weakref.ref(file)
 
     def forget(self, file: RealFile) -> None:
-        self.open.pop(file, None)
+        self.open.pop(id(file), None)
 
 
 class RealDisk:

@@ -187,6 +187,9 @@ class Network(Protocol):
 
     async def connect(self, address: Address) -> Stream: ...
 
+    def host_name(self) -> str:
+        """What other machines call this one."""
+
 
 class Offload(Protocol):
     """Long work off the loop: a child process; inline in the simulator and the fixture."""

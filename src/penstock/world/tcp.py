@@ -264,6 +264,9 @@ class TcpNetwork:
             raise
         return TcpStream(connecting, address)
 
+    def host_name(self) -> str:
+        return socket.gethostname()
+
 
 def prepare(connection: socket.socket) -> None:
     connection.setblocking(False)
