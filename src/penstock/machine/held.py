@@ -20,7 +20,8 @@ Reply = TypeVar("Reply")
 class NotDone(Enum):
     """Why no reply was earned. The shell turns it into the protocol's error."""
 
-    APPEND_FAILED = "the journal refused the records; nothing was changed"
+    APPEND_FAILED = "the journal could not take the records; nothing was changed"
+    TOO_LARGE = "the records are more than one batch may hold; nothing was changed"
     TIMED_OUT = "the deadline passed; the records may still commit"
     LEADERSHIP_LOST = "another node leads now; the records may or may not commit"
     LOADING = "this node has just become leader and is not up to date yet"

@@ -27,6 +27,10 @@ Reply = TypeVar("Reply")
 class AppendFailed(PenstockError):
     """A journal could not take the records, and holds none of them."""
 
+    def __init__(self, message: str, why: NotDone = NotDone.APPEND_FAILED) -> None:
+        super().__init__(message)
+        self.why = why
+
 
 class Journal(Protocol[RecordIn]):
     """The log that a host writes to; its watermark is told through `Host.advance`."""
@@ -116,8 +120,8 @@ class Host(Generic[Record, Reply]):
         if decision.records:
             try:
                 self._journal.append(decision.records)
-            except AppendFailed:
-                return answer(NotDone.APPEND_FAILED)
+            except AppendFailed as trouble:
+                return answer(trouble.why)
         self._apply(decision)
         if self._applied_offset <= self._watermark:
             answer(decision.reply)

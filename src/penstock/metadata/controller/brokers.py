@@ -1,6 +1,11 @@
-"""Brokers join the cluster: registered, then unfenced once they are ready to serve."""
+"""Brokers join the cluster: registered, in charge again of what they led, then unfenced.
+
+A broker that comes back leads in new epochs: a crash may have taken records that it had not
+synced, and readers notice a log that was cut by its epochs alone.
+"""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.situation import Situation
@@ -11,7 +16,8 @@ from penstock.metadata.records import (
     MetadataRecord,
 )
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NodeId
+from penstock.model.identity import NodeId, TopicId
+from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.metadata_records.broker import (
     BrokerEndpoint,
     BrokerFeature,
@@ -19,6 +25,7 @@ from penstock.wire.messages.metadata_records.broker import (
     RegisterBrokerRecord,
 )
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
+from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 
 UNFENCED = -1
 
@@ -37,6 +44,27 @@ class RegisterBroker:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     broker_epoch: int
+
+
+class Place(NamedTuple):
+    """How far a walk over all partitions has come."""
+
+    topic_id: TopicId
+    partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeLeadership:
+    """A new epoch for partitions that the broker leads, those beyond `after`; ask until done."""
+
+    node_id: NodeId
+    broker_epoch: int
+    after: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadershipResumed:
+    after: Place | None  # where to go on, or None when no partition is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +119,30 @@ def register_broker(
         log_dirs=list(request.directories),
     )
     return Decision(records=(record,), reply=BrokerRegistered(broker_epoch=situation.next_offset))
+
+
+def resume_leadership(
+    situation: Situation, request: ResumeLeadership
+) -> Decision[MetadataRecord, LeadershipResumed]:
+    broker = situation.image.brokers.get(request.node_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
+    led = sorted(
+        Place(topic_id, partition)
+        for topic_id, topic in situation.image.topics_by_id.items()
+        for partition, image in enumerate(topic.partitions)
+        if image.leader == request.node_id
+        and (request.after is None or Place(topic_id, partition) > request.after)
+    )
+    resumed = led[:DECISION_RECORDS_MAX]
+    records = tuple(
+        PartitionChangeRecord(
+            topic_id=place.topic_id, partition_id=place.partition, leader=request.node_id
+        )
+        for place in resumed
+    )
+    after = resumed[-1] if len(resumed) < len(led) else None
+    return Decision(records=records, reply=LeadershipResumed(after=after))
 
 
 def unfence_broker(

@@ -6,9 +6,12 @@ from penstock.machine.decision import Decision
 from penstock.metadata.controller.brokers import (
     BrokerRegistered,
     BrokerUnfenced,
+    LeadershipResumed,
     RegisterBroker,
+    ResumeLeadership,
     UnfenceBroker,
     register_broker,
+    resume_leadership,
     unfence_broker,
 )
 from penstock.metadata.controller.partitions import create_partitions
@@ -43,6 +46,7 @@ ControllerRequest = (
     | AlterConfigsRequest
     | AllocateProducerIds
     | RegisterBroker
+    | ResumeLeadership
     | UnfenceBroker
 )
 ControllerReply = (
@@ -53,6 +57,7 @@ ControllerReply = (
     | AlterConfigsResponse
     | ProducerIdBlock
     | BrokerRegistered
+    | LeadershipResumed
     | BrokerUnfenced
 )
 
@@ -76,6 +81,8 @@ def decide(
             return allocate_producer_ids(situation, request)
         case RegisterBroker():
             return register_broker(situation, request)
+        case ResumeLeadership():
+            return resume_leadership(situation, request)
         case UnfenceBroker():
             return unfence_broker(situation, request)
         case _:

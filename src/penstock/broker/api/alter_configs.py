@@ -1,0 +1,44 @@
+"""AlterConfigs: replaces all settings of a resource; IncrementalAlterConfigs is the better one."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+
+def handle(
+    services: Services, request: AlterConfigsRequest, context: RequestContext
+) -> Awaitable[AlterConfigsResponse]:
+    return services.controller.ask(request)
+
+
+def refuse(
+    request: AlterConfigsRequest, code: ErrorCode, message: str | None
+) -> AlterConfigsResponse:
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+API = Api(
+    key=ApiKey.ALTER_CONFIGS,
+    versions=AlterConfigsRequest.VERSIONS,
+    request=AlterConfigsRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,39 @@
+"""CreatePartitions: more partitions for topics that exist, decided by the controller."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+
+def handle(
+    services: Services, request: CreatePartitionsRequest, context: RequestContext
+) -> Awaitable[CreatePartitionsResponse]:
+    return services.controller.ask(request, wait_ms_max=request.timeout_ms)
+
+
+def refuse(
+    request: CreatePartitionsRequest, code: ErrorCode, message: str | None
+) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    key=ApiKey.CREATE_PARTITIONS,
+    versions=CreatePartitionsRequest.VERSIONS,
+    request=CreatePartitionsRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,41 @@
+"""CreateTopics: decided by the controller; the reply leaves when the topics can be used."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+def handle(
+    services: Services, request: CreateTopicsRequest, context: RequestContext
+) -> Awaitable[CreateTopicsResponse]:
+    return services.controller.ask(request, wait_ms_max=request.timeout_ms)
+
+
+def refuse(
+    request: CreateTopicsRequest, code: ErrorCode, message: str | None
+) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=topic.name, error_code=code, error_message=message, configs=[]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    key=ApiKey.CREATE_TOPICS,
+    versions=CreateTopicsRequest.VERSIONS,
+    request=CreateTopicsRequest,
+    handle=handle,
+    refuse=refuse,
+)

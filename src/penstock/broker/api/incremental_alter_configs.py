@@ -1,0 +1,44 @@
+"""IncrementalAlterConfigs: changes single settings of topics and brokers."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def handle(
+    services: Services, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> Awaitable[IncrementalAlterConfigsResponse]:
+    return services.controller.ask(request)
+
+
+def refuse(
+    request: IncrementalAlterConfigsRequest, code: ErrorCode, message: str | None
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+API = Api(
+    key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    versions=IncrementalAlterConfigsRequest.VERSIONS,
+    request=IncrementalAlterConfigsRequest,
+    handle=handle,
+    refuse=refuse,
+)

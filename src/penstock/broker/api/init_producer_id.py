@@ -1,0 +1,46 @@
+"""InitProducerId: an id for an idempotent producer.
+
+Transactional producers find no coordinator here, and are told so.
+"""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode, RequestError
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+def handle(
+    services: Services, request: InitProducerIdRequest, context: RequestContext
+) -> Awaitable[InitProducerIdResponse]:
+    if request.transactional_id is not None:
+        if not request.transactional_id:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return _fresh(services)
+
+
+def refuse(
+    request: InitProducerIdRequest, code: ErrorCode, message: str | None
+) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+async def _fresh(services: Services) -> InitProducerIdResponse:
+    try:
+        producer_id = await services.producer_ids.next()
+    except RequestError as trouble:
+        # Retriable for every client, unlike the controller's own errors.
+        raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, trouble.message) from trouble
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+API = Api(
+    key=ApiKey.INIT_PRODUCER_ID,
+    versions=InitProducerIdRequest.VERSIONS,
+    request=InitProducerIdRequest,
+    handle=handle,
+    refuse=refuse,
+)

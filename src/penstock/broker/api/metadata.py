@@ -1,0 +1,203 @@
+"""Metadata: the brokers and topics of the cluster, and where each partition's leader is.
+
+A topic that does not exist is created on the way, when the setting and the request allow it.
+"""
+
+from collections.abc import Awaitable, Sequence
+
+from penstock.broker.api_table import Api
+from penstock.broker.authorized_operations import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED_FOR,
+    TOPIC_OPERATIONS,
+)
+from penstock.broker.partition_view import view_partition
+from penstock.broker.services import RequestContext, Services
+from penstock.metadata.image.image import Image
+from penstock.metadata.image.topic import TopicImage
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import METADATA_TOPIC, NO_TOPIC_ID, TopicId
+from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_trouble
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+TOPIC_IDS_FROM_VERSION = 12
+LISTENER_NOT_FOUND_FROM_VERSION = 6
+AUTO_CREATION_WAIT_MS_MAX = 10_000
+
+
+def handle(
+    services: Services, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    version = context.header.api_version
+    if request.topics is None or (version == 0 and not request.topics):
+        return _response(services, request, context, list(_all_topics(services.image)), {})
+    if version < TOPIC_IDS_FROM_VERSION:
+        for topic in request.topics:
+            if topic.name is None or topic.topic_id != NO_TOPIC_ID:
+                raise RequestError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Topic IDs are not supported in requests for version {version}",
+                )
+    missing = _to_create(services, request)
+    if missing:
+        return _create_first(services, request, context, missing)
+    return _response(services, request, context, request.topics, {})
+
+
+def refuse(request: MetadataRequest, code: ErrorCode, message: str | None) -> MetadataResponse:
+    return MetadataResponse(
+        error_code=code,
+        topics=[
+            MetadataResponseTopic(
+                error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=[]
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
+
+async def _create_first(
+    services: Services, request: MetadataRequest, context: RequestContext, names: Sequence[str]
+) -> MetadataResponse:
+    create = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names
+        ]
+    )
+    troubles: dict[str, int] = {}
+    try:
+        created = await services.controller.ask(create, wait_ms_max=AUTO_CREATION_WAIT_MS_MAX)
+    except RequestError:
+        # The client asks again; the topic may be there by then.
+        troubles = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
+    else:
+        for result in created.topics:
+            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                troubles[result.name] = result.error_code
+    return _response(services, request, context, request.topics or (), troubles)
+
+
+def _to_create(services: Services, request: MetadataRequest) -> list[str]:
+    if not (request.allow_auto_topic_creation and services.settings.auto_create_topics_enable):
+        return []
+    missing = [
+        topic.name
+        for topic in request.topics or ()
+        if topic.name is not None
+        and topic.name not in services.image.topics_by_name
+        and topic.name not in INTERNAL_TOPICS
+        and topic.name != METADATA_TOPIC
+        and topic_name_trouble(topic.name) is None
+    ]
+    return list(dict.fromkeys(missing))
+
+
+def _all_topics(image: Image) -> Sequence[MetadataRequestTopic]:
+    return [MetadataRequestTopic(name=name) for name in image.topics_by_name]
+
+
+def _response(
+    services: Services,
+    request: MetadataRequest,
+    context: RequestContext,
+    topics: Sequence[MetadataRequestTopic],
+    troubles: dict[str, int],
+) -> MetadataResponse:
+    image = services.image
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
+    brokers = []
+    for broker in image.brokers.values():
+        endpoint = broker.endpoint(context.listener)
+        if endpoint is not None and not broker.fenced:
+            brokers.append(
+                MetadataResponseBroker(
+                    node_id=broker.node_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=broker.rack,
+                )
+            )
+    return MetadataResponse(
+        brokers=brokers,
+        cluster_id=services.cluster_id,
+        # Any broker takes requests for the controller and passes them on.
+        controller_id=services.node_id,
+        topics=[_topic(image, topic, context, troubles, operations) for topic in topics],
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED_FOR,
+    )
+
+
+def _topic(
+    image: Image,
+    asked: MetadataRequestTopic,
+    context: RequestContext,
+    troubles: dict[str, int],
+    operations: int,
+) -> MetadataResponseTopic:
+    if asked.name is None:
+        found = image.topics_by_id.get(TopicId(asked.topic_id))
+        trouble: int = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        found = image.topics_by_name.get(asked.name)
+        trouble = troubles.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic_name_trouble(asked.name) is not None:
+            trouble = ErrorCode.INVALID_TOPIC_EXCEPTION
+    if found is None:
+        return MetadataResponseTopic(
+            error_code=trouble,
+            name=asked.name,
+            topic_id=asked.topic_id,
+            is_internal=asked.name in INTERNAL_TOPICS,
+            partitions=[],
+        )
+    return MetadataResponseTopic(
+        name=found.name,
+        topic_id=found.topic_id,
+        is_internal=found.name in INTERNAL_TOPICS,
+        partitions=_partitions(image, found, context),
+        topic_authorized_operations=operations,
+    )
+
+
+def _partitions(
+    image: Image, topic: TopicImage, context: RequestContext
+) -> list[MetadataResponsePartition]:
+    partitions = []
+    for index, partition in enumerate(topic.partitions):
+        view = view_partition(image, partition, context.listener)
+        code = view.error_code
+        knows_listeners = context.header.api_version >= LISTENER_NOT_FOUND_FROM_VERSION
+        if code == ErrorCode.LISTENER_NOT_FOUND and not knows_listeners:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=code,
+                partition_index=index,
+                leader_id=view.leader_id,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=view.offline_replicas,
+            )
+        )
+    return partitions
+
+
+API = Api(
+    key=ApiKey.METADATA,
+    versions=MetadataRequest.VERSIONS,
+    request=MetadataRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,208 @@
+"""The controller in this process: the quorum's one voter, on its own metadata log.
+
+A request is decided, journalled and applied in one step (`machine/host`). A commit task then syncs
+the journal, one sync for all who wait, hands what became durable to the broker as a new image, and
+only then lets the replies leave. So who was told of a topic finds it here, and finds it again after
+any crash.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from penstock.broker.controller_link import ANSWER_WAIT_MS_MAX
+from penstock.broker.metadata_journal import Entry, MetadataJournal
+from penstock.log.partition_log import PartitionLog
+from penstock.machine.decision import Decision
+from penstock.machine.held import NotDone
+from penstock.machine.host import Host
+from penstock.metadata.controller.brokers import bootstrap_records
+from penstock.metadata.controller.decide import (
+    ControllerReply,
+    ControllerRequest,
+    ControllerState,
+    decide,
+)
+from penstock.metadata.controller.situation import Situation
+from penstock.metadata.effective import effective_broker
+from penstock.metadata.image.image import Delta, Image
+from penstock.metadata.loader import Loader
+from penstock.metadata.records import MetadataRecord
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
+from penstock.model.settings.broker import BrokerSettings
+from penstock.wire.messages.create_topics import CreateTopicsRequest
+from penstock.world.ports import World
+from penstock.world.tasks import TaskGroup
+
+Publish = Callable[[Delta, Image], None]
+# A refusal of the whole request is a reply too: it is held like a read.
+Outcome = ControllerReply | RequestError
+
+
+class LocalController:
+    """`open` first, then keep `run` running; `ask` is the ControllerLink."""
+
+    def __init__(
+        self,
+        *,
+        log: PartitionLog,
+        world: World,
+        node_id: NodeId,
+        settings: BrokerSettings,
+        publish: Publish,
+    ) -> None:
+        self._world = world
+        self._node_id = node_id
+        self._settings = settings
+        self._publish = publish
+        self._journal = MetadataJournal(log=log, clock=world.clock)
+        self._loader = Loader()
+        self._state = ControllerState()
+        self._host: Host[MetadataRecord, Outcome] = Host(
+            journal=self._journal,
+            machine=self._state,
+            watermark=self._journal.start_offset,
+            carry_out=_no_effects,
+        )
+        self._submitted = asyncio.Event()
+        self._deadline_set = asyncio.Event()
+
+    @property
+    def image(self) -> Image:
+        """The cluster as it was last published."""
+        return self._loader.image
+
+    def open(self) -> Image:
+        """Replays the log, begins a new epoch, publishes the image; then requests are taken."""
+        entries = list(self._journal.history())
+        self._journal.elect(self._node_id)
+        if not any(entry.records for entry in entries):
+            self._journal.append(bootstrap_records())
+        entries += self._journal.sync()
+        for entry in entries:
+            self._host.replay(entry.records, next_offset=entry.next_offset)
+        if self._host.applied_offset < self._journal.end_offset:
+            # The leader change of this start, which is no record of the state.
+            self._host.replay((), next_offset=self._journal.end_offset)
+        self._host.opened()
+        self._commit(entries)
+        return self.image
+
+    async def run(self) -> None:
+        """Commits and expires until cancelled. A failed sync ends it, and with it the node."""
+        async with TaskGroup() as tasks:
+            tasks.start(self._keep_committing())
+            tasks.start(self._keep_expiring())
+
+    async def ask(
+        self, request: ControllerRequest, *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+    ) -> Any:
+        """See ControllerLink, whose overloads give the reply's type."""
+        answered: asyncio.Future[Outcome | NotDone] = asyncio.get_running_loop().create_future()
+
+        def answer(outcome: Outcome | NotDone) -> None:
+            if not answered.done():
+                answered.set_result(outcome)
+
+        self._host.submit(
+            lambda: self._decide(request),
+            deadline_ms=self._world.clock.monotonic_ms() + wait_ms_max,
+            answer=answer,
+        )
+        self._submitted.set()
+        self._deadline_set.set()
+        outcome = await answered
+        if isinstance(outcome, NotDone):
+            raise RequestError(_code(outcome), outcome.value)
+        if isinstance(outcome, RequestError):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        """Whoever still waits is told that this controller has gone. The log is its owner's."""
+        self._host.lose_leadership()
+
+    def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
+        image = self._state.image
+        situation = Situation(
+            image=image,
+            settings=effective_broker(self._settings, image, self._node_id),
+            next_offset=self._journal.end_offset,
+            fresh_ids=self._fresh_ids(request),
+        )
+        try:
+            return decide(situation, request)
+        except RequestError as refused:
+            return Decision.refuse(refused)
+
+    def _fresh_ids(self, request: ControllerRequest) -> list[TopicId]:
+        """Random topic ids, none of which is taken or reserved."""
+        wanted = len(request.topics) if isinstance(request, CreateTopicsRequest) else 0
+        ids: dict[TopicId, None] = {}
+        while len(ids) < wanted:
+            fresh = TopicId(self._world.entropy.random_bytes(16))
+            # The small numbers are reserved, and a leading dash looks like an option to tools.
+            usable = fresh[:15] != NO_TOPIC_ID[:15] and fresh[0] >> 2 != DASH
+            if usable and fresh not in self._state.image.topics_by_id:
+                ids[fresh] = None
+        return list(ids)
+
+    async def _keep_committing(self) -> None:
+        while True:
+            await self._submitted.wait()
+            self._submitted.clear()
+            end_offset = self._journal.end_offset
+            if end_offset > self._host.watermark:
+                await self._world.disk.sync(self._journal.unsynced())
+                self._commit(self._journal.synced(end_offset))
+
+    def _commit(self, entries: list[Entry]) -> None:
+        """Durable from here on: first this broker learns of it, then those who asked."""
+        end_offset = entries[-1].next_offset
+        delta, image = self._loader.load(
+            (record for entry in entries for record in entry.records),
+            next_offset=end_offset,
+            epoch=entries[-1].epoch,
+        )
+        self._publish(delta, image)
+        self._host.advance(end_offset)
+
+    async def _keep_expiring(self) -> None:
+        while True:
+            deadline_ms = self._host.next_deadline_ms()
+            left_ms = (
+                None if deadline_ms is None else deadline_ms - self._world.clock.monotonic_ms()
+            )
+            if left_ms is not None and left_ms <= 0:
+                self._host.expire(self._world.clock.monotonic_ms())
+                continue
+            self._deadline_set.clear()
+            try:
+                async with asyncio.timeout(None if left_ms is None else left_ms / 1000):
+                    await self._deadline_set.wait()
+            except TimeoutError:
+                continue
+
+
+def _code(outcome: NotDone) -> ErrorCode:
+    match outcome:
+        case NotDone.APPEND_FAILED:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        case NotDone.TOO_LARGE:
+            return ErrorCode.POLICY_VIOLATION
+        case NotDone.TIMED_OUT:
+            return ErrorCode.REQUEST_TIMED_OUT
+        case NotDone.LEADERSHIP_LOST | NotDone.LOADING:
+            return ErrorCode.NOT_CONTROLLER
+        case NotDone.FULL:
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        case _:
+            assert_never(outcome)
+
+
+def _no_effects(effect: object) -> None:
+    raise AssertionError(f"the controller's decisions have no effects: {effect!r}")
+
+
+DASH = 62  # the number of "-" in URL-safe base64

@@ -1,0 +1,120 @@
+"""The metadata log as a journal: decisions in, one batch each; the whole history out at a start.
+
+At each start the one voter elects itself: a leader-change batch of a new epoch goes in before
+anything else, as Apache Kafka's quorum does it, and the first start of all writes the bootstrap
+records behind it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.log.partition_log import PartitionLog
+from penstock.machine.held import NotDone
+from penstock.machine.host import AppendFailed
+from penstock.metadata.records import MetadataRecord, decode_record, encode_record
+from penstock.model.identity import NodeId
+from penstock.model.limit import DECISION_BYTES_MAX
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.records.batch import BatchView
+from penstock.records.build import build_batch
+from penstock.records.control import ControlType, control_batch
+from penstock.records.iterate import records_of
+from penstock.records.record import Record
+from penstock.wire.codec import encode
+from penstock.wire.messages.control_records import LeaderChangeMessage, Voter
+from penstock.world.ports import Clock, File
+from penstock.world.trouble import DiskError
+
+LEADER_CHANGE_VERSION = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What one batch of the log says."""
+
+    records: tuple[MetadataRecord, ...]
+    next_offset: Offset
+    epoch: LeaderEpoch
+
+
+class MetadataJournal:
+    """`__cluster_metadata-0`, in the epoch that `elect` began."""
+
+    def __init__(self, *, log: PartitionLog, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._epoch = LeaderEpoch(0)
+        self._appended: list[Entry] = []
+
+    @property
+    def start_offset(self) -> Offset:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> Offset:
+        return self._log.end_offset
+
+    def history(self) -> Iterator[Entry]:
+        """Everything in the log, in order. UnreadableMetadata for a record that is not ours."""
+        for batch in self._log.batches_from(self._log.start_offset):
+            values = () if batch.is_control else records_of(batch)
+            yield Entry(
+                records=tuple(decode_record(bytes(record.value or b"")) for record in values),
+                next_offset=batch.next_offset,
+                epoch=batch.leader_epoch,
+            )
+
+    def elect(self, leader: NodeId) -> None:
+        """Begins an epoch in which this node leads; the caller syncs."""
+        latest = self._log.epochs.latest
+        self._epoch = LeaderEpoch(1 if latest is None else latest + 1)
+        message = LeaderChangeMessage(
+            version=LEADER_CHANGE_VERSION,
+            leader_id=leader,
+            voters=[Voter(voter_id=leader)],
+            granting_voters=[Voter(voter_id=leader)],
+        )
+        batch = control_batch(
+            ControlType.LEADER_CHANGE,
+            encode(message, LEADER_CHANGE_VERSION),
+            timestamp_ms=self._clock.now_ms(),
+            base_offset=self._log.end_offset,
+            leader_epoch=self._epoch,
+        )
+        self._write(batch)
+
+    def append(self, records: Sequence[MetadataRecord]) -> None:
+        """One batch, in the page cache; `unsynced` and `synced` make it durable."""
+        now_ms = self._clock.now_ms()
+        batch = build_batch(
+            [Record(None, encode_record(record), timestamp_ms=now_ms) for record in records],
+            base_offset=self._log.end_offset,
+            leader_epoch=self._epoch,
+        )
+        if len(batch) > DECISION_BYTES_MAX:
+            raise AppendFailed(f"{len(batch)} bytes in one batch", NotDone.TOO_LARGE)
+        try:
+            self._write(batch)
+        except DiskError as trouble:
+            raise AppendFailed(str(trouble)) from trouble
+        self._appended.append(
+            Entry(records=tuple(records), next_offset=self._log.end_offset, epoch=self._epoch)
+        )
+
+    def unsynced(self) -> list[File]:
+        return self._log.unsynced_files()
+
+    def synced(self, end_offset: Offset) -> list[Entry]:
+        """Notes that all up to `end_offset` is durable; returns what thereby became visible."""
+        self._log.mark_synced(end_offset)
+        visible = [entry for entry in self._appended if entry.next_offset <= end_offset]
+        self._appended = self._appended[len(visible) :]
+        return visible
+
+    def sync(self) -> list[Entry]:
+        """The same at once, on this thread: for a start."""
+        self._log.sync()
+        return self.synced(self._log.end_offset)
+
+    def _write(self, batch: bytearray) -> None:
+        self._log.append([BatchView(memoryview(batch))], now_ms=self._clock.now_ms())

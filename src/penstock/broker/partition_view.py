@@ -1,0 +1,35 @@
+"""One partition as clients on one listener may see it: its leader, if they can reach it."""
+
+from dataclasses import dataclass
+
+from penstock.metadata.image.image import Image
+from penstock.metadata.image.topic import PartitionImage
+from penstock.model.error import ErrorCode
+
+NO_LEADER = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionView:
+    error_code: ErrorCode
+    leader_id: int
+    offline_replicas: list[int]
+
+
+def view_partition(image: Image, partition: PartitionImage, listener: str) -> PartitionView:
+    """A leader without an endpoint on the client's listener is as good as none."""
+    offline = [
+        node
+        for node in partition.replicas
+        if node not in image.brokers or image.brokers[node].fenced
+    ]
+    leader = None if partition.leader is None else image.brokers.get(partition.leader)
+    if leader is None or leader.fenced:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif leader.endpoint(listener) is None:
+        code = ErrorCode.LISTENER_NOT_FOUND
+    else:
+        return PartitionView(
+            error_code=ErrorCode.NONE, leader_id=leader.node_id, offline_replicas=list(offline)
+        )
+    return PartitionView(error_code=code, leader_id=NO_LEADER, offline_replicas=list(offline))

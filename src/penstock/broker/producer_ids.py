@@ -1,0 +1,48 @@
+"""Producer ids for this broker's clients, taken from blocks that the controller hands out.
+
+An id is given once, ever: what is left of a block when the node stops is lost, on purpose.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.broker.controller_link import ControllerLink
+from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from penstock.model.identity import NodeId, ProducerId
+
+
+class ProducerIds:
+    """`broker_epoch` is asked for with each block, as a broker may register anew."""
+
+    def __init__(
+        self,
+        *,
+        controller: ControllerLink,
+        node_id: NodeId,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._controller = controller
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._next = 0
+        self._end = 0
+        self._refilling = asyncio.Lock()
+
+    async def next(self) -> ProducerId:
+        """A fresh id. RequestError when the controller gives none."""
+        while self._next == self._end:
+            async with self._refilling:
+                # Another one may have fetched a block while this one waited for the lock.
+                if self._next == self._end:
+                    self._refill(await self._controller.ask(self._request()))
+        fresh = ProducerId(self._next)
+        self._next += 1
+        return fresh
+
+    def _request(self) -> AllocateProducerIds:
+        return AllocateProducerIds(node_id=self._node_id, broker_epoch=self._broker_epoch())
+
+    def _refill(self, block: ProducerIdBlock) -> None:
+        assert block.first >= self._end, "blocks only grow"
+        assert block.count > 0
+        self._next, self._end = block.first, block.first + block.count
