@@ -33,5 +33,6 @@ def apache_kafka(
     """A real broker of Apache Kafka, for scenarios that run on both."""
     settings = {"auto.create.topics.enable": "false"}
     peer = ApacheKafka(jars=kafka_jars, folder=tmp_path_factory.mktemp("peer"), settings=settings)
+    peer.start()
     yield peer
     peer.stop()

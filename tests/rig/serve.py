@@ -49,6 +49,10 @@ class ServedNode:
         raise RuntimeError(f"the node did not start: {self.logged()[-4000:]}")
 
     @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid

@@ -13,14 +13,17 @@ CLUSTER_ID = "UGVuc3RvY2tUZXN0UGVlcg"
 
 
 class ApacheKafka:
-    """A running peer. `data` is its log directory, in the layout that Penstock shares."""
+    """One peer, formatted and not yet started. `data` is in the layout that Penstock shares."""
 
     def __init__(self, *, jars: Path, folder: Path, settings: dict[str, str]) -> None:
         self.data = folder / "data"
         port, controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
         self._log = folder / "server.log"
+        self._serve = java_command(jars, heap_mib=512, folder=folder, log_level="INFO")
+        self._process: subprocess.Popen[bytes] | None = None
         properties = folder / "server.properties"
+        self._serve += ["kafka.Kafka", str(properties)]
         properties.write_text(
             "".join(
                 f"{name}={value}\n"
@@ -48,20 +51,23 @@ class ApacheKafka:
         subprocess.run(
             [*format_storage, "-c", str(properties)], check=True, capture_output=True, timeout=60
         )
-        serve = java_command(jars, heap_mib=512, folder=folder, log_level="INFO")
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    def start(self) -> None:
+        assert self._process is None
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
-                [*serve, "kafka.Kafka", str(properties)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                self._serve, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self._await_start()
 
     def _await_start(self) -> None:
         deadline = time.monotonic() + START_SECONDS_MAX
         while "Kafka Server started" not in self._log.read_text("utf-8", "replace"):
-            running = self._process.poll() is None
+            running = self._process is not None and self._process.poll() is None
             if not running or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError(self._log.read_text("utf-8", "replace")[-4000:])
@@ -69,13 +75,14 @@ class ApacheKafka:
 
     def stop(self) -> None:
         """A clean stop, so that the data can be read by others."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        process, self._process = self._process, None
+        assert process is not None
+        process.terminate()
         try:
-            self._process.wait(STOP_SECONDS_MAX)
+            process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            process.kill()
+            process.wait()
 
 
 def free_ports(count: int) -> list[int]:
