@@ -1,0 +1,131 @@
+"""Whatever bytes arrive, a reader gives a message or MalformedMessage, and takes little memory."""
+
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from penstock.wire.codec import decode_exact, encode
+from penstock.wire.definition import Message
+from penstock.wire.messages.fetch import FetchRequest
+from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest
+from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.wire.messages.metadata_records.partition import PartitionRecord
+from penstock.wire.messages.produce import ProduceRequest
+from penstock.wire.trouble import MalformedMessage
+
+
+def test_arbitrary_bytes_raise_nothing_else(message: type[Message], version: int) -> None:
+    @settings(max_examples=10, deadline=None, database=None)
+    @given(data=st.binary(max_size=80))
+    def safe(data: bytes) -> None:
+        read_or_refuse(message, version, data)
+
+    safe()
+
+
+def test_damaged_message_raises_nothing_else(
+    message: type[Message],
+    version: int,
+    filled: Callable[[type[Message], int], SearchStrategy[Message]],
+) -> None:
+    @settings(max_examples=10, deadline=None, database=None)
+    @given(original=filled(message, version), where=st.integers(0), byte=st.integers(0, 255))
+    def safe(original: Message, where: int, byte: int) -> None:
+        data = bytearray(encode(original, version))
+        if data:
+            data[where % len(data)] = byte
+        read_or_refuse(message, version, bytes(data))
+
+    safe()
+
+
+def test_message_cut_off_anywhere_is_malformed(
+    message: type[Message],
+    version: int,
+    filled: Callable[[type[Message], int], SearchStrategy[Message]],
+) -> None:
+    @settings(max_examples=2, deadline=None, database=None)
+    @given(original=filled(message, version))
+    def refused(original: Message) -> None:
+        data = encode(original, version)
+        for size in range(len(data)):
+            with pytest.raises(MalformedMessage):
+                decode_exact(message, version, memoryview(data)[:size])
+
+    refused()
+
+
+def read_or_refuse(message: type[Message], version: int, data: bytes) -> None:
+    with suppress(MalformedMessage):
+        decode_exact(message, version, memoryview(data))
+
+
+@pytest.mark.parametrize(
+    ("message", "in_version", "data"),
+    [
+        pytest.param(MetadataRequest, 1, "7fffffff", id="array of 2^31 elements"),
+        pytest.param(MetadataRequest, 9, "ffffffff07", id="compact array of 2^31 elements"),
+        pytest.param(MetadataRequest, 1, "00000003 0001 61 0001 62", id="one element too many"),
+        pytest.param(MetadataRequest, 1, "fffffffe", id="array of -2 elements"),
+        pytest.param(MetadataRequest, 0, "ffffffff", id="null array where there is none"),
+        pytest.param(FindCoordinatorRequest, 0, "ffff", id="null string where there is none"),
+        pytest.param(FindCoordinatorRequest, 3, "00 00 00", id="compact null where there is none"),
+        pytest.param(FindCoordinatorRequest, 0, "fffe", id="string of -2 bytes"),
+        pytest.param(FindCoordinatorRequest, 0, "8000", id="string of -32768 bytes"),
+        pytest.param(FindCoordinatorRequest, 0, "0002 c328", id="no UTF-8"),
+        pytest.param(FindCoordinatorRequest, 0, "0003 eda080", id="a surrogate in UTF-8"),
+        pytest.param(FindCoordinatorRequest, 3, "ffffffffff01", id="varint of 6 bytes"),
+        pytest.param(FindCoordinatorRequest, 3, "ffffffff7f", id="varint of 35 bits"),
+        pytest.param(FindCoordinatorRequest, 3, "ff", id="varint without end"),
+        pytest.param(InitProducerIdRequest, 2, "00 00000000 01", id="tags announced and missing"),
+        pytest.param(InitProducerIdRequest, 2, "00 00000000 01 05 7f", id="tag too long"),
+        pytest.param(InitProducerIdRequest, 2, "00 00000000 ffffffff0f", id="2^32 tags"),
+    ],
+)
+def test_bad_length_is_malformed(message: type[Message], in_version: int, data: str) -> None:
+    with pytest.raises(MalformedMessage):
+        decode_exact(message, in_version, memoryview(bytes.fromhex(data)))
+
+
+def test_known_tagged_field_of_another_length_is_malformed() -> None:
+    data = encode(PartitionRecord(leader_recovery_state=5), 0)
+    assert data.endswith(bytes.fromhex("01 00 01 05"))
+    with pytest.raises(MalformedMessage, match="tagged field 0"):
+        decode_exact(PartitionRecord, 0, memoryview(data[:-2] + b"\x02\x05\x00"))
+
+
+def test_compact_string_longer_than_kafka_allows_is_malformed() -> None:
+    text = b"x" * 32768
+    data = bytes.fromhex("818002") + text + b"\x00\x00"
+    with pytest.raises(MalformedMessage):
+        decode_exact(FindCoordinatorRequest, 3, memoryview(data))
+
+
+@pytest.mark.parametrize(
+    ("message", "in_version", "data"),
+    [
+        (ProduceRequest, 8, "ffff 0001 00000001 7fffffff"),
+        (FetchRequest, 12, "ffffffff 00000001 00000001 00000001 00 00000000 00000000 ffffffff07"),
+        (MetadataResponse, 0, "00000000 00000001 0000 0001 61 7fffffff"),
+        (PartitionRecord, 2, "00000000" + "00" * 16 + "ffffffff07"),
+    ],
+)
+def test_a_small_frame_never_takes_much_memory(
+    message: type[Message], in_version: int, data: str
+) -> None:
+    frame = memoryview(bytes.fromhex(data) + bytes(1000))
+    with pytest.raises(MalformedMessage):
+        decode_exact(message, in_version, frame)  # compiles the reader
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedMessage):
+            decode_exact(message, in_version, frame)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
