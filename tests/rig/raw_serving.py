@@ -121,6 +121,7 @@ async def serving(
     async with TaskGroup() as group:
         server = Server(services, apis, group)
         await server.open([ListenAddress(listener="PLAINTEXT", host="127.0.0.1", port=0)])
+        server.serve()
         found = Serving(server, server.listeners["PLAINTEXT"].address, world.network)
         try:
             yield found

@@ -30,7 +30,7 @@ from penstock.world.ports import Buffer, Clock, FileRange, Stream
 from penstock.world.tasks import TaskGroup
 from penstock.world.trouble import NetworkError
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Reply:
@@ -95,7 +95,7 @@ class Connection:
         except NetworkError:
             pass  # the peer has gone; there is nobody to tell
         except (CloseConnection, MalformedMessage) as trouble:
-            log.warning(
+            logger.warning(
                 "connection closed peer=%s listener=%s reason=%s",
                 self.stream.peer, self._dispatch.listener, trouble,
             )  # fmt: skip

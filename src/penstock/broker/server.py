@@ -25,7 +25,7 @@ from penstock.model.settings.listener import ListenAddress
 from penstock.world.ports import Address, Listener, SocketOptions, Stream
 from penstock.world.tasks import TaskGroup
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SWEEPS_PER_IDLE_TIME = 4  # a connection may idle for a quarter longer than the setting says
 SWEEP_MS_MIN = 10
@@ -40,11 +40,12 @@ class Server:
         self._group = group
         self._per_host: Counter[str] = Counter()
         self._empty: asyncio.Future[None] | None = None
+        self._early: list[tuple[Dispatch, Stream]] | None = []  # None once clients are served
         held_max = services.settings.queued_max_request_bytes
         self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
 
     async def open(self, addresses: Iterable[ListenAddress]) -> None:
-        """Listens; NetworkError when an address cannot be had."""
+        """Listens; NetworkError when an address cannot be had. Who comes early waits."""
         options = socket_options(self._services.settings)
         for address in addresses:
             dispatch = Dispatch(self._services, self._apis, listener=address.listener)
@@ -55,10 +56,18 @@ class Server:
             )
         self._group.start(self._sweep(), name="idle connections")
 
+    def serve(self) -> None:
+        """The node is ready: those who came early are served, and all who come from now on."""
+        early, self._early = self._early or [], None
+        for dispatch, stream in early:
+            self._accept(dispatch, stream)
+
     async def drain(self, *, wait_ms: int) -> None:
         """Accepts no more, lets requests under way finish for so long, then closes the rest."""
         for listener in self.listeners.values():
             listener.close()
+        for _, stream in self._early or ():
+            stream.close()
         for connection in list(self.connections):
             connection.finish()
         if self.connections:
@@ -70,7 +79,9 @@ class Server:
     def _accept(self, dispatch: Dispatch, stream: Stream) -> None:
         settings = self._services.settings
         host = stream.peer.host
-        if len(self.connections) >= settings.max_connections:
+        if self._early is not None:
+            self._early.append((dispatch, stream))
+        elif len(self.connections) >= settings.max_connections:
             refuse(stream, f"max.connections={settings.max_connections}")
         elif self._per_host[host] >= settings.max_connections_per_ip:
             refuse(stream, f"max.connections.per.ip={settings.max_connections_per_ip}")
@@ -111,7 +122,7 @@ class Server:
             moment_ms = clock.monotonic_ms() - idle_ms
             for connection in list(self.connections):
                 if connection.is_idle_since(moment_ms):
-                    log.info("idle connection closed peer=%s", connection.stream.peer)
+                    logger.info("idle connection closed peer=%s", connection.stream.peer)
                     connection.close()
 
 
@@ -131,5 +142,5 @@ def socket_options(settings: BrokerSettings) -> SocketOptions:
 
 
 def refuse(stream: Stream, reason: str) -> None:
-    log.warning("connection refused peer=%s reason=%s", stream.peer, reason)
+    logger.warning("connection refused peer=%s reason=%s", stream.peer, reason)
     stream.close()

@@ -1,0 +1,54 @@
+"""What a node is started with: its directory and its settings.
+
+DIR/node-<id>/           node.pid, meta.properties, checkpoints, one folder a partition
+log.dirs, log.dir        partitions live there instead, when either is given
+"""
+
+import os.path
+from dataclasses import dataclass, field
+
+from penstock.model.identity import NodeId
+from penstock.model.settings.broker import BrokerSettings
+from penstock.model.settings.listener import SecurityProtocol
+from penstock.model.settings.setting import InvalidSetting
+
+ROLES = frozenset({"broker", "controller"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """A configuration that this node can run; InvalidSetting for one that asks for more."""
+
+    node_id: NodeId
+    data_directory: str  # DIR above: that of all nodes on this machine
+    settings: BrokerSettings = field(default_factory=BrokerSettings)
+    process_id: int | None = None  # written to node.pid, where the node is a process of its own
+
+    def __post_init__(self) -> None:
+        if len(self.log_directories) > 1:
+            self._refuse("log.dirs", "One directory, for now")
+        if self.settings.process_roles != ROLES:
+            self._refuse("process.roles", "broker,controller: both in one node, for now")
+        if any(voter.node_id != self.node_id for voter in self.settings.controller_quorum_voters):
+            self._refuse("controller.quorum.voters", "This node alone, for now")
+        for listening in self.settings.client_listeners:
+            if self.settings.protocol_of(listening.listener) != SecurityProtocol.PLAINTEXT:
+                self._refuse("listener.security.protocol.map", "PLAINTEXT alone, for now")
+
+    @property
+    def node_directory(self) -> str:
+        return os.path.join(self.data_directory, f"node-{self.node_id}")
+
+    @property
+    def log_directory(self) -> str:
+        return self.log_directories[0]
+
+    @property
+    def log_directories(self) -> tuple[str, ...]:
+        given = self.settings.given
+        if "log.dirs" in given or "log.dir" in given:
+            return self.settings.directories
+        return (self.node_directory,)
+
+    def _refuse(self, name: str, expected: str) -> None:
+        raise InvalidSetting(name=name, value=self.settings.given.get(name), expected=expected)

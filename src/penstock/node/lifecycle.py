@@ -1,0 +1,117 @@
+"""The life of a node: start, serve until asked to stop or until something is wrong, stop.
+
+    start() -> serving -> stop()            clean: requests finish, logs are closed and marked so
+                       -> failed()          a bug or a lost disk: nothing is tidied up, so that the
+                                            next start looks at everything that may be torn
+
+What a node consists of is decided in `node/build`; this module only owns when things happen.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from penstock.model import limit
+from penstock.model.error import PenstockError
+from penstock.world.ports import Address
+from penstock.world.tasks import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+
+class Running(Protocol):
+    """The open parts of a node."""
+
+    @property
+    def addresses(self) -> Mapping[str, Address]: ...
+
+    async def drain(self, *, wait_ms: int) -> None:
+        """Takes no more requests, and lets those under way finish for so long."""
+
+    def close(self) -> None:
+        """Stores everything and marks it as cleanly stopped."""
+
+    def abandon(self) -> None:
+        """Lets go of files and locks and leaves them as they are."""
+
+
+class NodeStopped(PenstockError):
+    """The node ended before it was ready."""
+
+
+class Node:
+    """One node; made by `node.build.build`. `start` and `stop` are called once each."""
+
+    def __init__(self, open_parts: Callable[[TaskGroup], Awaitable[Running]]) -> None:
+        self._open_parts = open_parts
+        self._running: Running | None = None
+        self._main: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self._stop_asked = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where clients reach it, in the order of the listeners in its settings."""
+        return tuple(self.addresses_by_listener.values())
+
+    @property
+    def addresses_by_listener(self) -> Mapping[str, Address]:
+        assert self._running is not None, "the node has not started"
+        return self._running.addresses
+
+    async def start(self) -> None:
+        """Returns when clients can produce; raises what kept it from that."""
+        assert self._main is None, "a node starts once"
+        self._main = asyncio.get_running_loop().create_task(self._live(), name="node")
+        ready = asyncio.ensure_future(self._ready.wait())
+        try:
+            await asyncio.wait([self._main, ready], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._main.cancel()
+            raise
+        finally:
+            ready.cancel()
+        if not self._ready.is_set():
+            raise self._failure or NodeStopped("stopped before it was ready")
+
+    async def stop(self) -> None:
+        """Graceful, and harmless when the node has ended already."""
+        self._stop_asked.set()
+        if self._main is not None:
+            await asyncio.wait([self._main])
+
+    async def failed(self) -> BaseException | None:
+        """Waits for the node's end: the error that ended it, or None when it was asked to stop."""
+        await self._ended.wait()
+        return self._failure
+
+    async def _live(self) -> None:
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            self._abandon()
+            raise
+        except BaseException as failure:
+            # The one place that meets every error: told to those who wait in `start` or `failed`.
+            self._failure = failure
+            if self._ready.is_set():
+                logger.critical("node stopped by an error", exc_info=failure)
+            self._abandon()
+        finally:
+            self._ended.set()
+
+    async def _serve(self) -> None:
+        async with TaskGroup() as group:
+            running = self._running = await self._open_parts(group)
+            self._ready.set()
+            await self._stop_asked.wait()
+            await running.drain(wait_ms=limit.STOP_WAIT_MS_MAX)
+            group.cancel()
+        running.close()
+
+    def _abandon(self) -> None:
+        if self._running is not None:
+            self._running.abandon()
