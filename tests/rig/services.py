@@ -1,0 +1,174 @@
+"""What a data handler needs, on a real disk, with topics made as the metadata would make them."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from penstock.broker.api_table import AnyApi
+from penstock.broker.partitions import Partitions
+from penstock.broker.services import RequestContext, Services
+from penstock.log.directory import LogDirectory
+from penstock.metadata.image.broker import BrokerImage, Endpoint
+from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
+from penstock.metadata.image.topic import PartitionImage, TopicImage
+from penstock.model.identity import NodeId, TopicId
+from penstock.model.offset import LeaderEpoch
+from penstock.model.settings.broker import parse_broker
+from penstock.replication.fetch_session import FetchSessions
+from penstock.replication.partition import Partition
+from penstock.wire.codec import decode_exact, encode
+from penstock.wire.definition import Message
+from penstock.wire.header import RequestHeader
+from penstock.world.ports import Address
+from penstock.world.real import real_world
+
+NODE = NodeId(1)
+OTHER = NodeId(2)
+LISTENER = "PLAINTEXT"
+M = TypeVar("M", bound=Message)
+
+
+class Broker:
+    """A broker without its network: handlers are called as dispatch calls them."""
+
+    def __init__(self, path: Path, **settings: str) -> None:
+        self.world = real_world(inline=True)
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        self.settings = parse_broker(named)
+        self.directory = LogDirectory.open(disk=self.world.disk, path=str(path / "data"))
+        self.partitions = Partitions(
+            directory=self.directory, node_id=NODE, settings=self.settings, clock=self.world.clock
+        )
+        self.services = Services(
+            node_id=NODE,
+            cluster_id="cluster",
+            settings=self.settings,
+            world=self.world,
+            image=Image(brokers={NODE: _broker(NODE, 9092), OTHER: _broker(OTHER, 9093)}),
+            endpoints=(),
+            controller=cast(Any, None),  # no data handler asks the controller
+            partitions=self.partitions,
+            producer_ids=cast(Any, None),
+            fetch_sessions=FetchSessions(random_below=self.world.entropy.random_below),
+            served={},
+        )
+        self._topics_made = 0
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        leader: NodeId = NODE,
+        replicas: tuple[NodeId, ...] = (NODE,),
+        leader_epoch: int = 0,
+        config: Mapping[str, str] | None = None,
+    ) -> TopicId:
+        self._topics_made += 1
+        topic = TopicImage(
+            name=name,
+            topic_id=TopicId(self._topics_made.to_bytes(16, "big")),
+            partitions=tuple(
+                PartitionImage(
+                    replicas=replicas,
+                    isr=replicas,
+                    leader=leader,
+                    leader_epoch=LeaderEpoch(leader_epoch),
+                    partition_epoch=0,
+                )
+                for _ in range(partitions)
+            ),
+        )
+        if config:
+            self._set_config(name, config)
+        self._with_topic(topic)
+        self._apply(Delta(topics_created=(topic,)))
+        return topic.topic_id
+
+    def delete_topic(self, name: str) -> None:
+        image = self.services.image
+        topic = image.topics_by_name[name]
+        by_name = {other: found for other, found in image.topics_by_name.items() if other != name}
+        by_id = {found.topic_id: found for found in by_name.values()}
+        self.services.image = replace(image, topics_by_name=by_name, topics_by_id=by_id)
+        self._apply(Delta(topics_deleted=(topic,)))
+
+    def configure(self, name: str, config: Mapping[str, str]) -> None:
+        self._set_config(name, config)
+        self._apply(Delta(configs_changed=(ConfigResource(ResourceKind.TOPIC, name),)))
+
+    def change_topic(self, topic: TopicImage) -> None:
+        self._with_topic(topic)
+        self._apply(Delta(topics_changed=(topic,)))
+
+    def partition(self, name: str, index: int = 0) -> Partition:
+        found = self.partitions.find(name, index)
+        assert isinstance(found, Partition), found
+        return found
+
+    def send(
+        self, api: AnyApi, request: Message, *, version: int, client_id: str | None = "test"
+    ) -> Message | Awaitable[Message] | None:
+        """Through the codec, both ways, as over the wire."""
+        assert version in api.versions, version
+        frame = memoryview(bytearray(encode(request, version)))
+        header = RequestHeader(
+            api_key=api.key, api_version=version, correlation_id=7, client_id=client_id
+        )
+        context = RequestContext(
+            header=header,
+            listener=LISTENER,
+            peer=Address(host="127.0.0.1", port=1),
+            received_ms=self.world.clock.monotonic_ms(),
+        )
+        response = api.handle(self.services, decode_exact(api.request, version, frame), context)
+        return cast(Message | Awaitable[Message] | None, response)
+
+    def ask(
+        self, api: AnyApi, request: Message, answer: type[M], *, version: int, **context: Any
+    ) -> M:
+        """The reply to a request; one that must wait is waited for."""
+        response = self.send(api, request, version=version, **context)
+        if not isinstance(response, Message):
+            assert response is not None
+            response = asyncio.run(_wait(response))
+        assert isinstance(response, answer), response
+        return response
+
+    def close(self) -> None:
+        self.partitions.close()
+        self.directory.close()
+
+    def _with_topic(self, topic: TopicImage) -> None:
+        image = self.services.image
+        self.services.image = replace(
+            image,
+            topics_by_name={**image.topics_by_name, topic.name: topic},
+            topics_by_id={**image.topics_by_id, topic.topic_id: topic},
+        )
+
+    def _set_config(self, name: str, config: Mapping[str, str]) -> None:
+        image = self.services.image
+        resource = ConfigResource(ResourceKind.TOPIC, name)
+        self.services.image = replace(image, configs={**image.configs, resource: config})
+
+    def _apply(self, delta: Delta) -> None:
+        self.partitions.apply(delta, self.services.image)
+        self.partitions.check()
+
+
+async def _wait(response: Awaitable[Message]) -> Message:
+    return await response
+
+
+def _broker(node_id: NodeId, port: int) -> BrokerImage:
+    return BrokerImage(
+        node_id=node_id,
+        epoch=1,
+        incarnation=bytes(16),
+        rack=None,
+        endpoints=(Endpoint(listener=LISTENER, host="localhost", port=port),),
+        fenced=False,
+    )
