@@ -1,0 +1,238 @@
+"""Produce: batches into partitions, in one step without an `await` each.
+
+    unknown, not led here        error of that partition
+    bad batch, gap, fenced       error of that partition, nothing written
+    acks=1                       reply at once
+    acks=all                     reply once the high watermark has passed the batch
+    acks=0                       no reply; an error closes the connection: its sender notices that
+
+Copies: none here. The batch is checked, numbered and written where the connection received it.
+"""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.leaders import LeaderHint, leader_hint
+from penstock.broker.partitions import Partitions
+from penstock.broker.services import RequestContext, Services
+from penstock.broker.waiting import all_committed
+from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.model.identity import TopicId
+from penstock.model.offset import NO_OFFSET, Offset
+from penstock.model.topic_name import INTERNAL_TOPICS
+from penstock.records.trouble import InvalidBatch
+from penstock.replication.leader import Refusal
+from penstock.replication.partition import Partition
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from penstock.world.trouble import DiskError
+
+EMPTY = b""
+ACKS_NONE = 0
+ACKS_LEADER = 1
+ACKS_ALL = -1
+TOPIC_IDS_FROM = 13
+BATCHES_FROM = 3
+CURRENT_LEADER_FROM = 10
+ZSTD_FROM = 7
+ADMIN_CLIENT_ID = "__admin_client"  # the one client that Kafka lets write to internal topics
+
+# A partition whose batch is in the log and not yet below the high watermark, and its reply so far.
+Pending = tuple[Partition, Offset, PartitionProduceResponse]
+
+
+def handle(
+    services: Services, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    version = context.header.api_version
+    if version < BATCHES_FROM:
+        # They are advertised all the same: older librdkafka takes a lower minimum for compression.
+        raise RequestError(
+            ErrorCode.UNSUPPORTED_VERSION, f"Produce {version} carries a format of old"
+        )
+    now_ms = services.world.clock.now_ms()
+    client_id = context.header.client_id
+    pending: list[Pending] = []
+    responses: list[TopicProduceResponse] = []
+    for topic in request.topic_data:
+        partition_responses = []
+        for data in topic.partition_data:
+            found = _find(services.partitions, topic, data.index, version=version)
+            if isinstance(found, ErrorCode):
+                answer = refused(data.index, found)
+            elif found.name.topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT_ID:
+                answer = refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            elif not ACKS_ALL <= request.acks <= ACKS_LEADER:
+                answer = refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+            else:
+                answer = _append(
+                    found, data, acks=request.acks, version=version, now_ms=now_ms, pending=pending
+                )
+            partition_responses.append(answer)
+        responses.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=partition_responses
+            )
+        )
+    if request.acks == ACKS_NONE:
+        _close_on_error(responses)
+        return None
+    response = ProduceResponse(responses=responses)
+    if version >= CURRENT_LEADER_FROM:
+        _name_leaders(services, response, context)
+    if pending:
+        return _when_committed(services, response, pending, wait_ms=request.timeout_ms)
+    return response
+
+
+def refuse(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    refused(data.index, code, message) for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def refused(
+    index: int, code: ErrorCode, message: str | None = None, *, start_offset: int = NO_OFFSET
+) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=code,
+        error_message=message,
+        base_offset=NO_OFFSET,
+        log_start_offset=start_offset,
+    )
+
+
+def _find(
+    partitions: Partitions, topic: TopicProduceData, index: int, *, version: int
+) -> Partition | ErrorCode:
+    if version >= TOPIC_IDS_FROM:
+        return partitions.find_by_id(topic.topic_id, index)
+    return partitions.find(topic.name, index)
+
+
+def _append(
+    partition: Partition,
+    data: PartitionProduceData,
+    *,
+    acks: int,
+    version: int,
+    now_ms: int,
+    pending: list[Pending],
+) -> PartitionProduceResponse:
+    index = data.index
+    records = data.records
+    try:
+        outcome = partition.append(
+            memoryview(EMPTY if records is None else records),
+            all_acks=acks == ACKS_ALL,
+            zstd_allowed=version >= ZSTD_FROM,
+            now_ms=now_ms,
+        )
+    except InvalidBatch as trouble:
+        return _invalid(index, trouble, start_offset=partition.log.start_offset)
+    except DiskError as trouble:
+        return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, trouble.reason)
+    if isinstance(outcome, Refusal):
+        return refused(
+            index, outcome.code, outcome.message, start_offset=partition.log.start_offset
+        )
+    answer = PartitionProduceResponse(
+        index=index,
+        base_offset=outcome.base_offset,
+        log_append_time_ms=outcome.log_append_time_ms,
+        log_start_offset=partition.log.start_offset,
+    )
+    if acks == ACKS_ALL and partition.high_watermark < outcome.end_offset:
+        pending.append((partition, outcome.end_offset, answer))
+    return answer
+
+
+def _invalid(index: int, trouble: InvalidBatch, *, start_offset: int) -> PartitionProduceResponse:
+    answer = refused(index, trouble.code, trouble.message, start_offset=start_offset)
+    answer.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=message)
+        for record, message in trouble.record_errors
+    ]
+    return answer
+
+
+def _close_on_error(responses: list[TopicProduceResponse]) -> None:
+    for topic in responses:
+        for answer in topic.partition_responses:
+            if answer.error_code != ErrorCode.NONE:
+                raise CloseConnection(
+                    f"produce with acks=0 to {topic.name}-{answer.index} "
+                    f"failed: {ErrorCode(answer.error_code).name}"
+                )
+
+
+def _name_leaders(services: Services, response: ProduceResponse, context: RequestContext) -> None:
+    """Who asked the wrong broker is told the right one along with the error (KIP-951)."""
+    hints: dict[int, LeaderHint] = {}
+    for topic in response.responses:
+        for answer in topic.partition_responses:
+            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                continue
+            name = topic.name or services.partitions.topic_name(TopicId(topic.topic_id))
+            hint = leader_hint(services.image, name, answer.index, listener=context.listener)
+            if hint is not None:
+                hints[hint.node_id] = hint
+                answer.current_leader = LeaderIdAndEpoch(
+                    leader_id=hint.node_id, leader_epoch=hint.leader_epoch
+                )
+    response.node_endpoints = [
+        NodeEndpoint(node_id=hint.node_id, host=hint.host, port=hint.port, rack=hint.rack)
+        for hint in hints.values()
+    ]
+
+
+async def _when_committed(
+    services: Services, response: ProduceResponse, pending: list[Pending], *, wait_ms: int
+) -> ProduceResponse:
+    await all_committed(
+        [(partition, end_offset) for partition, end_offset, _ in pending], wait_ms=wait_ms
+    )
+    for partition, end_offset, answer in pending:
+        code = _outcome(partition, end_offset)
+        if code != ErrorCode.NONE:
+            answer.error_code = code
+    return response
+
+
+def _outcome(partition: Partition, end_offset: Offset) -> ErrorCode:
+    if partition.has_ended:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if partition.high_watermark < end_offset:
+        return ErrorCode.REQUEST_TIMED_OUT
+    if partition.refuse_all_acks() is not None:
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return ErrorCode.NONE
+
+
+API = Api(
+    key=ApiKey.PRODUCE,
+    versions=VersionRange(0, 13),
+    request=ProduceRequest,
+    handle=handle,
+    refuse=refuse,
+)
