@@ -1,0 +1,336 @@
+"""Fetch: batches out of partitions, as ranges of files that no Python ever reads.
+
+A fetch is read once at once. When that gives fewer than `min_bytes`, and neither an error nor
+anything else that its sender should know now, it waits, for as long as `max_wait_ms`, until
+enough has become visible, and is read again as a whole: what it knew before the wait is old.
+Sessions (`replication/fetch_session`) decide which partitions a request is about and which
+answers are news. Cost is per partition, never per batch or record; partitions of a session that
+have nothing new cost no answer object.
+"""
+
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.broker.api_table import Api
+from penstock.broker.leaders import LeaderHint, leader_hint
+from penstock.broker.partitions import Partitions
+from penstock.broker.services import RequestContext, Services
+from penstock.broker.waiting import more_data
+from penstock.log.reading import LogSlice
+from penstock.log.trouble import CorruptLog
+from penstock.model.error import ErrorCode
+from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
+from penstock.replication.fetch_session import Fetch, Wanted
+from penstock.replication.leader import find_divergence
+from penstock.replication.partition import Partition
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from penstock.world.trouble import DiskError
+
+READ_COMMITTED = 1
+TOPIC_IDS_FROM = 13
+STORAGE_ERROR_FROM = 6
+CURRENT_LEADER_FROM = 16
+ZSTD_FROM = 10
+WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+EMPTY = b""
+
+
+@dataclass(slots=True, kw_only=True)
+class Reading:
+    """One reading of all partitions of a fetch."""
+
+    answers: list[PartitionData | None] = field(default_factory=list)  # None: nothing new
+    seen: list[tuple[Partition, int]] = field(default_factory=list)
+    byte_count: int = 0
+    is_urgent: bool = False  # an error, or data that waiting would not add to
+
+
+def handle(
+    services: Services, request: FetchRequest, context: RequestContext
+) -> FetchResponse | Awaitable[FetchResponse]:
+    fetch = services.fetch_sessions.begin(
+        request,
+        by_topic_id=context.header.api_version >= TOPIC_IDS_FROM,
+        now_ms=context.received_ms,
+    )
+    if isinstance(fetch, ErrorCode):
+        return FetchResponse(error_code=fetch)
+    reading = _read(services, request, fetch, context)
+    if request.max_wait_ms <= 0 or _is_enough(services, request, reading):
+        return _reply(services, fetch, reading, context)
+    return _long_poll(services, request, fetch, reading, context)
+
+
+def refuse(request: FetchRequest, code: ErrorCode, message: str | None) -> FetchResponse:
+    """Before version 7 a reply has no error of its own, so each partition tells it."""
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[_failed(asked.partition, code) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+async def _long_poll(
+    services: Services,
+    request: FetchRequest,
+    fetch: Fetch,
+    reading: Reading,
+    context: RequestContext,
+) -> FetchResponse:
+    deadline_ms = context.received_ms + request.max_wait_ms
+    while not _is_enough(services, request, reading):
+        wait_ms = deadline_ms - services.world.clock.monotonic_ms()
+        missing_bytes = _min_bytes(services, request) - reading.byte_count
+        came = await more_data(reading.seen, missing_bytes=missing_bytes, wait_ms=wait_ms)
+        reading = _read(services, request, fetch, context)
+        if not came:
+            break
+    return _reply(services, fetch, reading, context)
+
+
+def _is_enough(services: Services, request: FetchRequest, reading: Reading) -> bool:
+    return (
+        reading.is_urgent or not reading.seen or reading.byte_count >= _min_bytes(services, request)
+    )
+
+
+def _max_bytes(services: Services, request: FetchRequest) -> int:
+    return min(request.max_bytes, services.settings.fetch_max_bytes)
+
+
+def _min_bytes(services: Services, request: FetchRequest) -> int:
+    return min(request.min_bytes, _max_bytes(services, request))
+
+
+def _read(
+    services: Services, request: FetchRequest, fetch: Fetch, context: RequestContext
+) -> Reading:
+    """Reads every partition in turn, within the bytes that are left of the reply's limit."""
+    reading = Reading()
+    bytes_left = max(_max_bytes(services, request), 0)
+    committed_only = request.isolation_level == READ_COMMITTED
+    from_follower = fetch.privileged
+    for wanted in fetch.wanted:
+        found = _find(services.partitions, wanted, by_topic_id=fetch.by_topic_id)
+        if isinstance(found, Partition) and not from_follower:
+            answer = _read_partition(
+                found,
+                wanted,
+                bytes_left=bytes_left - reading.byte_count,
+                committed_only=committed_only,
+                version=context.header.api_version,
+                reading=reading,
+            )
+        elif isinstance(found, ErrorCode):
+            answer = _failed(wanted.asked.partition, found)
+        else:
+            # Nobody follows this broker: who says so is no replica of the partition.
+            answer = _failed(wanted.asked.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if answer is not None and answer.error_code != ErrorCode.NONE:
+            reading.is_urgent = True
+        reading.answers.append(answer)
+    return reading
+
+
+def _find(partitions: Partitions, wanted: Wanted, *, by_topic_id: bool) -> Partition | ErrorCode:
+    index = wanted.asked.partition
+    if not by_topic_id:
+        return partitions.find(wanted.topic, index)
+    found = partitions.find_by_id(wanted.topic_id, index)
+    if isinstance(found, Partition):
+        wanted.topic = found.name.topic
+    elif found == ErrorCode.UNKNOWN_TOPIC_ID and wanted.topic:
+        # The session knew this topic: it is gone, or another has its name now.
+        if partitions.has_topic(wanted.topic):
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return found
+
+
+def _read_partition(
+    partition: Partition,
+    wanted: Wanted,
+    *,
+    bytes_left: int,
+    committed_only: bool,
+    version: int,
+    reading: Reading,
+) -> PartitionData | None:
+    asked = wanted.asked
+    code = partition.check_leader_epoch(asked.current_leader_epoch)
+    if code != ErrorCode.NONE:
+        return _failed(asked.partition, code)
+    if not partition.has_offset(asked.fetch_offset):
+        return _failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if version < ZSTD_FROM and partition.settings.compression_type == "zstd":
+        return _failed(asked.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    reading.seen.append((partition, partition.changes))
+    if asked.last_fetched_epoch >= 0:
+        diverged = _diverged(partition, wanted)
+        if diverged is not None:
+            reading.is_urgent = True
+            return diverged
+    try:
+        found = partition.read(
+            asked.fetch_offset,
+            size_bytes_max=min(asked.partition_max_bytes, bytes_left),
+            oversized_first=reading.byte_count == 0,
+            committed_only=committed_only,
+        )
+    except CorruptLog:
+        return _failed(asked.partition, ErrorCode.CORRUPT_MESSAGE)
+    except DiskError:
+        # A client of old does not know the storage error; this one makes it ask for the leader.
+        known = version >= STORAGE_ERROR_FROM
+        code = ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return _failed(asked.partition, code)
+    start_offset = partition.log.start_offset
+    if found is None and wanted.is_told(
+        high_watermark=partition.high_watermark, start_offset=start_offset
+    ):
+        return None
+    answer = PartitionData(
+        partition_index=asked.partition,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=start_offset,
+        aborted_transactions=[] if committed_only else None,
+        records=EMPTY,
+    )
+    if found is not None:
+        _add_records(
+            answer,
+            partition,
+            found,
+            from_offset=Offset(asked.fetch_offset),
+            committed_only=committed_only,
+            reading=reading,
+        )
+    return answer
+
+
+def _add_records(
+    answer: PartitionData,
+    partition: Partition,
+    found: LogSlice,
+    *,
+    from_offset: Offset,
+    committed_only: bool,
+    reading: Reading,
+) -> None:
+    if found.span is None:
+        return
+    answer.records = found.span
+    reading.byte_count += found.span.byte_count
+    if found.segment_base_offset != partition.log.segments[-1].base_offset:
+        reading.is_urgent = True  # more lies in the next segment: waiting would add nothing
+    if committed_only:
+        aborted = partition.log.aborted_within(
+            from_offset=from_offset, until_offset=partition.last_stable_offset
+        )
+        answer.aborted_transactions = [
+            AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
+            for one in aborted
+        ]
+
+
+def _diverged(partition: Partition, wanted: Wanted) -> PartitionData | None:
+    asked = wanted.asked
+    found = find_divergence(
+        partition.log.end_of_epoch(LeaderEpoch(asked.last_fetched_epoch)),
+        last_fetched_epoch=asked.last_fetched_epoch,
+        fetch_offset=asked.fetch_offset,
+    )
+    if isinstance(found, ErrorCode):
+        return None if found == ErrorCode.NONE else _failed(asked.partition, found)
+    return PartitionData(
+        partition_index=asked.partition,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log.start_offset,
+        diverging_epoch=EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset),
+        aborted_transactions=None,
+        records=EMPTY,
+    )
+
+
+def _failed(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=NO_OFFSET,
+        aborted_transactions=None,
+        records=EMPTY,
+    )
+
+
+def _reply(
+    services: Services, fetch: Fetch, reading: Reading, context: RequestContext
+) -> FetchResponse:
+    finished = services.fetch_sessions.finish(
+        fetch, reading.answers, now_ms=services.world.clock.monotonic_ms()
+    )
+    if isinstance(finished, ErrorCode):
+        return FetchResponse(error_code=finished)
+    response = FetchResponse(session_id=finished.session_id)
+    topic: FetchableTopicResponse | None = None
+    key: bytes | str = EMPTY
+    for wanted, answer in finished.told:
+        if topic is None or wanted.key[0] != key:
+            key = wanted.key[0]
+            topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id)
+            response.responses.append(topic)
+        topic.partitions.append(answer)
+    if reading.is_urgent and context.header.api_version >= CURRENT_LEADER_FROM:
+        _name_leaders(services, finished.told, response, context)
+    return response
+
+
+def _name_leaders(
+    services: Services,
+    told: Sequence[tuple[Wanted, PartitionData]],
+    response: FetchResponse,
+    context: RequestContext,
+) -> None:
+    """Who asked the wrong broker is told the right one along with the error (KIP-951)."""
+    hints: dict[int, LeaderHint] = {}
+    for wanted, answer in told:
+        if answer.error_code not in WRONG_LEADER:
+            continue
+        hint = leader_hint(
+            services.image, wanted.topic, answer.partition_index, listener=context.listener
+        )
+        if hint is not None:
+            hints[hint.node_id] = hint
+            answer.current_leader = LeaderIdAndEpoch(
+                leader_id=hint.node_id, leader_epoch=hint.leader_epoch
+            )
+    response.node_endpoints = [
+        NodeEndpoint(node_id=hint.node_id, host=hint.host, port=hint.port, rack=hint.rack)
+        for hint in hints.values()
+    ]
+
+
+API = Api(
+    key=ApiKey.FETCH,
+    versions=VersionRange(4, 18),
+    request=FetchRequest,
+    handle=handle,
+    refuse=refuse,
+)

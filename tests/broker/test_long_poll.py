@@ -1,0 +1,137 @@
+"""A fetch that finds too little waits, and is answered as soon as there is reason to."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from penstock.broker.api import fetch as fetch_api
+from penstock.model.error import ErrorCode
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse
+from rig.data_requests import at, bytes_of, fetch_request, only, produce
+from rig.produced import NOW_MS, produced
+from rig.services import Broker
+
+LONG_MS = 60_000
+
+
+def waiting(broker: Broker, request: FetchRequest) -> "asyncio.Task[FetchResponse]":
+    response = broker.send(fetch_api.API, request, version=12)
+    assert hasattr(response, "__await__"), response
+    return asyncio.ensure_future(cast(Awaitable[FetchResponse], response))
+
+
+def while_waiting(
+    broker: Broker, request: FetchRequest, *steps: Callable[[], object]
+) -> FetchResponse:
+    """Takes the steps one after the other while the fetch waits; the last one must end it."""
+
+    async def scenario() -> FetchResponse:
+        task = waiting(broker, request)
+        for step in steps:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert not task.done()
+            step()
+        return await asyncio.wait_for(task, 10)
+
+    return asyncio.run(scenario())
+
+
+def append(broker: Broker, *, index: int = 0, size: int = 10) -> None:
+    broker.partition("t", index).append(produced(value=bytes(size)), all_acks=False, now_ms=NOW_MS)
+
+
+def test_new_data_ends_the_wait(broker: Broker) -> None:
+    broker.create_topic("t", 2)
+    request = fetch_request("t", at(0), at(0, index=1), wait_ms=LONG_MS)
+    response = while_waiting(broker, request, lambda: append(broker, index=1))
+    sizes = [len(bytes_of(answer)) for answer in response.responses[0].partitions]
+    assert sizes[0] == 0
+    assert sizes[1] > 0
+    assert not broker.partition("t", 0).observers
+    assert not broker.partition("t", 1).observers
+
+
+def test_the_wait_goes_on_until_enough_bytes_have_come_from_all_partitions(broker: Broker) -> None:
+    broker.create_topic("t", 2)
+    request = fetch_request("t", at(0), at(0, index=1), wait_ms=LONG_MS, min_bytes=1000)
+    response = while_waiting(
+        broker,
+        request,
+        lambda: append(broker, size=400),
+        lambda: append(broker, index=1, size=100),
+        lambda: append(broker, index=1, size=600),
+    )
+    total = sum(len(bytes_of(answer)) for answer in response.responses[0].partitions)
+    assert total >= 1000
+
+
+def test_data_that_comes_before_the_wait_begins_is_not_missed(broker: Broker) -> None:
+    broker.create_topic("t")
+
+    async def scenario() -> FetchResponse:
+        task = waiting(broker, fetch_request("t", at(0), wait_ms=LONG_MS))
+        append(broker)  # the task has not run yet
+        return await asyncio.wait_for(task, 10)
+
+    assert bytes_of(only(asyncio.run(scenario())))
+
+
+def test_when_the_time_is_up_what_there_is_is_told(broker: Broker) -> None:
+    broker.create_topic("t")
+    produce(broker, "t", produced())
+    request = fetch_request("t", at(0), wait_ms=5, min_bytes=100_000)
+    response = while_waiting(broker, request)
+    assert bytes_of(only(response))
+    assert not broker.partition("t").observers
+
+
+def test_a_topic_deleted_meanwhile_is_told_at_once(broker: Broker) -> None:
+    broker.create_topic("t")
+    request = fetch_request("t", at(0), wait_ms=LONG_MS)
+    response = while_waiting(broker, request, lambda: broker.delete_topic("t"))
+    assert only(response).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_stopping_the_broker_ends_every_wait(broker: Broker) -> None:
+    broker.create_topic("t")
+    request = fetch_request("t", at(0), wait_ms=LONG_MS)
+    response = while_waiting(broker, request, broker.partitions.close)
+    assert only(response).error_code != ErrorCode.NONE
+
+
+def test_a_cancelled_wait_leaves_no_trace(broker: Broker) -> None:
+    broker.create_topic("t")
+
+    async def scenario() -> None:
+        task = waiting(broker, fetch_request("t", at(0), wait_ms=LONG_MS))
+        await asyncio.sleep(0)
+        assert broker.partition("t").observers
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    asyncio.run(scenario())
+    assert not broker.partition("t").observers
+
+
+def test_a_reader_at_an_open_transaction_is_not_answered_for_what_it_may_not_see(
+    broker: Broker,
+) -> None:
+    broker.create_topic("t")
+    partition = broker.partition("t")
+    produce(broker, "t", produced())
+    partition._first_unstable_offset = partition.log.end_offset
+    request = fetch_request("t", at(1), wait_ms=20, isolation=1)
+    response = while_waiting(broker, request, lambda: append(broker))
+    answer = only(response)
+    assert (bytes_of(answer), answer.high_watermark, answer.last_stable_offset) == (b"", 2, 1)
+
+
+def test_data_in_an_older_segment_is_not_waited_with(broker: Broker) -> None:
+    broker.create_topic("t")
+    produce(broker, "t", produced())
+    broker.partition("t").log.roll()
+    produce(broker, "t", produced())
+    request = fetch_request("t", at(0), wait_ms=LONG_MS, min_bytes=100_000)
+    assert isinstance(broker.send(fetch_api.API, request, version=12), FetchResponse)
