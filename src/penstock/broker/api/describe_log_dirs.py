@@ -1,0 +1,81 @@
+"""DescribeLogDirs: how large each partition is on disk, and how much room is left there."""
+
+from collections.abc import Iterable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.replication.partition import Partition
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from penstock.world.trouble import DiskError
+
+
+def handle(
+    services: Services, request: DescribeLogDirsRequest, context: RequestContext
+) -> DescribeLogDirsResponse:
+    path = services.partitions.directory.path
+    disk = services.world.disk
+    try:
+        total_bytes, usable_bytes = disk.total_bytes(path), disk.free_bytes(path)
+    except DiskError:
+        result = DescribeLogDirsResult(log_dir=path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+        return DescribeLogDirsResponse(results=[result])
+    return DescribeLogDirsResponse(
+        results=[
+            DescribeLogDirsResult(
+                log_dir=path,
+                topics=_by_topic(_asked(services, request)),
+                total_bytes=total_bytes,
+                usable_bytes=usable_bytes,
+            )
+        ]
+    )
+
+
+def refuse(
+    request: DescribeLogDirsRequest, code: ErrorCode, message: str | None
+) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(error_code=code)
+
+
+def _asked(services: Services, request: DescribeLogDirsRequest) -> Iterable[Partition]:
+    """The partitions that were asked for and are here; all of them when none was named."""
+    if request.topics is None:
+        yield from services.partitions
+        return
+    for topic in request.topics:
+        for index in topic.partitions:
+            found = services.partitions.find(topic.topic, index)
+            if isinstance(found, Partition):
+                yield found
+
+
+def _by_topic(partitions: Iterable[Partition]) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition in partitions:
+        name = partition.name.topic
+        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=partition.name.partition,
+                partition_size=partition.log.size_bytes,
+                offset_lag=partition.log.end_offset - partition.high_watermark,
+            )
+        )
+    return list(topics.values())
+
+
+API = Api(
+    key=ApiKey.DESCRIBE_LOG_DIRS,
+    versions=VersionRange(1, 5),
+    request=DescribeLogDirsRequest,
+    handle=handle,
+    refuse=refuse,
+)

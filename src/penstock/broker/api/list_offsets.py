@@ -1,0 +1,161 @@
+"""ListOffsets: where to begin reading, by time or by one of the special timestamps.
+
+>= 0   the first record of at least this time        -4   earliest on this broker's own disk
+-1     latest: where a reader of this isolation      -5   latest tiered: -1, nothing is tiered
+       level would wait for new records              -6   earliest not yet uploaded: -1, nothing
+-2     earliest                                           is uploaded
+-3     the record of the largest time
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.log.reading import TimedOffset
+from penstock.log.trouble import CorruptLog
+from penstock.model.error import ErrorCode
+from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
+from penstock.records.layout import NO_TIMESTAMP
+from penstock.replication.partition import Partition
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from penstock.world.trouble import DiskError
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SERVED_FROM = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+CONSUMER = -1
+READ_COMMITTED = 1
+
+
+def handle(
+    services: Services, request: ListOffsetsRequest, context: RequestContext
+) -> ListOffsetsResponse:
+    twice = _named_twice(request.topics)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _refused(asked, ErrorCode.INVALID_REQUEST)
+                    if (topic.name, asked.partition_index) in twice
+                    else _answer(services, request, topic.name, asked, context)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def refuse(
+    request: ListOffsetsRequest, code: ErrorCode, message: str | None
+) -> ListOffsetsResponse:
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_refused(asked, code) for asked in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _named_twice(topics: Iterable[ListOffsetsTopic]) -> set[tuple[str, int]]:
+    count = Counter(
+        (topic.name, asked.partition_index) for topic in topics for asked in topic.partitions
+    )
+    return {named for named, times in count.items() if times > 1}
+
+
+def _answer(
+    services: Services,
+    request: ListOffsetsRequest,
+    topic: str,
+    asked: ListOffsetsPartition,
+    context: RequestContext,
+) -> ListOffsetsPartitionResponse:
+    version = context.header.api_version
+    if asked.timestamp < 0 and version < SERVED_FROM.get(asked.timestamp, version + 1):
+        return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
+    partition = services.partitions.find(topic, asked.partition_index)
+    if isinstance(partition, ErrorCode):
+        return _refused(asked, partition)
+    code = partition.check_leader_epoch(asked.current_leader_epoch)
+    if code != ErrorCode.NONE:
+        return _refused(asked, code)
+    try:
+        found = _find(partition, asked.timestamp, until_offset=_end_for(partition, request))
+    except CorruptLog:
+        return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
+    except DiskError:
+        return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=NO_LEADER_EPOCH if found.leader_epoch is None else found.leader_epoch,
+    )
+
+
+def _end_for(partition: Partition, request: ListOffsetsRequest) -> Offset:
+    """Where the log ends for the one who asks: another broker sees all of it."""
+    if request.replica_id != CONSUMER:
+        return partition.log.end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return partition.last_stable_offset
+    return partition.high_watermark
+
+
+def _find(partition: Partition, timestamp: int, *, until_offset: Offset) -> TimedOffset:
+    log = partition.log
+    match timestamp:
+        case -1:
+            return _untimed(until_offset, partition.leader_epoch)
+        case -2 | -4:
+            return _untimed(log.start_offset, log.epoch_at(log.start_offset))
+        case -5 | -6:
+            return _untimed(NO_OFFSET, None)
+        case -3:
+            found = log.offset_of_max_timestamp()
+        case _:
+            found = log.offset_at_time(timestamp)
+    if found is None or found.offset >= until_offset:
+        return _untimed(NO_OFFSET, None)
+    return found
+
+
+def _untimed(offset: Offset, leader_epoch: LeaderEpoch | None) -> TimedOffset:
+    return TimedOffset(offset=offset, timestamp_ms=NO_TIMESTAMP, leader_epoch=leader_epoch)
+
+
+def _refused(asked: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+
+
+API = Api(
+    key=ApiKey.LIST_OFFSETS,
+    versions=VersionRange(1, 11),
+    request=ListOffsetsRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,71 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended, so that a reader finds out what it lost."""
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.model.offset import LeaderEpoch
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(
+    services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_answer(services, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def refuse(
+    request: OffsetForLeaderEpochRequest, code: ErrorCode, message: str | None
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[
+                    EpochEndOffset(partition=asked.partition, error_code=code)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _answer(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition = services.partitions.find(topic, asked.partition)
+    if isinstance(partition, ErrorCode):
+        return EpochEndOffset(partition=asked.partition, error_code=partition)
+    code = partition.check_leader_epoch(asked.current_leader_epoch)
+    if code != ErrorCode.NONE:
+        return EpochEndOffset(partition=asked.partition, error_code=code)
+    end = None
+    if asked.leader_epoch >= 0:
+        end = partition.log.end_of_epoch(LeaderEpoch(asked.leader_epoch))
+    if end is None:
+        return EpochEndOffset(partition=asked.partition)
+    return EpochEndOffset(
+        partition=asked.partition, leader_epoch=end.leader_epoch, end_offset=end.end_offset
+    )
+
+
+API = Api(
+    key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    versions=VersionRange(2, 4),
+    request=OffsetForLeaderEpochRequest,
+    handle=handle,
+    refuse=refuse,
+)
