@@ -1,0 +1,118 @@
+"""One conversation with a broker at the level of protocol messages, written down for comparison.
+
+The same conversation is had with Penstock and with Apache Kafka; what each answered is kept in
+plain values, without what cannot be the same: ids, addresses, clocks and the wording of errors.
+"""
+
+import socket
+import sys
+from typing import Any
+
+from penstock.wire.definition import Message, Struct
+from penstock.wire.header import decode_response, encode_request
+from penstock.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+PATIENCE_SECONDS = 20
+UNLIKE = frozenset(
+    {
+        "throttle_time_ms",
+        "error_message",
+        "batch_index_error_message",
+        "host",
+        "port",
+        "node_id",
+        "leader_id",
+        "controller_id",
+        "cluster_id",
+        "topic_id",
+        "producer_id",
+        "session_id",
+        "log_append_time_ms",
+        "replica_nodes",
+        "isr_nodes",
+    }
+)
+
+
+class Dialogue:
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        host, port = bootstrap.rsplit(":", 1)
+        self.topic = topic
+        self.answers: list[Any] = []
+        self._asked = 0
+        self._socket = socket.create_connection((host, int(port)), PATIENCE_SECONDS)
+
+    def create_topic(self, *, partitions: int = 1, **settings: str) -> bytes:
+        """Makes the topic of this conversation and returns its id; neither is written down."""
+        configs = [
+            CreatableTopicConfig(name=name.replace("_", "."), value=value)
+            for name, value in settings.items()
+        ]
+        wanted = CreatableTopic(
+            name=self.topic, num_partitions=partitions, replication_factor=1, configs=configs
+        )
+        [created] = self.exchange(CreateTopicsRequest(topics=[wanted]), version=7).topics
+        assert created.error_code == 0, created
+        question = MetadataRequest(topics=[MetadataRequestTopic(name=self.topic)])
+        # The leader is there a moment after the controller has answered.
+        while True:
+            [found] = self.exchange(question, version=12).topics
+            if found.error_code == 0 and all(one.error_code == 0 for one in found.partitions):
+                return bytes(found.topic_id)
+
+    def ask(self, request: Message, *, version: int) -> Any:
+        """Asks, writes the answer down, and returns it."""
+        answer = self.exchange(request, version=version)
+        self.answers.append((type(request).__name__, version, plain(answer)))
+        return answer
+
+    def exchange(self, request: Message, *, version: int) -> Any:
+        self._asked += 1
+        parts = encode_request(
+            request, version=version, correlation_id=self._asked, client_id="dialogue"
+        )
+        self._socket.sendall(b"".join(bytes(part) for part in parts))
+        size = int.from_bytes(self._receive(4), "big")
+        frame = memoryview(self._receive(size))
+        assert int.from_bytes(frame[:4], "big") == self._asked
+        return decode_response(reply_class(request), version, frame)
+
+    def _receive(self, count: int) -> bytes:
+        received = bytearray()
+        while len(received) < count:
+            more = self._socket.recv(count - len(received))
+            if not more:
+                raise ConnectionError("the broker closed the connection")
+            received += more
+        return bytes(received)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def reply_class(request: Message) -> type[Message]:
+    """A reply stands beside its request, under the same name but for its last word."""
+    kind = type(request)
+    found: type[Message] = getattr(
+        sys.modules[kind.__module__], kind.__name__.removesuffix("Request") + "Response"
+    )
+    return found
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, Struct | Message):
+        return {
+            name: plain(getattr(value, name))
+            for name in type(value).__slots__
+            if name not in UNLIKE
+        }
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if isinstance(value, memoryview):
+        return bytes(value)
+    return value
