@@ -9,7 +9,7 @@ from penstock.log.checkpoint import decode_partition_metadata, encode_partition_
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.segment import Segment
 from penstock.log.trouble import TopicIdMismatch
-from penstock.model.identity import NO_TOPIC_ID, TopicId, id_text
+from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition, id_text
 from penstock.model.offset import Offset
 from penstock.world.ports import Disk
 from penstock.world.trouble import DiskError
@@ -40,6 +40,18 @@ def topic_id_of(disk: Disk, directory: str) -> TopicId | None:
         return None
     data = disk.read(path)
     return decode_partition_metadata(path, data) if data.strip(b"\0") else None
+
+
+def free_name(
+    disk: Disk, *, parent: str, partition: TopicPartition, token: bytes, suffix: str
+) -> str:
+    """A path for a directory out of use that nobody has; the token begins as the topic's id."""
+    number = int.from_bytes(token)
+    while True:
+        name = layout.retired_directory(partition, number.to_bytes(16), suffix)
+        if not disk.exists(f"{parent}/{name}"):
+            return f"{parent}/{name}"
+        number = (number + 1) % 2**128
 
 
 def new_segment(

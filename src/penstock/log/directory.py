@@ -22,12 +22,12 @@ from penstock.log.checkpoint import (
     encode_identity,
     encode_offsets,
 )
-from penstock.log.creation import topic_id_of
+from penstock.log.creation import free_name, topic_id_of
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.partition_log import PRODUCER_EXPIRY_MS, PartitionLog
 from penstock.log.recovery import RecoveryReport
 from penstock.log.trouble import CorruptCheckpoint
-from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.layout import FIRST_OFFSET
@@ -121,17 +121,24 @@ class LogDirectory:
         self._forget(log.partition)
         self._disk.remove_tree(path)
 
-    def delete_stray(self, partition: TopicPartition) -> None:
-        """Deletes a partition that was found here and never opened."""
+    def set_aside_stray(self, partition: TopicPartition) -> str:
+        """Renames the directory of a partition that the metadata does not know; its new path.
+
+        It is kept, and no start looks at it: metadata that was lost must not cost data as well.
+        """
         assert partition not in self.logs, partition
-        topic_id = self.partitions_found().get(partition)
         directory = f"{self.path}/{layout.partition_directory(partition)}"
-        gone = f"{self.path}/{layout.deleted_directory(partition, topic_id or bytes(16))}"
-        self._disk.remove_tree(gone)
-        self._disk.rename(directory, gone)
+        path = free_name(
+            self._disk,
+            parent=self.path,
+            partition=partition,
+            token=topic_id_of(self._disk, directory) or NO_TOPIC_ID,
+            suffix=layout.STRAY_DIRECTORY,
+        )
+        self._disk.rename(directory, path)
         self._disk.sync_directory(self.path)
         self._forget(partition)
-        self._disk.remove_tree(gone)
+        return path
 
     def save_checkpoints(self) -> None:
         """Writes how far each log is synced and where it begins."""

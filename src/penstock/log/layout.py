@@ -14,7 +14,8 @@
     <base offset>.timeindex             timestamp -> offset, sparse  (log/time_index)
     <base offset>.txnindex              aborted transactions         (log/aborted_index)
     <offset>.snapshot                   producers as of that offset  (log/producer_snapshot)
-  <topic>-<partition>.<32 hex digits>-delete/      on its way out
+  <topic>-<partition>.<32 hex digits>-delete/   on its way out
+  <topic>-<partition>.<32 hex digits>-stray/    unknown to the metadata, set aside
 """
 
 import re
@@ -42,6 +43,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 IDENTITY = "meta.properties"
 LOCK = ".lock"
 DELETED_DIRECTORY = "-delete"
+STRAY_DIRECTORY = "-stray"
 
 RELATIVE_OFFSET_MAX = 2**31 - 1  # an index entry has 4 bytes for it
 FILE_NAME_LENGTH_MAX = 255
@@ -67,15 +69,13 @@ def partition_directory(partition: TopicPartition) -> str:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """The partition whose directory has this name; None for any other, also one on its way out."""
+    """The partition whose directory has this name; None for any other, also one out of use."""
     match = _PARTITION_DIRECTORY.fullmatch(name)
-    if match is None or name.endswith(DELETED_DIRECTORY):
-        return None
-    return TopicPartition(match[1], int(match[2]))
+    return TopicPartition(match[1], int(match[2])) if match else None
 
 
-def deleted_directory(partition: TopicPartition, token: bytes) -> str:
-    """The name of a directory on its way out; a long topic name gives way to the token."""
+def retired_directory(partition: TopicPartition, token: bytes, suffix: str) -> str:
+    """The name of a directory out of use; a long topic name gives way to the token."""
     assert len(token) == 16, token
-    suffix = f"-{partition.partition}.{token.hex()}{DELETED_DIRECTORY}"
-    return partition.topic[: FILE_NAME_LENGTH_MAX - len(suffix)] + suffix
+    ending = f"-{partition.partition}.{token.hex()}{suffix}"
+    return partition.topic[: FILE_NAME_LENGTH_MAX - len(ending)] + ending

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.log import layout
 from penstock.log.aborted_index import AbortedTransaction, aborted_within
-from penstock.log.creation import claim_directory, new_segment
+from penstock.log.creation import claim_directory, free_name, new_segment
 from penstock.log.epochs import EpochEnd, LeaderEpochs
 from penstock.log.leftovers import tidy
 from penstock.log.loaded_indexes import LoadedIndexes
@@ -119,6 +119,7 @@ class PartitionLog:
         fresh = not segments
         if fresh:
             segments = [new_segment(disk, directory, start_offset, now_ms, loaded)]
+            disk.sync_directory(directory)
         memory = LogMemory(
             disk=disk,
             directory=directory,
@@ -130,7 +131,7 @@ class PartitionLog:
             segments,
             clean=clean or fresh,
             recovery_point=recovery_point,
-            interval_bytes=settings.index_interval_bytes,
+            settings=settings,
             memory=memory,
         )
         log = cls(
@@ -306,7 +307,7 @@ class PartitionLog:
         self._active = new_segment(self._disk, self.directory, offset, self._now_ms, self._loaded)
         self._active.activate()
         self.segments.append(self._active)
-        self._unsynced.directory = True
+        self._disk.sync_directory(self.directory)
         self.end_offset = offset
         self.producers.clear(offset)
         self.epochs.clear()
@@ -366,11 +367,13 @@ class PartitionLog:
         """Renames the directory so that no start takes it up, and returns its new path."""
         self.abandon()
         parent = self.directory.rpartition("/")[0]
-        token = int.from_bytes(self.topic_id)
-        while self._disk.exists(
-            path := f"{parent}/{layout.deleted_directory(self.partition, token.to_bytes(16))}"
-        ):
-            token = (token + 1) % 2**128
+        path = free_name(
+            self._disk,
+            parent=parent,
+            partition=self.partition,
+            token=self.topic_id,
+            suffix=layout.DELETED_DIRECTORY,
+        )
         self._disk.rename(self.directory, path)
         self._disk.sync_directory(parent)
         return path
@@ -412,12 +415,7 @@ class PartitionLog:
         self._as_closed = False
         if snapshot is not None:
             self._unsynced.add(snapshot, base_offset)
-        if old.size_bytes > 0:
-            self._note_saved(old)
-        else:
-            # It was left for an offset too far from its own: an empty one in the row is of no use.
-            self.segments.remove(old)
-            self._remove(old)
+        self._note_saved(old)
 
     def _remove(self, segment: Segment) -> None:
         for path in segment.paths:

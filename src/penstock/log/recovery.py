@@ -21,6 +21,7 @@ from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.trouble import CorruptIndex
 from penstock.model.offset import Offset
+from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
 from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk
@@ -80,7 +81,7 @@ def load(
     *,
     clean: bool,
     recovery_point: Offset,
-    interval_bytes: int,
+    settings: TopicSettings,
     memory: LogMemory,
 ) -> Loaded:
     """Brings the segments of a log, of which there is one at least, to where writing can go on."""
@@ -95,7 +96,7 @@ def load(
     first = len(segments) - 1 if clean else slot_of(segments, recovery_point)
     base_offset = segments[first].base_offset
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
-    end_offset = _scan_all(segments, first, interval_bytes, memory, report)
+    end_offset = _scan_all(segments, first, settings, memory, report)
     for segment in segments[first:-1]:
         segment.save_indexes()
         segment.seal()
@@ -116,6 +117,8 @@ def _clean_end(last: Segment, report: RecoveryReport) -> Offset | None:
         start = indexes.offset.last_position()
         for _, header in headers(last.file, start=start, end=last.size_bytes):
             end_offset = header.next_offset
+            if header.max_timestamp > indexes.time.last()[0]:
+                raise CorruptIndex("the time index does not end with the largest timestamp")
     except (CorruptIndex, CorruptBatch) as trouble:
         report.reasons.append(f"{last.path(layout.LOG)}: {trouble}")
         return None
@@ -126,19 +129,23 @@ def _clean_end(last: Segment, report: RecoveryReport) -> Offset | None:
 def _scan_all(
     segments: list[Segment],
     first: int,
-    interval_bytes: int,
+    settings: TopicSettings,
     memory: LogMemory,
     report: RecoveryReport,
 ) -> Offset:
     """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
+    # A power loss can take the tail of one segment, or all of it, and leave the next. Compaction
+    # alone makes gaps of its own; anywhere else a gap is such a loss, and the log ends there.
+    compacted = "compact" in settings.cleanup_policy
     end_offset = segments[first].base_offset
     for slot in range(first, len(segments)):
         segment = segments[slot]
-        if segment.base_offset < end_offset:
-            report.reasons.append(f"{segment.path(layout.LOG)}: begins before {end_offset}")
+        gap = segment.base_offset - end_offset
+        if gap < 0 or (gap > 0 and not compacted):
+            report.reasons.append(f"{segment.path(layout.LOG)}: does not begin at {end_offset}")
             _drop(segments, slot, report)
             break
-        end_offset, reason = _scan(segment, interval_bytes, memory, report)
+        end_offset, reason = _scan(segment, settings.index_interval_bytes, memory, report)
         if reason is not None:
             report.reasons.append(f"{segment.path(layout.LOG)}: {reason}")
             _drop(segments, slot + 1, report)

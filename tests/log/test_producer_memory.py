@@ -1,0 +1,165 @@
+"""What a log remembers of idempotent producers, and that it remembers the same after a restart."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.log.partition_log import PartitionLog
+from penstock.log.producer_snapshot import decode_snapshot, encode_snapshot
+from penstock.log.producer_state import BatchMemory, ProducerState, ProducerStates
+from penstock.log.trouble import CorruptSnapshot
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.offset import Offset
+from penstock.records.batch import BatchView
+from penstock.records.control import EndTransaction, end_transaction_batch
+from rig.logs import NOW_MS, append, make_batch, open_log
+from rig.memory_disk import MemoryDisk
+
+SEVEN = ProducerId(7)
+
+
+def put(log: PartitionLog, producer: int, sequence: int, count: int = 1, **more: bool) -> None:
+    end = log.end_offset
+    batch = make_batch(end, count, producer=producer, sequence=sequence, **more)
+    log.append([batch], now_ms=NOW_MS)
+
+
+def end_transaction(log: PartitionLog, producer: int, *, committed: bool) -> None:
+    marker = end_transaction_batch(
+        EndTransaction(committed=committed, coordinator_epoch=3),
+        producer_id=ProducerId(producer),
+        producer_epoch=ProducerEpoch(0),
+        timestamp_ms=NOW_MS,
+        base_offset=log.end_offset,
+    )
+    log.append([BatchView(memoryview(marker))], now_ms=NOW_MS)
+
+
+def test_last_five_batches_of_a_producer_are_remembered() -> None:
+    log = open_log(MemoryDisk()).log
+    for number in range(8):
+        put(log, 7, number * 2, 2)
+    assert [m.base_sequence for m in log.producers.by_id[SEVEN].batches] == [6, 8, 10, 12, 14]
+    assert [m.last_offset for m in log.producers.by_id[SEVEN].batches] == [7, 9, 11, 13, 15]
+
+
+def test_new_epoch_forgets_the_batches_of_the_old_one() -> None:
+    states = ProducerStates(expiry_ms=1000)
+    for epoch, sequence in ((0, 0), (0, 1), (1, 0)):
+        batch = make_batch(states.end_offset, producer=7, sequence=sequence)
+        batch.producer_epoch = ProducerEpoch(epoch)
+        states.apply(batch)
+    state = states.by_id[SEVEN]
+    assert (state.epoch, [m.base_sequence for m in state.batches]) == (1, [0])
+
+
+def test_sequence_begins_again_after_the_largest() -> None:
+    log = open_log(MemoryDisk()).log
+    put(log, 7, 2**31 - 2, 3)
+    memory = log.producers.by_id[SEVEN].batches[-1]
+    assert (memory.base_sequence, memory.last_sequence) == (2**31 - 2, 0)
+    found = decode_snapshot(encode_snapshot(log.producers.by_id))
+    assert found[SEVEN].batches == [memory]
+
+
+def test_memory_after_a_kill_is_that_of_the_log() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    for number in range(40):
+        put(log, 7 + number % 3, number // 3)
+        if number == 20:
+            log.roll()
+    again = open_log(disk.after_kill()).log
+    for producer_id, state in log.producers.by_id.items():
+        found = again.producers.by_id[producer_id]
+        assert found.batches[-1] == state.batches[-1]
+        assert found.last_timestamp_ms == state.last_timestamp_ms
+
+
+def test_unreadable_snapshot_is_passed_over_for_an_older_one() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for number in range(60):
+        put(opened.log, 7, number)
+    opened.directory.close()
+    snapshots = [name for name in disk.names("/data/orders-0") if name.endswith(".snapshot")]
+    assert len(snapshots) > 2
+    for name in snapshots[1:]:
+        disk.files[f"/data/orders-0/{name}"].data[-1] ^= 1
+    again = open_log(disk).log
+    assert again.producers.by_id[SEVEN].batches[-1].last_sequence == 59
+
+
+def test_silent_producer_is_forgotten_and_one_in_a_transaction_is_not() -> None:
+    log = open_log(MemoryDisk()).log
+    put(log, 7, 0)
+    put(log, 8, 0, transactional=True)
+    log.expire_producers(NOW_MS + 86_400_000 * 2)
+    assert list(log.producers.by_id) == [8]
+
+
+def test_open_transaction_holds_back_and_its_end_releases() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    put(log, 7, 0)
+    put(log, 8, 0, 2, transactional=True)
+    put(log, 9, 0, 1, transactional=True)
+    assert log.producers.first_open_offset == 1
+    assert open_log(disk.after_kill()).log.producers.first_open_offset == 1
+    end_transaction(log, 8, committed=False)
+    assert log.producers.first_open_offset == 3
+    end_transaction(log, 9, committed=True)
+    assert log.producers.first_open_offset is None
+
+
+def test_aborted_transactions_are_found_before_and_after_restarts() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    log = opened.log
+    for number in range(12):
+        put(log, 7, number * 2, 2, transactional=True)
+        end_transaction(log, 7, committed=number % 3 != 0)
+    before = log.aborted_within(from_offset=Offset(0), until_offset=log.end_offset)
+    assert [one.first_offset for one in before] == [0, 9, 18, 27]
+    killed = open_log(disk.after_kill()).log
+    assert killed.aborted_within(from_offset=Offset(0), until_offset=Offset(36)) == before
+    opened.directory.close()
+    closed = open_log(disk).log
+    assert closed.aborted_within(from_offset=Offset(10), until_offset=Offset(27)) == before[1:3]
+
+
+def test_memory_is_the_same_for_a_log_without_producers() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for _ in range(30):
+        append(opened.log)
+    opened.directory.close()
+    assert open_log(disk).log.producers.by_id == {}
+
+
+@given(
+    st.lists(
+        st.builds(
+            ProducerState,
+            producer_id=st.integers(0, 2**63 - 1).map(ProducerId),
+            epoch=st.integers(0, 2**15 - 1).map(ProducerEpoch),
+            coordinator_epoch=st.integers(-1, 2**31 - 1),
+            current_txn_first_offset=st.none() | st.integers(0, 2**63 - 1).map(Offset),
+            last_timestamp_ms=st.integers(-1, 2**62),
+        ),
+        max_size=4,
+    )
+)
+def test_snapshot_round_trip(producers: list[ProducerState]) -> None:
+    by_id = {producer.producer_id: producer for producer in producers}
+    for producer in producers:
+        producer.batches = [BatchMemory(5, 9, Offset(40), 4, producer.last_timestamp_ms)]
+    assert decode_snapshot(encode_snapshot(by_id)) == by_id
+
+
+@given(st.binary(max_size=100))
+def test_bytes_that_are_no_snapshot_are_refused_as_such(data: bytes) -> None:
+    try:
+        decode_snapshot(data)
+    except CorruptSnapshot:
+        return
+    assert len(data) >= 10

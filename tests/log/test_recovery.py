@@ -1,0 +1,223 @@
+"""After a stop that was not clean, what is torn goes and what was written stays."""
+
+import pytest
+
+from penstock.log.partition_log import PartitionLog
+from penstock.model.offset import Offset
+from penstock.model.settings.topic import TopicSettings
+from rig.logs import NOW_MS, append, make_batch, open_log, values
+from rig.memory_disk import MemoryDisk
+
+FOLDER = "/data/orders-0"
+
+
+def filled(segments: int = 4) -> tuple[MemoryDisk, PartitionLog]:
+    """A log with producers in several segments, killed: nothing was synced or closed."""
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    while len(log.segments) < segments or log.segments[-1].size_bytes < 300:
+        append(log, 2, producer=7)
+    return disk, log
+
+
+def test_clean_stop_scans_nothing_at_the_next_start() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for _ in range(50):
+        append(opened.log, 2, producer=7)
+    before = values(opened.log), opened.log.producers.by_id
+    opened.directory.close()
+    again = open_log(disk)
+    assert again.directory.clean
+    assert again.log.recovery.segments_scanned == 0
+    assert again.directory.recovery.bytes_scanned == 0
+    assert values(again.log) == before[0]
+    assert again.log.producers.by_id[7].batches[-1] == before[1][7].batches[-1]  # type: ignore[index]
+    assert again.log.recovery_point == again.log.end_offset
+
+
+def test_marker_of_a_clean_stop_speaks_for_that_stop_alone() -> None:
+    disk = MemoryDisk()
+    open_log(disk).directory.close()
+    append(open_log(disk).log, 3)
+    again = open_log(disk.after_kill())
+    assert not again.directory.clean
+    assert again.log.recovery.segments_scanned == 1
+    assert again.log.end_offset == 3
+
+
+def test_only_segments_from_the_recovery_point_on_are_scanned() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    while len(opened.log.segments) < 6:
+        append(opened.log, 2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    append(opened.log, 2)
+    again = open_log(disk.after_kill())
+    assert again.log.recovery.segments_scanned == 1
+    assert again.log.end_offset == opened.log.end_offset
+
+
+@pytest.mark.parametrize("cut", [1, 5, 12, 40, 60, 61, 80])
+def test_torn_tail_is_cut_off(cut: int) -> None:
+    disk, log = filled()
+    last = disk.files[log.segments[-1].path(".log")]
+    torn = make_batch(log.end_offset, 2).view[:cut]
+    last.data += torn
+    again = open_log(disk).log
+    assert again.end_offset == log.end_offset
+    assert again.recovery.bytes_cut == cut
+    assert again.recovery.reasons
+    assert len(values(again)) == log.end_offset
+
+
+def test_zeros_at_the_end_are_cut_off() -> None:
+    disk, log = filled()
+    disk.files[log.segments[-1].path(".log")].data += bytes(5000)
+    again = open_log(disk).log
+    assert again.end_offset == log.end_offset
+    assert again.recovery.bytes_cut == 5000
+
+
+def test_log_ends_before_the_first_batch_with_a_wrong_checksum() -> None:
+    disk, log = filled(segments=5)
+    second = log.segments[1]
+    found = second.find(Offset(second.base_offset + 4))
+    assert found is not None
+    disk.files[second.path(".log")].data[found[0] + 70] ^= 1
+    again = open_log(disk).log
+    assert again.end_offset == found[1].base_offset
+    assert again.recovery.segments_dropped == 3
+    assert len(again.segments) == 2
+    assert values(again) == [(o, str(o).encode()) for o in range(again.end_offset)]
+    assert again.producers.by_id[7].batches[-1].last_offset == again.end_offset - 1  # type: ignore[index]
+
+
+def test_offsets_that_go_back_end_the_log() -> None:
+    disk, log = filled()
+    disk.files[log.segments[-1].path(".log")].data += bytes(make_batch(3, 1).view)
+    again = open_log(disk).log
+    assert again.end_offset == log.end_offset
+    assert "is next" in again.recovery.reasons[0]
+
+
+def test_hole_between_segments_ends_the_log() -> None:
+    disk, log = filled(segments=5)
+    disk.files[log.segments[2].path(".log")].data.clear()
+    again = open_log(disk).log
+    assert again.end_offset == log.segments[2].base_offset
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "garbage", "empty"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_broken_index_is_rebuilt(suffix: str, damage: str, clean: bool) -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    while len(opened.log.segments) < 4:
+        append(opened.log, 2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    if clean:
+        opened.directory.close()
+    for segment in opened.log.segments:
+        node = disk.files[segment.path(suffix)]
+        if damage == "missing":
+            del disk.files[segment.path(suffix)]
+        elif damage == "garbage":
+            node.data[:] = b"\xff\xfe" * 24
+        else:
+            node.data.clear()
+    log = open_log(disk).log
+    log.check()
+    assert values(log) == [(o, str(o).encode()) for o in range(log.end_offset)]
+    for offset in (0, 5, log.end_offset - 1):
+        timed = log.offset_at_time(NOW_MS + offset)
+        assert timed is not None
+        assert timed.offset == offset
+
+
+def test_index_with_the_zeros_that_kafka_reserves_is_taken_as_it_is() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for _ in range(12):
+        append(opened.log, 2)
+    opened.directory.close()
+    for segment in opened.log.segments:
+        disk.files[segment.path(".index")].data += bytes(10_485_760)
+        disk.files[segment.path(".timeindex")].data += bytes(10_485_756)
+    log = open_log(disk).log
+    assert log.recovery.segments_scanned == 0
+    assert values(log) == [(o, str(o).encode()) for o in range(24)]
+    append(log, 2)
+    log.close()
+    assert disk.size(log.segments[-1].path(".index")) < 1000
+
+
+def test_clean_marker_does_not_hide_a_damaged_tail() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for _ in range(3):
+        append(opened.log, 2)
+    opened.directory.close()
+    disk.files[f"{FOLDER}/{0:020d}.log"].data += b"half a batch"
+    log = open_log(disk).log
+    assert log.end_offset == 6
+    assert log.recovery.bytes_cut == 12
+
+
+def test_recovered_log_can_be_closed_cleanly_and_opened_without_a_scan() -> None:
+    disk, log = filled()
+    again = open_log(disk)
+    append(again.log, 2)
+    again.directory.close()
+    last = open_log(disk)
+    assert last.log.recovery.segments_scanned == 0
+    assert last.log.end_offset == log.end_offset + 2
+
+
+def test_half_made_directory_becomes_an_empty_log() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(FOLDER)
+    disk.open(f"{FOLDER}/partition.metadata.tmp", create=True)
+    log = open_log(disk).log
+    assert (log.start_offset, log.end_offset) == (0, 0)
+    assert disk.exists(f"{FOLDER}/partition.metadata")
+
+
+def test_log_whose_start_lies_beyond_its_end_begins_there_anew() -> None:
+    disk, _ = filled()
+    disk.write_whole("/data/log-start-offset-checkpoint", b"0\n1\norders 0 5000\n")
+    again = open_log(disk).log
+    assert (again.start_offset, again.end_offset) == (5000, 5000)
+    append(again)
+    assert values(again) == [(5000, b"5000")]
+
+
+def test_segments_left_by_an_interrupted_deletion_go_at_the_next_start() -> None:
+    disk, log = filled()
+    start = log.segments[2].base_offset
+    line = f"0\n1\norders 0 {start}\n".encode()
+    disk.write_whole("/data/log-start-offset-checkpoint", line)
+    again = open_log(disk).log
+    assert again.segments[0].base_offset == again.start_offset == start
+
+
+def test_unreadable_checkpoints_cost_a_scan_and_no_records() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for _ in range(30):
+        append(opened.log, 2)
+    opened.directory.close()
+    disk.files["/data/recovery-point-offset-checkpoint"].data[:] = b"garbage\n"
+    again = open_log(disk)
+    assert not again.directory.clean
+    assert again.log.recovery.segments_scanned == len(again.log.segments)
+    assert len(values(again.log)) == 60
+
+
+def test_settings_of_the_topic_do_not_change_what_is_read() -> None:
+    disk, log = filled()
+    again = open_log(disk, settings=TopicSettings(segment_bytes=10**6)).log
+    assert values(again) == [(o, str(o).encode()) for o in range(log.end_offset)]

@@ -1,0 +1,133 @@
+"""Cutting the log back, at its end and at its start."""
+
+import pytest
+
+from penstock.log.partition_log import PartitionLog
+from penstock.model.offset import Offset
+from rig.logs import append, open_log, values
+from rig.memory_disk import MemoryDisk
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    return MemoryDisk()
+
+
+@pytest.fixture
+def log(disk: MemoryDisk) -> PartitionLog:
+    """Batches of two records in several segments, under epochs 0 to 4, by producer 7."""
+    log = open_log(disk).log
+    for number in range(50):
+        append(log, 2, epoch=number // 10, producer=7)
+    assert len(log.segments) > 5
+    return log
+
+
+@pytest.mark.parametrize("offset", [1, 2, 13, 14, 50, 98, 99])
+def test_what_reaches_the_offset_is_gone_and_all_before_it_stays(
+    log: PartitionLog, offset: int
+) -> None:
+    log.truncate_to(Offset(offset))
+    log.check()
+    kept = offset // 2 * 2
+    assert values(log) == [(o, str(o).encode()) for o in range(kept)]
+    if kept:
+        assert log.producers.by_id[7].batches[-1].last_offset == kept - 1  # type: ignore[index]
+        assert log.epochs.latest == (kept - 1) // 20
+
+
+def test_every_offset_can_be_cut_to_and_written_on_from(disk: MemoryDisk) -> None:
+    log = open_log(disk).log
+    for number in range(40):
+        append(log, 3)
+        if number % 3 == 2:
+            log.truncate_to(Offset(log.end_offset - 4))
+        log.check()
+    assert values(log) == [(o, str(o).encode()) for o in range(log.end_offset)]
+    log.abandon()
+    assert open_log(disk).log.end_offset == log.end_offset
+
+
+def test_truncation_beyond_the_end_changes_nothing(log: PartitionLog) -> None:
+    log.truncate_to(Offset(100))
+    assert log.end_offset == 100
+
+
+def test_recovery_point_on_disk_goes_down_before_anything_is_cut(disk: MemoryDisk) -> None:
+    opened = open_log(disk)
+    for _ in range(30):
+        append(opened.log, 2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    opened.log.truncate_to(Offset(10))
+    assert disk.read("/data/recovery-point-offset-checkpoint") == b"0\n1\norders 0 10\n"
+    assert opened.log.recovery_point == 10
+
+
+def test_sync_under_way_during_a_truncation_covers_only_what_was_left(log: PartitionLog) -> None:
+    end_offset = log.end_offset
+    files = log.unsynced_files()
+    log.truncate_to(Offset(40))
+    while log.end_offset < end_offset:
+        append(log, 2)
+    for file in files:
+        file.sync()
+    log.mark_synced(end_offset)
+    assert log.recovery_point == 40
+
+
+def test_log_emptied_to_a_later_offset_begins_there(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.truncate_fully_and_start_at(Offset(1000))
+    log.check()
+    append(log, 2, epoch=9)
+    assert values(log) == [(1000, b"1000"), (1001, b"1001")]
+    again = open_log(disk.after_kill()).log
+    assert (again.start_offset, again.end_offset) == (1000, 1002)
+    assert [(e.epoch, e.start_offset) for e in again.epochs.entries] == [(9, 1000)]
+
+
+def test_log_emptied_to_an_earlier_offset_begins_there(disk: MemoryDisk) -> None:
+    opened = open_log(disk)
+    opened.log.truncate_fully_and_start_at(Offset(500))
+    for _ in range(5):
+        append(opened.log, 2)
+    opened.log.truncate_to(Offset(100))
+    opened.log.check()
+    append(opened.log)
+    assert values(open_log(disk.after_kill()).log) == [(100, b"100")]
+
+
+def test_start_moves_up_and_whole_segments_below_it_are_deleted(
+    disk: MemoryDisk, log: PartitionLog
+) -> None:
+    start = log.segments[3].base_offset + 3
+    log.advance_start(Offset(start))
+    log.check()
+    assert log.segments[0].base_offset == start - 3
+    assert values(log)[0] == (start, str(start).encode())
+    assert log.epochs.entries[0].start_offset == start
+    names = [name for name in disk.names("/data/orders-0") if name.endswith(".log")]
+    assert len(names) == len(log.segments)
+
+
+def test_start_survives_a_kill(disk: MemoryDisk, log: PartitionLog) -> None:
+    log.advance_start(Offset(33))
+    again = open_log(disk.after_kill()).log
+    assert again.start_offset == 33
+
+
+def test_start_at_the_end_leaves_an_empty_log_that_goes_on(
+    disk: MemoryDisk, log: PartitionLog
+) -> None:
+    log.advance_start(log.end_offset)
+    log.check()
+    assert values(log) == []
+    append(log)
+    again = open_log(disk.after_kill()).log
+    assert values(again) == [(100, b"100")]
+
+
+def test_start_never_goes_back(log: PartitionLog) -> None:
+    log.advance_start(Offset(50))
+    log.advance_start(Offset(20))
+    assert log.start_offset == 50

@@ -1,0 +1,239 @@
+"""A disk in memory that can crash at any call, and that knows what a crash leaves behind.
+
+Two kinds of crash. A killed process leaves what reached the page cache. A power loss leaves what
+was synced, and of the rest whatever chance has it: bytes of a file up to some point or as zeros,
+names of a directory or not.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.world.ports import Buffer, File
+from penstock.world.trouble import DiskError
+
+
+class Crashed(BaseException):
+    """The process is gone: not an error that code could handle."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One file: what the page cache holds, and what would survive a power loss."""
+
+    data: bytearray = field(default_factory=bytearray)
+    synced: bytes = b""
+
+
+@dataclass(slots=True)
+class Faults:
+    """`crash_at` counts down over calls that change something; `fail_at` likewise, but once."""
+
+    crash_at: int | None = None
+    fail_at: int | None = None
+    calls: int = 0
+    crashed: bool = False
+
+    def strike(self, path: str) -> None:
+        """Before a change of `path`: nothing, a DiskError, or the end."""
+        if self.crashed:
+            raise Crashed
+        self.calls += 1
+        if self.crash_at is not None and self.calls > self.crash_at:
+            self.crashed = True
+            raise Crashed
+        if self.fail_at is not None and self.calls == self.fail_at + 1:
+            raise DiskError(path, "no space left", full=True)
+
+
+class MemoryFile:
+    def __init__(self, disk: "MemoryDisk", path: str, node: Node) -> None:
+        self.path = path
+        self.closed = False
+        self._disk = disk
+        self._node = node
+
+    @property
+    def size(self) -> int:
+        return len(self._node.data)
+
+    def read_at(self, position: int, count: int) -> bytes:
+        assert not self.closed, self.path
+        return bytes(self._node.data[position : position + count])
+
+    def read_into(self, position: int, view: memoryview) -> int:
+        data = self.read_at(position, len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        assert not self.closed, self.path
+        position = self.size
+        data = b"".join(bytes(buffer) for buffer in buffers)
+        try:
+            self._disk.faults.strike(self.path)
+        except Crashed:
+            self._node.data += data[: len(data) // 2]  # torn
+            raise
+        self._node.data += data
+        return position
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._disk.faults.strike(self.path)
+        self._node.data[position : position + len(data)] = data
+
+    def truncate(self, size: int) -> None:
+        assert not self.closed, self.path
+        self._disk.faults.strike(self.path)
+        del self._node.data[size:]
+
+    def sync(self) -> None:
+        assert not self.closed, self.path
+        self._disk.faults.strike(self.path)
+        self._node.synced = bytes(self._node.data)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class MemoryDisk:
+    """Files by path; directories are the paths that were made."""
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.files: dict[str, Node] = {}
+        self.directories: set[str] = {"/"}
+        self._lasting: dict[str, Node] = {}  # names as a power loss leaves them
+        self._lasting_directories: set[str] = {"/"}
+
+    def after_kill(self) -> "MemoryDisk":
+        """What the next process finds when this one was killed."""
+        left = MemoryDisk()
+        left.files = {path: Node(bytearray(n.data), n.synced) for path, n in self.files.items()}
+        left.directories = set(self.directories)
+        left._lasting = {path: left.files.get(path, n) for path, n in self._lasting.items()}
+        left._lasting_directories = set(self._lasting_directories)
+        return left
+
+    def after_power_loss(self, chance: random.Random) -> "MemoryDisk":
+        """What the next process finds when the machine lost power."""
+        left = MemoryDisk()
+        left.directories = left._lasting_directories = {
+            path
+            for path in sorted(self.directories | self._lasting_directories)
+            if path in self._lasting_directories or chance.random() < 0.5
+        }
+        for path in sorted(self.files.keys() | self._lasting.keys()):
+            now, lasting = self.files.get(path), self._lasting.get(path)
+            node = lasting if now is lasting or chance.random() < 0.5 else now
+            if node is not None and path.rpartition("/")[0] in left.directories:
+                data = survivors(node, chance)
+                left.files[path] = Node(bytearray(data), data)
+        left._lasting = dict(left.files)
+        return left
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> MemoryFile:
+        node = self.files.get(path)
+        if node is None:
+            if not create or path.rpartition("/")[0] not in self.directories:
+                raise DiskError(path, "no such file")
+            self.faults.strike(path)
+            node = self.files[path] = Node()
+        return MemoryFile(self, path, node)
+
+    def exists(self, path: str) -> bool:
+        return path in self.files or path in self.directories
+
+    def is_directory(self, path: str) -> bool:
+        return path in self.directories
+
+    def size(self, path: str) -> int:
+        return len(self.files[path].data)
+
+    def names(self, directory: str) -> list[str]:
+        prefix = directory.rstrip("/") + "/"
+        below = [path for path in (*self.files, *self.directories) if path.startswith(prefix)]
+        return sorted({path[len(prefix) :].split("/")[0] for path in below} - {""})
+
+    def make_directory(self, path: str) -> None:
+        while path and path not in self.directories:
+            self.faults.strike(path)
+            self.directories.add(path)
+            path = path.rpartition("/")[0]
+
+    def read(self, path: str) -> bytes:
+        node = self.files.get(path)
+        if node is None:
+            raise DiskError(path, "no such file")
+        return bytes(node.data)
+
+    def write_whole(self, path: str, data: bytes) -> None:
+        temporary = self.open(f"{path}.tmp", create=True)
+        temporary.truncate(0)
+        temporary.append([data])
+        temporary.sync()
+        self.rename(f"{path}.tmp", path)
+        self.sync_directory(path.rpartition("/")[0])
+
+    def rename(self, source: str, target: str) -> None:
+        self.faults.strike(source)
+        if source in self.files:
+            self.files[target] = self.files.pop(source)
+            return
+        for path in [path for path in self.files if path.startswith(f"{source}/")]:
+            self.files[target + path[len(source) :]] = self.files.pop(path)
+        self.directories.discard(source)
+        self.directories.add(target)
+
+    def remove(self, path: str) -> None:
+        if path in self.files:
+            self.faults.strike(path)
+            del self.files[path]
+
+    def remove_tree(self, path: str) -> None:
+        for file in sorted(self.files):
+            if file.startswith(f"{path}/"):
+                self.remove(file)
+        self.directories.discard(path)
+
+    def sync_directory(self, path: str) -> None:
+        self.faults.strike(path)
+
+        def here(paths: "dict[str, Node] | set[str]") -> set[str]:
+            return {one for one in paths if one.rpartition("/")[0] == path}
+
+        for gone in here(self._lasting) - here(self.files):
+            del self._lasting[gone]
+        for name in here(self.files):
+            self._lasting[name] = self.files[name]
+        self._lasting_directories -= here(self._lasting_directories) - here(self.directories)
+        self._lasting_directories |= here(self.directories)
+
+    def lock(self, path: str) -> MemoryFile:
+        return self.open(path, create=True)
+
+    def free_bytes(self, path: str) -> int:
+        return 2**30
+
+    def total_bytes(self, path: str) -> int:
+        return 2**31
+
+    async def sync(self, files: Sequence[File]) -> None:
+        for file in files:
+            file.sync()
+
+
+def survivors(node: Node, chance: random.Random) -> bytes:
+    """The bytes of a file after a power loss: unsynced ones kept, lost, cut short or zeroed."""
+    data, synced = bytes(node.data), node.synced
+    if data == synced:
+        return data
+    fate = chance.randrange(4)
+    if fate == 0 or not data.startswith(synced):
+        return synced if chance.random() < 0.5 else data
+    kept = chance.randrange(len(synced), len(data) + 1)
+    if fate == 1:
+        return data[:kept]
+    if fate == 2:
+        return data[:kept] + bytes(len(data) - kept)
+    return data
