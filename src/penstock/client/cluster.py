@@ -90,10 +90,10 @@ class Cluster:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         for channel in self._channels.values():
             channel.close()
-        return await self.tasks.__aexit__(kind, error, trace)
+        await self.tasks.__aexit__(kind, error, trace)
 
     async def channel(self, node: NodeId, lane: Lane = Lane.QUESTIONS) -> Channel:
         """An open channel to a node; ClientError when it is unknown or can't be reached."""

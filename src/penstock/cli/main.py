@@ -1,0 +1,86 @@
+"""The command `penstock`: one table of nouns, each loaded when it is first used.
+
+`penstock serve` must start fast and small, so it must not pay for tables, progress bars and the
+client; and `--help` must not pay for anything. This table is the one late import of the project.
+"""
+
+import importlib
+import os
+import sys
+from typing import NamedTuple
+
+import click
+
+from penstock.model.error import PenstockError
+
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+class Noun(NamedTuple):
+    module: str  # holds a click command of the noun's name
+    summary: str
+
+
+NOUNS = {
+    "serve": Noun("penstock.cli.serve", "Run a node."),
+    "storage": Noun("penstock.cli.storage", "Format a data directory, or look into one."),
+    "log": Noun("penstock.cli.log", "Read the files of a log."),
+    "topics": Noun("penstock.cli.topics", "Create, list, describe, alter and delete topics."),
+    "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
+    "produce": Noun("penstock.cli.produce", "Write records to a topic, line by line."),
+    "consume": Noun("penstock.cli.consume", "Read records of a topic."),
+    "demo": Noun("penstock.cli.demo", "Start a node, write and read a million records."),
+}
+
+
+class LateGroup(click.Group):
+    """A group whose commands are known by name and summary until one is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(NOUNS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        noun = NOUNS.get(cmd_name)
+        if noun is None:
+            return None
+        command = getattr(importlib.import_module(noun.module), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, noun.summary) for name, noun in NOUNS.items()])
+
+
+@click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="penstock", message="penstock %(version)s")
+def penstock() -> None:
+    """A distributed commit log that speaks the Apache Kafka protocol."""
+
+
+def main() -> None:
+    """Runs the command. What goes wrong is told in one line, and by the exit status."""
+    try:
+        penstock.main(standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        sys.exit(ended.exit_code)
+    except click.exceptions.NoArgsIsHelpError as trouble:
+        trouble.show()
+        sys.exit(trouble.exit_code)
+    except click.ClickException as trouble:
+        click.echo(f"penstock: {trouble.format_message()}", err=True)
+        sys.exit(trouble.exit_code)
+    except PenstockError as trouble:
+        click.echo(f"penstock: {' '.join(str(trouble).split())}", err=True)
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; what is still buffered must not be tried again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_BROKEN_PIPE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""`penstock produce`: a record for each line of standard input or of files."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from penstock.cli.connect import RULES, with_cluster
+from penstock.cli.lines import lines_of
+from penstock.cli.options import cluster_options
+from penstock.cli.show import print_json
+from penstock.client.accumulator import BatchRules
+from penstock.client.cluster import Cluster
+from penstock.client.producer import Acks, Delivery, Producer, ProducerRules
+from penstock.records.compression import Codec
+from penstock.records.record import Headers
+
+ACKS = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
+DELIVERIES_HELD_MAX = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRules:
+    """How a line becomes a record."""
+
+    key_separator: bytes | None
+    null_marker: bytes | None
+    headers: Headers
+    partition: int | None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the records; deliveries are looked at in turn, so that few are held."""
+
+    delivered: int = 0
+    held: list[Delivery] = field(default_factory=list)
+
+    async def add(self, delivery: Delivery) -> None:
+        self.held.append(delivery)
+        if len(self.held) >= DELIVERIES_HELD_MAX:
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Waits for all; raises the first that failed, and lets the others pass unread."""
+        held, self.held = self.held, []
+        results = await asyncio.gather(*held, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        self.delivered += len(results)
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--key-separator", metavar="TEXT", help="What stands between key and value.")
+@click.option(
+    "--headers", multiple=True, metavar="NAME=VALUE", help="A header of every record; repeatable."
+)
+@click.option("--null-marker", metavar="TEXT", help="A key or value of this text is null.")
+@click.option("--partition", type=click.IntRange(min=0), help="Default: by key, else spread.")
+@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True)
+@click.option(
+    "--compression",
+    type=click.Choice([codec.name.lower() for codec in Codec]),
+    default="none",
+    show_default=True,
+)
+@cluster_options
+def produce(
+    topic: str,
+    files: tuple[Path, ...],
+    key_separator: str | None,
+    headers: tuple[str, ...],
+    null_marker: str | None,
+    partition: int | None,
+    acks: str,
+    compression: str,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Write each line of standard input, or of FILES, as a record to TOPIC."""
+    line_rules = LineRules(
+        key_separator=None if key_separator is None else _separator(key_separator),
+        null_marker=None if null_marker is None else null_marker.encode(),
+        headers=tuple(_header(text) for text in headers),
+        partition=partition,
+    )
+    rules = ProducerRules(
+        acks=ACKS[acks],
+        block_ms_max=RULES.topic_ms_max,
+        batches=BatchRules(idempotent=acks == "all", codec=Codec[compression.upper()]),
+    )
+
+    async def work(cluster: Cluster) -> int:
+        await cluster.need((topic,))
+        tally = Tally()
+        async with Producer(cluster, rules=rules) as producer:
+            await _produce(producer, topic, files, line_rules, tally)
+            await producer.flush()
+            await tally.settle()
+        return tally.delivered
+
+    count = with_cluster(bootstrap, work)
+    if as_json:
+        print_json({"topic": topic, "records": count})
+    else:
+        click.echo(f"produced {count} records to {topic}", err=True)
+
+
+async def _produce(
+    producer: Producer, topic: str, files: Sequence[Path], rules: LineRules, tally: Tally
+) -> None:
+    progress = _progress(files)
+    with progress if progress is not None else nullcontext():
+        total = sum(file.stat().st_size for file in files)
+        task = progress.add_task(topic, total=total) if progress is not None else None
+        async for lines, byte_count in lines_of(files):
+            for line in lines:
+                key, value = split_line(line, rules)
+                delivery = await producer.send(
+                    topic, value, key=key, headers=rules.headers, partition=rules.partition
+                )
+                await tally.add(delivery)
+            if progress is not None and task is not None:
+                progress.advance(task, byte_count)
+
+
+def split_line(line: bytes, rules: LineRules) -> tuple[bytes | None, bytes | None]:
+    """The key and value that a line says; a line without the separator is refused."""
+    key: bytes | None = None
+    value: bytes | None = line
+    if rules.key_separator is not None:
+        key, found, value = line.partition(rules.key_separator)
+        if not found:
+            text = line[:40].decode(errors="replace")
+            raise click.ClickException(f"a line without the key separator: {text!r}")
+    if rules.null_marker is not None:
+        key = None if key == rules.null_marker else key
+        value = None if value == rules.null_marker else value
+    return key, value
+
+
+def _separator(text: str) -> bytes:
+    r"""The separator as typed; \t is a tab, since shells make that hard to type."""
+    if not text:
+        raise click.BadParameter("it is empty", param_hint="--key-separator")
+    return text.replace("\\t", "\t").encode()
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    if not name:
+        raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint="--headers")
+    return name, value.encode() if equals else None
+
+
+def _progress(files: Sequence[Path]) -> Progress | None:
+    """A bar where the end is known and somebody looks."""
+    console = Console(stderr=True)
+    if not files or not console.is_terminal:
+        return None
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    )

@@ -1,0 +1,76 @@
+"""The format of `server.properties`: Java's, as far as people write it.
+
+`name=value`, `name: value` or `name value`; `#` and `!` begin a comment; a backslash at the end of
+a line joins the next one to it, and before a character takes away its meaning.
+"""
+
+from collections.abc import Iterator
+
+from penstock.model.error import PenstockError
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_SEPARATORS = "=: \t\f"
+
+
+class BadProperties(PenstockError):
+    """A line that says nothing."""
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Names and values in their order; a later line of the same name wins."""
+    properties = {}
+    for line in _logical_lines(text):
+        name, value = _split(line)
+        if not name:
+            raise BadProperties(f"a line without a name: {line!r}")
+        properties[name] = value
+    return properties
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    joined = ""
+    for line in text.splitlines():
+        stripped = line.lstrip(" \t\f")
+        if not joined and (not stripped or stripped[0] in "#!"):
+            continue
+        joined += stripped
+        trailing = len(joined) - len(joined.rstrip("\\"))
+        if trailing % 2 == 1:
+            joined = joined[:-1]
+            continue
+        yield joined
+        joined = ""
+    if joined:
+        yield joined
+
+
+def _split(line: str) -> tuple[str, str]:
+    """The name ends at the first separator that is not escaped."""
+    at = 0
+    while at < len(line) and line[at] not in _SEPARATORS:
+        at += 2 if line[at] == "\\" else 1
+    rest = line[at:].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return _unescape(line[:at]), _unescape(rest).rstrip()
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out = []
+    characters = iter(text)
+    for character in characters:
+        if character != "\\":
+            out.append(character)
+            continue
+        escaped = next(characters, "")
+        if escaped == "u":
+            digits = "".join(next(characters, "") for _ in range(4))
+            try:
+                out.append(chr(int(digits, 16)))
+            except ValueError as trouble:
+                raise BadProperties(f"\\u{digits} is no character") from trouble
+        else:
+            out.append(_ESCAPES.get(escaped, escaped))
+    return "".join(out)

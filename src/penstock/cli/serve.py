@@ -1,0 +1,158 @@
+"""`penstock serve`: a node as a process.
+
+The loop policy, signals, garbage collection and limits of the process are set here and nowhere
+else: a node that lives inside somebody's test must leave all that alone. Neither the client nor
+anything that draws on a terminal is imported.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from penstock.cli.logs import log_to_stderr
+from penstock.cli.options import parse_settings
+from penstock.cli.properties import parse_properties
+from penstock.model.error import PenstockError
+from penstock.model.settings.broker import BrokerSettings, parse_broker, without_effect
+from penstock.node.build import build
+from penstock.node.config import NodeConfig
+from penstock.world.real import real_world
+
+try:
+    import uvloop
+except ImportError:  # there is no build of it for this platform: asyncio's own loop serves
+    uvloop = None  # type: ignore[assignment]  # a module, or None where there is none
+
+# Few objects of a broker form cycles. With the default of 700 a collection runs many times a
+# second and walks what was just allocated in vain.
+GC_THRESHOLDS = (50_000, 20, 50)
+OPEN_FILES_WANTED = 65_536
+
+log = logging.getLogger("penstock.serve")
+
+
+class ServeError(PenstockError):
+    """The node can't be started as asked."""
+
+
+@click.command()
+@click.option(
+    "--data",
+    default="./penstock-data",
+    show_default=True,
+    metavar="DIR",
+    help="Where everything is stored; made and formatted if it is empty.",
+)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="Where clients connect; port 0 takes a free one.  [default: 127.0.0.1:9092]",
+)
+@click.option("--nodes", default=1, show_default=True, metavar="N", help="How many nodes to run.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Settings from a Kafka server.properties.",
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="One setting by Kafka's name; repeatable, and stronger than --config.",
+)
+@click.option(
+    "--console", default="off", show_default=True, metavar="HOST:PORT|off", help="The web console."
+)
+def serve(
+    data: str,
+    listen: str | None,
+    nodes: int,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    console: str,
+) -> None:
+    """Run a node until SIGTERM or Ctrl-C."""
+    _refuse_optimised()
+    if nodes != 1:
+        raise ServeError(f"--nodes {nodes}: clusters come later, one node runs for now")
+    if console != "off":
+        raise ServeError(f"--console {console}: there is no console yet, leave it off")
+    settings = read_settings(listen=listen, config=config, assignments=assignments)
+    log_to_stderr()
+    idle = without_effect(settings)
+    if idle:
+        log.info("settings_without_effect names=%s", ",".join(idle))
+    _raise_open_files()
+    gc.set_threshold(*GC_THRESHOLDS)
+    node_config = NodeConfig(
+        node_id=settings.node_id, data_directory=data, settings=settings, process_id=os.getpid()
+    )
+    if uvloop is None:
+        asyncio.run(run_node(node_config))
+    else:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run_node(node_config))
+
+
+def read_settings(
+    *, listen: str | None, config: Path | None, assignments: tuple[str, ...]
+) -> BrokerSettings:
+    """The file, then --set, then --listen, each stronger than the one before."""
+    values = {} if config is None else parse_properties(config.read_text("utf-8"))
+    values.update(parse_settings(assignments, option="--set"))
+    if listen is not None:
+        values["listeners"] = f"PLAINTEXT://{listen}"
+    elif "listeners" not in values:
+        values["listeners"] = "PLAINTEXT://127.0.0.1:9092"
+    return parse_broker(values)
+
+
+async def run_node(config: NodeConfig) -> None:
+    """Starts a node, says so on standard output, and stops it cleanly when told to."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    node = build(real_world(), config)
+    await node.start()
+    # What stands now lives as long as the process: no collection need look at it again.
+    gc.collect()
+    gc.freeze()
+    print("penstock ready: " + ",".join(map(str, node.addresses)), flush=True)
+    failed = asyncio.ensure_future(node.failed())
+    told = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait((failed, told), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        told.cancel()
+    if failed.done():
+        failure = failed.result()
+        assert failure is not None, "nobody asked the node to stop"
+        raise failure
+    await node.stop()
+    failed.cancel()
+
+
+def _refuse_optimised() -> None:
+    if sys.flags.optimize:
+        raise ServeError(
+            "python -O takes out the assertions that keep a node from going on with wrong data:"
+            " run it without"
+        )
+
+
+def _raise_open_files() -> None:
+    """As many descriptors as the system lets us have, up to what thousands of connections need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

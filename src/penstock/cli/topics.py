@@ -1,0 +1,262 @@
+"""`penstock topics`: create, list, describe, alter, delete, apply."""
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.connect import with_cluster
+from penstock.cli.options import cluster_options, parse_settings
+from penstock.cli.show import listed, print_json, print_table
+from penstock.cli.topics_plan import plan_topics, read_topics_file
+from penstock.cli.topics_state import carry_out, found_topics
+from penstock.client.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
+from penstock.client.cluster import Cluster
+from penstock.client.configs import (
+    Change,
+    Operation,
+    Resource,
+    ResourceKind,
+    Source,
+    alter_configs,
+    describe_configs,
+)
+from penstock.client.routing import TopicView
+from penstock.client.trouble import Refused
+from penstock.model.error import ErrorCode
+from penstock.model.identity import id_text
+
+settings_option = click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A topic setting; repeatable."
+)
+
+
+@click.group()
+def topics() -> None:
+    """Create, list, describe, alter and delete topics."""
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--partitions", type=click.IntRange(min=1), help="Default: the broker's.")
+@click.option("--replicas", type=click.IntRange(min=1), help="Default: the broker's.")
+@settings_option
+@click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine.")
+@cluster_options
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replicas: int | None,
+    assignments: tuple[str, ...],
+    if_not_exists: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Create topics."""
+    settings = parse_settings(assignments, option="--set")
+    wanted = [
+        NewTopic(
+            name=name,
+            partitions=partitions or BROKERS_DECIDE,
+            replicas=replicas or BROKERS_DECIDE,
+            settings=settings,
+        )
+        for name in names
+    ]
+
+    async def work(cluster: Cluster) -> dict[str, bool]:
+        results = await Admin(cluster).create_topics(wanted)
+        there = {name for name, result in results.items() if if_not_exists and _exists(result)}
+        first_refusal(result for name, result in results.items() if name not in there)
+        return {name: name not in there for name in results}
+
+    created = with_cluster(bootstrap, work)
+    if as_json:
+        print_json([{"name": name, "created": new} for name, new in created.items()])
+    else:
+        for name, new in created.items():
+            click.echo(f"created {name}" if new else f"{name} is there already")
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Those of the system too.")
+@cluster_options
+def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
+    """List topics."""
+
+    async def work(cluster: Cluster) -> list[TopicView]:
+        view = await Admin(cluster).topics()
+        found = sorted(view.topics.values(), key=lambda topic: topic.name)
+        return [topic for topic in found if internal or not topic.internal]
+
+    found = with_cluster(bootstrap, work)
+    if as_json:
+        print_json([_summary(topic) for topic in found])
+    else:
+        print_table(
+            ("topic", "partitions", "replicas", "id"),
+            ((t.name, len(t.partitions), _replication(t), id_text(t.topic_id)) for t in found),
+        )
+
+
+@topics.command()
+@click.argument("names", nargs=-1, metavar="[NAME...]")
+@cluster_options
+def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Describe topics: leaders, replicas and settings of their own."""
+
+    async def work(cluster: Cluster) -> list[tuple[TopicView, dict[str, str | None]]]:
+        admin = Admin(cluster)
+        wanted = names or tuple(sorted((await admin.topics()).topics))
+        described = await admin.describe_topics(wanted)
+        first_refusal(described.values())
+        resources = {name: Resource(ResourceKind.TOPIC, name) for name in wanted}
+        configs = await describe_configs(cluster, resources.values())
+        first_refusal(configs.values())
+        found = []
+        for name in wanted:
+            topic, entries = described[name], configs[resources[name]]
+            assert not isinstance(topic, Refused)
+            assert not isinstance(entries, Refused)
+            own = {e.name: e.value for e in entries if e.source is Source.TOPIC}
+            found.append((topic, own))
+        return found
+
+    found = with_cluster(bootstrap, work)
+    if as_json:
+        print_json(
+            [
+                _summary(topic) | {"settings": own, "partitions": _rows(topic)}
+                for topic, own in found
+            ]
+        )
+        return
+    for topic, own in found:
+        settings = listed(f"{name}={value}" for name, value in own.items()) or "none"
+        click.echo(f"{topic.name}  id {id_text(topic.topic_id)}  settings: {settings}")
+        print_table(
+            ("partition", "leader", "epoch", "replicas", "in sync"),
+            (
+                (p.index, p.leader, p.leader_epoch, listed(p.replicas), listed(p.in_sync))
+                for p in topic.partitions
+            ),
+        )
+
+
+@topics.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(min=1), help="Raise their number to this.")
+@settings_option
+@click.option("--unset", multiple=True, metavar="NAME", help="Back to the broker's; repeatable.")
+@cluster_options
+def alter(
+    name: str,
+    partitions: int | None,
+    assignments: tuple[str, ...],
+    unset: tuple[str, ...],
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Add partitions to a topic, or change its settings."""
+    settings = parse_settings(assignments, option="--set")
+    changes = [
+        *(Change(name=n, operation=Operation.SET, value=v) for n, v in settings.items()),
+        *(Change(name=n, operation=Operation.DELETE) for n in unset),
+    ]
+    if partitions is None and not changes:
+        raise click.UsageError("nothing to alter: give --partitions, --set or --unset")
+
+    async def work(cluster: Cluster) -> None:
+        admin = Admin(cluster)
+        first_refusal((await admin.describe_topics((name,))).values())
+        if changes:
+            resource = Resource(ResourceKind.TOPIC, name)
+            first_refusal((await alter_configs(cluster, {resource: changes})).values())
+        if partitions is not None:
+            first_refusal((await admin.create_partitions({name: partitions})).values())
+
+    with_cluster(bootstrap, work)
+    if as_json:
+        print_json({"name": name, "altered": True})
+    else:
+        click.echo(f"altered {name}")
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@cluster_options
+def delete(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
+    """Delete topics and all their records."""
+
+    async def work(cluster: Cluster) -> None:
+        admin = Admin(cluster)
+        first_refusal((await admin.describe_topics(names)).values())
+        first_refusal((await admin.delete_topics(names)).values())
+
+    with_cluster(bootstrap, work)
+    if as_json:
+        print_json([{"name": name, "deleted": True} for name in names])
+    else:
+        for name in names:
+            click.echo(f"deleted {name}")
+
+
+@topics.command("apply")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@cluster_options
+def apply_file(file: Path, dry_run: bool, bootstrap: str, as_json: bool) -> None:
+    """Make the topics be as FILE (TOML or JSON) says.
+
+    \b
+    [topics.orders]
+    partitions = 6
+    replicas = 1
+    settings = { "retention.ms" = 604800000 }
+
+    Missing topics are created, partitions added, the settings named are set. Nothing is deleted.
+    """
+    wanted = read_topics_file(file)
+
+    async def work(cluster: Cluster) -> list[str]:
+        plan = plan_topics(wanted, await found_topics(cluster, wanted))
+        if not dry_run:
+            await carry_out(cluster, plan)
+        return [str(step) for step in plan]
+
+    steps = with_cluster(bootstrap, work)
+    if as_json:
+        print_json({"steps": steps, "done": not dry_run})
+        return
+    for step in steps or ["nothing to do"]:
+        click.echo(step)
+
+
+def _exists(result: object) -> bool:
+    return isinstance(result, Refused) and result.code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def _replication(topic: TopicView) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions), default=0)
+
+
+def _summary(topic: TopicView) -> dict[str, object]:
+    return {
+        "name": topic.name,
+        "id": id_text(topic.topic_id),
+        "internal": topic.internal,
+        "partitions": len(topic.partitions),
+        "replicas": _replication(topic),
+    }
+
+
+def _rows(topic: TopicView) -> list[dict[str, object]]:
+    return [
+        {
+            "partition": p.index,
+            "leader": p.leader,
+            "leader_epoch": p.leader_epoch,
+            "replicas": list(p.replicas),
+            "in_sync": list(p.in_sync),
+        }
+        for p in topic.partitions
+    ]
