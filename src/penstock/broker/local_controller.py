@@ -82,9 +82,6 @@ class LocalController:
         entries += self._journal.sync()
         for entry in entries:
             self._host.replay(entry.records, next_offset=entry.next_offset)
-        if self._host.applied_offset < self._journal.end_offset:
-            # The leader change of this start, which is no record of the state.
-            self._host.replay((), next_offset=self._journal.end_offset)
         self._host.opened()
         self._commit(entries)
         return self.image

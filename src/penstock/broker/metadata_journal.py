@@ -81,7 +81,7 @@ class MetadataJournal:
             base_offset=self._log.end_offset,
             leader_epoch=self._epoch,
         )
-        self._write(batch)
+        self._write(batch, ())
 
     def append(self, records: Sequence[MetadataRecord]) -> None:
         """One batch, in the page cache; `unsynced` and `synced` make it durable."""
@@ -94,12 +94,9 @@ class MetadataJournal:
         if len(batch) > DECISION_BYTES_MAX:
             raise AppendFailed(f"{len(batch)} bytes in one batch", NotDone.TOO_LARGE)
         try:
-            self._write(batch)
+            self._write(batch, tuple(records))
         except DiskError as trouble:
             raise AppendFailed(str(trouble)) from trouble
-        self._appended.append(
-            Entry(records=tuple(records), next_offset=self._log.end_offset, epoch=self._epoch)
-        )
 
     def unsynced(self) -> list[File]:
         return self._log.unsynced_files()
@@ -116,5 +113,8 @@ class MetadataJournal:
         self._log.sync()
         return self.synced(self._log.end_offset)
 
-    def _write(self, batch: bytearray) -> None:
+    def _write(self, batch: bytearray, records: tuple[MetadataRecord, ...]) -> None:
         self._log.append([BatchView(memoryview(batch))], now_ms=self._clock.now_ms())
+        self._appended.append(
+            Entry(records=records, next_offset=self._log.end_offset, epoch=self._epoch)
+        )

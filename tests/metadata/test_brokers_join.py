@@ -1,0 +1,101 @@
+"""Registration, new leader epochs after a restart, and producer ids."""
+
+import pytest
+
+from penstock.metadata.controller.brokers import (
+    LeadershipResumed,
+    ResumeLeadership,
+    UnfenceBroker,
+)
+from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId
+from penstock.model.limit import DECISION_RECORDS_MAX
+from rig.cluster import Cluster
+
+NODE = NodeId(1)
+
+
+def resume(cluster: Cluster, epoch: int) -> int:
+    """Asks until all is done; returns how often that was."""
+    asked, after = 0, None
+    while True:
+        reply = cluster.ask(ResumeLeadership(node_id=NODE, broker_epoch=epoch, after=after))
+        assert isinstance(reply, LeadershipResumed)
+        asked, after = asked + 1, reply.after
+        if after is None:
+            return asked
+
+
+def test_a_broker_is_fenced_until_it_is_ready() -> None:
+    cluster = Cluster(brokers=0)
+    cluster.register(NODE)
+    assert cluster.image.brokers[NODE].fenced
+    cluster.unfence(NODE)
+    assert not cluster.image.brokers[NODE].fenced
+
+
+def test_a_later_registration_has_a_larger_epoch() -> None:
+    cluster = Cluster()
+    first = cluster.image.brokers[NODE].epoch
+    second = cluster.register(NODE, incarnation=1)
+    assert second > first
+
+
+def test_the_same_process_may_register_again_without_effect() -> None:
+    cluster = Cluster()
+    first = cluster.image.brokers[NODE]
+    assert cluster.register(NODE) == first.epoch
+    assert cluster.image.brokers[NODE] == first
+
+
+def test_a_broker_that_comes_back_leads_in_new_epochs() -> None:
+    cluster = Cluster()
+    cluster.create("orders", partitions=3)
+    epoch = cluster.register(NODE, incarnation=1)
+    resume(cluster, epoch)
+    partitions = cluster.topic("orders").partitions
+    assert [partition.leader_epoch for partition in partitions] == [1, 1, 1]
+    assert [partition.leader for partition in partitions] == [NODE] * 3
+
+
+def test_more_partitions_than_one_batch_holds_are_resumed_in_turns() -> None:
+    cluster = Cluster()
+    cluster.create("a", partitions=DECISION_RECORDS_MAX - 1)
+    cluster.create("b", partitions=5)
+    epoch = cluster.register(NODE, incarnation=1)
+    assert resume(cluster, epoch) == 2
+    epochs = {
+        partition.leader_epoch
+        for topic in cluster.image.topics_by_id.values()
+        for partition in topic.partitions
+    }
+    assert epochs == {1}
+
+
+def test_a_process_of_the_past_is_refused() -> None:
+    cluster = Cluster()
+    stale = cluster.image.brokers[NODE].epoch
+    cluster.register(NODE, incarnation=1)
+    for request in (
+        ResumeLeadership(node_id=NODE, broker_epoch=stale),
+        UnfenceBroker(node_id=NODE, broker_epoch=stale),
+        AllocateProducerIds(node_id=NODE, broker_epoch=stale),
+    ):
+        with pytest.raises(RequestError) as trouble:
+            cluster.ask(request)
+        assert trouble.value.code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_blocks_of_producer_ids_never_overlap() -> None:
+    cluster = Cluster(brokers=3)
+    given: set[int] = set()
+    for turn in range(9):
+        node = NodeId(turn % 3 + 1)
+        epoch = cluster.image.brokers[node].epoch
+        block = cluster.ask(AllocateProducerIds(node_id=node, broker_epoch=epoch))
+        assert isinstance(block, ProducerIdBlock)
+        ids = set(range(block.first, block.first + block.count))
+        assert len(ids) == 1000
+        assert not ids & given
+        given |= ids

@@ -1,0 +1,129 @@
+"""However the records of a history are cut into steps, the image at its end is the same."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.metadata.image.image import Delta, Image
+from penstock.metadata.loader import Loader
+from penstock.metadata.records import MetadataRecord, decode_record, encode_record
+from penstock.model.identity import NodeId, TopicId
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.wire.messages import incremental_alter_configs as alter
+from penstock.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from penstock.wire.messages.delete_topics import DeleteTopicsRequest
+from rig.cluster import Cluster
+
+NAMES = ["a", "b", "a.b", "a_b", "c"]
+
+creations = st.tuples(st.just("create"), st.sampled_from(NAMES), st.integers(1, 4), st.booleans())
+deletions = st.tuples(st.just("delete"), st.sampled_from(NAMES))
+growths = st.tuples(st.just("grow"), st.sampled_from(NAMES), st.integers(1, 6))
+changes = st.tuples(
+    st.just("alter"),
+    st.sampled_from(NAMES),
+    st.sampled_from(["retention.ms", "segment.ms"]),
+    st.sampled_from(["1", "2", None]),
+)
+restarts = st.tuples(st.just("restart"), st.integers(1, 9))
+histories = st.lists(st.one_of(creations, deletions, growths, changes, restarts), max_size=25)
+
+
+def live(history: list[tuple[object, ...]]) -> Cluster:
+    cluster = Cluster()
+    for step in history:
+        match step:
+            case ("create", str(name), int(partitions), bool(configured)):
+                config = {"retention_ms": "5"} if configured else {}
+                cluster.try_create(name, partitions, **config)
+            case ("delete", str(name)):
+                cluster.ask(DeleteTopicsRequest(topic_names=[name]))
+            case ("grow", str(name), int(count)):
+                topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+                cluster.ask(CreatePartitionsRequest(topics=[topic]))
+            case ("alter", str(name), str(setting), str() | None as value):
+                change = alter.AlterableConfig(
+                    name=setting, config_operation=1 if value is None else 0, value=value
+                )
+                resource = alter.AlterConfigsResource(
+                    resource_type=2, resource_name=name, configs=[change]
+                )
+                cluster.ask(alter.IncrementalAlterConfigsRequest(resources=[resource]))
+            case ("restart", int(incarnation)):
+                cluster.register(NodeId(1), incarnation=incarnation)
+                cluster.unfence(NodeId(1))
+    return cluster
+
+
+def load(records: list[MetadataRecord], cuts: set[int]) -> tuple[Image, list[Delta]]:
+    loader = Loader()
+    deltas = []
+    start = 0
+    for end in sorted({cut for cut in cuts if 0 < cut < len(records)} | {len(records)}):
+        # Topics without partitions exist only inside a step.
+        delta, _ = loader.load(records[start:end], next_offset=Offset(end), epoch=LeaderEpoch(1))
+        loader.image.check()
+        deltas.append(delta)
+        start = end
+    return loader.image, deltas
+
+
+@settings(max_examples=150)
+@given(history=histories, wanted=st.sets(st.integers(1, 60)))
+def test_the_image_does_not_depend_on_how_the_log_was_read(
+    history: list[tuple[object, ...]], wanted: set[int]
+) -> None:
+    cluster = live(history)
+    stored = [decode_record(encode_record(record)) for record in cluster.records]
+    cuts = wanted & boundaries(stored)
+    stepwise, deltas = load(stored, cuts)
+    at_once, _ = load(stored, set())
+    assert stepwise == at_once
+    assert replace(cluster.image, offset=at_once.offset, epoch=at_once.epoch) == at_once
+    follow(deltas, at_once)
+
+
+def boundaries(records: list[MetadataRecord]) -> set[int]:
+    """Where a decision of ours may end: not between a topic and its partitions."""
+    names = [type(record).__name__ for record in records]
+    inside = {"PartitionRecord", "ConfigRecord"}
+    return {index for index in range(1, len(names)) if names[index] not in inside}
+
+
+def follow(deltas: list[Delta], image: Image) -> None:
+    """Who reacts to the deltas alone ends up with the topics of the image."""
+    known: dict[TopicId, int] = {}
+    for delta in deltas:
+        for topic in delta.topics_deleted:
+            del known[topic.topic_id]
+        for topic in delta.topics_created:
+            assert topic.topic_id not in known
+            known[topic.topic_id] = len(topic.partitions)
+        for topic in delta.topics_changed:
+            assert topic.topic_id in known
+            known[topic.topic_id] = len(topic.partitions)
+    found = {topic_id: len(topic.partitions) for topic_id, topic in image.topics_by_id.items()}
+    assert known == found
+
+
+def test_a_topic_made_and_deleted_in_one_step_leaves_no_trace() -> None:
+    cluster = live([("create", "a", 2, True), ("delete", "a")])
+    image, (delta,) = load(cluster.records, set())
+    assert image.topics_by_name == {}
+    assert image.configs == {}
+    assert delta.topics_created == delta.topics_deleted == ()
+
+
+def test_a_topic_deleted_and_made_again_in_one_step_is_told_as_both() -> None:
+    before = live([("create", "a", 1, False)])
+    count = len(before.records)
+    after = live([("create", "a", 1, False), ("delete", "a"), ("create", "a", 3, True)])
+    assert after.records[:count] == before.records
+    _, (_, delta) = load(after.records, {count})
+    assert [topic.name for topic in delta.topics_deleted] == ["a"]
+    assert [len(topic.partitions) for topic in delta.topics_created] == [3]
+    assert len(delta.configs_changed) == 1

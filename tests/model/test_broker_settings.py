@@ -1,0 +1,131 @@
+"""A broker's settings are read as Apache Kafka's server.properties."""
+
+import pytest
+
+from penstock.model.settings.broker import (
+    BROKER_SETTINGS,
+    USED_SETTINGS,
+    BrokerSettings,
+    parse_broker,
+    with_dynamic,
+    without_effect,
+)
+from penstock.model.settings.listener import ListenAddress, SecurityProtocol
+from penstock.model.settings.setting import InvalidSetting, UnknownSetting
+
+
+def test_nothing_given_means_kafkas_defaults() -> None:
+    assert parse_broker({}) == BrokerSettings()
+
+
+def test_every_default_is_a_value_that_the_setting_accepts() -> None:
+    for setting in USED_SETTINGS.values():
+        if setting.default is not None:
+            assert setting.parse(setting.default) == getattr(BrokerSettings(), setting.field)
+
+
+def test_a_properties_file_of_apache_kafka_is_understood() -> None:
+    settings = parse_broker(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "7",
+            "controller.quorum.voters": "7@127.0.0.1:9093",
+            "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+            "advertised.listeners": "PLAINTEXT://kafka.example:9092",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": "/a,/b",
+            "num.network.threads": "3",
+            "log.retention.hours": "168",
+            "offsets.topic.replication.factor": "1",
+        }
+    )
+    assert settings.node_id == 7
+    assert settings.directories == ("/a", "/b")
+    assert settings.client_listeners == (
+        ListenAddress(listener="PLAINTEXT", host="127.0.0.1", port=9092),
+    )
+    assert settings.advertised_listeners == (
+        ListenAddress(listener="PLAINTEXT", host="kafka.example", port=9092),
+    )
+    assert [str(voter) for voter in settings.controller_quorum_voters] == ["7@127.0.0.1:9093"]
+    assert settings.protocol_of("CONTROLLER") == SecurityProtocol.PLAINTEXT
+
+
+def test_known_settings_without_effect_are_named() -> None:
+    given = {"num.network.threads": "3", "num.partitions": "4"}
+    assert without_effect(parse_broker(given)) == ("num.network.threads",)
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(UnknownSetting, match=r"did you mean num\.partitions\?"):
+        parse_broker({"num.partition": "4"})
+
+
+def test_a_setting_of_one_listener_is_known_without_effect() -> None:
+    name = "listener.name.internal.ssl.keystore.location"
+    assert without_effect(parse_broker({name: "/x"})) == (name,)
+
+
+def test_the_old_name_of_the_node_id_still_counts() -> None:
+    assert parse_broker({"broker.id": "3"}).node_id == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"listeners": ""}, "At least one listener"),
+        ({"listeners": "127.0.0.1:9092"}, "must look like PLAINTEXT://host:9092"),
+        ({"listeners": "PLAINTEXT://h:70000"}, "must look like"),
+        ({"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}, "different name"),
+        ({"listeners": "PLAINTEXT://h:1,SSL://h:1"}, "different port"),
+        ({"listeners": "INSIDE://h:1"}, r"INSIDE must appear in listener\.security"),
+        ({"listeners": "PLAINTEXT://h:1", "controller.listener.names": "PLAINTEXT"}, "a listener"),
+        ({"advertised.listeners": "SSL://h:1"}, "must be one of listeners"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "clients can reach"),
+        ({"inter.broker.listener.name": "SSL"}, "name of one of listeners"),
+        ({"listener.security.protocol.map": "INSIDE:TLS"}, "listener:protocol"),
+        ({"controller.quorum.voters": "h:9093"}, "must look like 1@host:9093"),
+        ({"controller.quorum.voters": "1@h:9093,1@h:9094"}, "different id"),
+        ({"process.roles": "zookeeper"}, "broker, controller"),
+        ({"process.roles": ""}, "At least one of"),
+        ({"log.dirs": ""}, "At least one directory"),
+        ({"node.id": "-2"}, "at least 0"),
+        ({"num.partitions": "0"}, "at least 1"),
+        ({"num.network.threads": "three"}, "Not a whole number"),
+        (
+            {
+                "log.cleaner.min.compaction.lag.ms": "9",
+                "log.cleaner.max.compaction.lag.ms": "8",
+            },
+            "at most",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_would_be_right(
+    given: dict[str, str], expected: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=expected):
+        parse_broker(given)
+
+
+def test_an_address_of_ip_version_6_is_read_and_shown_in_brackets() -> None:
+    (address,) = parse_broker({"listeners": "PLAINTEXT://[::1]:9092"}).listeners
+    assert (address.host, str(address)) == ("::1", "PLAINTEXT://[::1]:9092")
+
+
+def test_passwords_are_known_to_be_secret() -> None:
+    assert BROKER_SETTINGS["ssl.keystore.password"].sensitive
+
+
+def test_dynamic_settings_lie_over_static_ones() -> None:
+    static = parse_broker({"message.max.bytes": "1000", "log.retention.hours": "1"})
+    laid_over = with_dynamic(
+        static,
+        cluster={"message.max.bytes": "2000", "log.retention.ms": "7"},
+        broker={"message.max.bytes": "3000"},
+    )
+    assert laid_over.message_max_bytes == 3000
+    assert laid_over.log_retention_ms == 7
+    assert laid_over.given == static.given

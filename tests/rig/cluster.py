@@ -1,0 +1,114 @@
+"""A controller without journal or clock: requests are decided and applied at once."""
+
+from penstock.metadata.controller.brokers import (
+    BrokerRegistered,
+    RegisterBroker,
+    UnfenceBroker,
+    bootstrap_records,
+)
+from penstock.metadata.controller.decide import (
+    ControllerReply,
+    ControllerRequest,
+    ControllerState,
+    decide,
+)
+from penstock.metadata.controller.situation import Situation
+from penstock.metadata.effective import effective_broker
+from penstock.metadata.image.broker import Endpoint
+from penstock.metadata.image.image import Image
+from penstock.metadata.image.topic import TopicImage
+from penstock.metadata.records import MetadataRecord
+from penstock.model.identity import NodeId, TopicId
+from penstock.model.offset import Offset
+from penstock.model.settings.broker import parse_broker
+from penstock.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+class Cluster:
+    """`brokers` of them, registered and unfenced; settings are given as keywords."""
+
+    def __init__(self, brokers: int = 1, **settings: str) -> None:
+        self.settings = parse_broker(
+            {name.replace("_", "."): value for name, value in settings.items()}
+        )
+        self.records: list[MetadataRecord] = []
+        self._state = ControllerState()
+        self._ids = 0
+        self._apply(bootstrap_records())
+        for node_id in range(1, brokers + 1):
+            self.register(NodeId(node_id))
+            self.unfence(NodeId(node_id))
+
+    @property
+    def image(self) -> Image:
+        return self._state.image
+
+    def topic(self, name: str) -> TopicImage:
+        return self.image.topics_by_name[name]
+
+    def ask(self, request: ControllerRequest) -> ControllerReply:
+        """RequestError when the whole request is refused."""
+        situation = Situation(
+            image=self.image,
+            settings=effective_broker(self.settings, self.image, self.settings.node_id),
+            next_offset=Offset(len(self.records)),
+            fresh_ids=[self._fresh_id() for _ in range(100)],
+        )
+        decision = decide(situation, request)
+        self._apply(decision.records)
+        return decision.reply
+
+    def create(self, name: str, partitions: int = 1, replicas: int = 1, **config: str) -> TopicId:
+        """A topic that can be created."""
+        result = self.try_create(name, partitions, replicas, **config)
+        assert result.error_code == 0, result
+        return TopicId(result.topic_id)
+
+    def try_create(
+        self, name: str, partitions: int = 1, replicas: int = 1, **config: str
+    ) -> CreatableTopicResult:
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replicas,
+            configs=[
+                CreatableTopicConfig(name=key.replace("_", "."), value=value)
+                for key, value in config.items()
+            ],
+        )
+        reply = self.ask(CreateTopicsRequest(topics=[topic]))
+        assert isinstance(reply, CreateTopicsResponse)
+        return reply.topics[0]
+
+    def register(self, node_id: NodeId, *, incarnation: int = 0) -> int:
+        reply = self.ask(
+            RegisterBroker(
+                node_id=node_id,
+                incarnation=bytes((node_id, incarnation)) + bytes(14),
+                rack=None,
+                endpoints=(Endpoint(listener="PLAINTEXT", host="localhost", port=9092 + node_id),),
+                directories=(bytes((node_id,)) * 16,),
+            )
+        )
+        assert isinstance(reply, BrokerRegistered)
+        return reply.broker_epoch
+
+    def unfence(self, node_id: NodeId) -> None:
+        epoch = self.image.brokers[node_id].epoch
+        self.ask(UnfenceBroker(node_id=node_id, broker_epoch=epoch))
+
+    def _apply(self, records: tuple[MetadataRecord, ...]) -> None:
+        for record in records:
+            self._state.apply(record)
+        self.records.extend(records)
+        self.image.check()
+
+    def _fresh_id(self) -> TopicId:
+        self._ids += 1
+        return TopicId(self._ids.to_bytes(16))

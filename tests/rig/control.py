@@ -1,0 +1,178 @@
+"""A controller with its log and the handlers in front of it, on any disk, without a network."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+from penstock.broker.api_table import AnyApi
+from penstock.broker.joining import join, unfence
+from penstock.broker.local_controller import LocalController
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.services import RequestContext, Services
+from penstock.log.partition_log import PartitionLog
+from penstock.metadata.controller.brokers import RegisterBroker
+from penstock.metadata.effective import effective_broker
+from penstock.metadata.image.broker import Endpoint
+from penstock.metadata.image.image import Delta, Image
+from penstock.model.error import RequestError
+from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, TopicPartition
+from penstock.model.offset import Offset
+from penstock.model.settings.broker import parse_broker
+from penstock.model.settings.topic import TopicSettings
+from penstock.wire.codec import decode_exact, encode
+from penstock.wire.definition import Message
+from penstock.wire.header import RequestHeader
+from penstock.world.ports import Address, Disk
+from penstock.world.real import real_world
+
+NODE = NodeId(1)
+LISTENER = "PLAINTEXT"
+M = TypeVar("M", bound=Message)
+Result = TypeVar("Result")
+
+
+class Control:
+    """One start of a node's control plane, from `opened` to `closed`."""
+
+    def __init__(self, disk: Disk, *, path: str = "/data", **settings: str) -> None:
+        self.world = replace(real_world(inline=True), disk=disk)
+        self.settings = parse_broker(
+            {name.replace("_", "."): value for name, value in settings.items()}
+        )
+        self.deltas: list[Delta] = []
+        self._running: asyncio.Task[None] | None = None
+        directory = f"{path}/{METADATA_TOPIC}-0"
+        disk.make_directory(directory)
+        self.log = PartitionLog.open(
+            disk=disk,
+            directory=directory,
+            partition=TopicPartition(METADATA_TOPIC, 0),
+            topic_id=METADATA_TOPIC_ID,
+            settings=TopicSettings(),
+            now_ms=self.world.clock.now_ms(),
+            recovery_point=Offset(0),
+            clean=False,
+            start_offset=Offset(0),
+        )
+        self.controller = LocalController(
+            log=self.log,
+            world=self.world,
+            node_id=NODE,
+            settings=self.settings,
+            publish=self._publish,
+        )
+        self.services = Services(
+            node_id=NODE,
+            cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+            settings=self.settings,
+            world=self.world,
+            image=Image(),
+            endpoints=(),
+            controller=self.controller,
+            partitions=cast(Any, None),  # no handler of the control plane touches them
+            producer_ids=ProducerIds(
+                controller=self.controller,
+                node_id=NODE,
+                broker_epoch=lambda: self.services.image.brokers[NODE].epoch,
+            ),
+            fetch_sessions=cast(Any, None),
+            served={},
+        )
+
+    @property
+    def image(self) -> Image:
+        return self.services.image
+
+    async def start(self) -> None:
+        """As a node does it, up to the moment when clients may come."""
+        self.controller.open()
+        self._running = asyncio.get_running_loop().create_task(self.controller.run())
+        epoch = await self._unless_ended(
+            join(
+                self.controller,
+                RegisterBroker(
+                    node_id=NODE,
+                    incarnation=self.world.entropy.random_bytes(16),
+                    rack=None,
+                    endpoints=(Endpoint(listener=LISTENER, host="localhost", port=9092),),
+                    directories=(b"directory-number",),
+                ),
+            )
+        )
+        await self._unless_ended(unfence(self.controller, node_id=NODE, broker_epoch=epoch))
+
+    async def stop(self) -> None:
+        self.controller.close()
+        await self.sever()
+        self.log.close()
+
+    async def sever(self) -> None:
+        """Ends the tasks, and tidies nothing up: all that a crash leaves to do."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    async def ask(
+        self,
+        api: AnyApi,
+        request: Message,
+        answer: type[M],
+        *,
+        version: int | None = None,
+        listener: str = LISTENER,
+    ) -> M:
+        """Through the codec both ways and through `refuse`, as dispatch does it."""
+        version = api.versions.max if version is None else version
+        assert version in api.versions, version
+        frame = memoryview(bytearray(encode(request, version)))
+        context = RequestContext(
+            header=RequestHeader(
+                api_key=api.key, api_version=version, correlation_id=7, client_id="test"
+            ),
+            listener=listener,
+            peer=Address(host="127.0.0.1", port=1),
+            received_ms=self.world.clock.monotonic_ms(),
+        )
+        received = decode_exact(api.request, version, frame)
+        try:
+            response = api.handle(self.services, received, context)
+            if not isinstance(response, Message):
+                response = await self._unless_ended(cast(Awaitable[Message], response))
+        except RequestError as trouble:
+            response = api.refuse(received, trouble.code, trouble.message)
+        return decode_exact(answer, version, memoryview(encode(response, version)))
+
+    async def _unless_ended(self, answer: Awaitable[Result]) -> Result:
+        """The answer, or what ended the controller while it was awaited."""
+        assert self._running is not None
+        waiting = asyncio.ensure_future(answer)
+        await asyncio.wait({waiting, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            self._running.result()
+        return waiting.result()
+
+    def _publish(self, delta: Delta, image: Image) -> None:
+        image.check()
+        self.deltas.append(delta)
+        self.services.image = image
+        self.services.settings = effective_broker(self.settings, image, NODE)
+
+
+def run_with(
+    disk: Disk, scenario: Callable[[Control], Coroutine[Any, Any, Result]], **settings: str
+) -> Result:
+    """Starts a control plane on the disk, runs the scenario, stops it."""
+
+    async def whole() -> Result:
+        control = Control(disk, **settings)
+        try:
+            await control.start()
+            result = await scenario(control)
+            await control.stop()
+        finally:
+            await control.sever()
+        return result
+
+    return asyncio.run(whole())
