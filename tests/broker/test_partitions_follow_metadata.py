@@ -100,6 +100,22 @@ def test_a_partition_that_cannot_be_opened_does_not_stop_the_others(broker: Brok
     assert isinstance(broker.partitions.find("t", 2), Partition)
 
 
+def test_files_of_a_topic_that_is_gone_are_set_aside_and_kept(tmp_path: Path) -> None:
+    first = Broker(tmp_path)
+    first.create_topic("gone")
+    first.create_topic("kept")
+    produce(first, "gone", produced())
+    first.close()
+    second = Broker(tmp_path)
+    second.create_topic("other")  # has the id that the topic which is gone had
+    found = second.world.disk.names(second.directory.path)
+    assert [name for name in found if name.startswith("gone-0.") and name.endswith("-stray")]
+    assert [name for name in found if name.startswith("kept-0.") and name.endswith("-stray")]
+    second.create_topic("gone")
+    assert second.partition("gone").log.end_offset == 0
+    second.close()
+
+
 def test_records_and_producers_survive_a_restart(tmp_path: Path) -> None:
     first = Broker(tmp_path)
     first.create_topic("t", 2)

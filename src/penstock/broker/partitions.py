@@ -15,7 +15,7 @@ from penstock.metadata.effective import effective_broker, effective_topic
 from penstock.metadata.image.image import Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.model.error import ErrorCode
-from penstock.model.identity import NodeId, TopicId, TopicPartition
+from penstock.model.identity import METADATA_TOPIC, NodeId, TopicId, TopicPartition
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.topic import TopicSettings
 from penstock.replication.partition import Partition
@@ -38,6 +38,7 @@ class Partitions:
         self._image = Image()
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
+        self._strays_set_aside = False
 
     def __iter__(self) -> Iterator[Partition]:
         for topic in sorted(self._by_name):
@@ -78,6 +79,8 @@ class Partitions:
     def apply(self, delta: Delta, image: Image) -> None:
         """Follows a change of the metadata; `image` is the one after it."""
         self._image = image
+        if not self._strays_set_aside:
+            self._set_aside_strays()
         for topic in delta.topics_deleted:
             self._delete(topic)
         broker = effective_broker(self._settings, image, self._node_id)
@@ -163,6 +166,20 @@ class Partitions:
                 self.directory.delete(log)
             except DiskError as trouble:
                 logger.error("partition=%s deleted=false reason=%s", log.partition, trouble)
+
+    def _set_aside_strays(self) -> None:
+        """Puts away what belongs to no topic: a crash came between the deletion of a topic and that
+        of its files, or the files are from elsewhere. They are renamed, never deleted: were the
+        metadata lost, this would be all the data.
+        """
+        self._strays_set_aside = True
+        for name, topic_id in self.directory.partitions_found().items():
+            if topic_id is None or name.topic == METADATA_TOPIC or name in self.directory.logs:
+                continue
+            topic = self._image.topics_by_id.get(topic_id)
+            if topic is None or topic.name != name.topic:
+                path = self.directory.set_aside_stray(name)
+                logger.warning("partition=%s stray=true set_aside=%s", name, path)
 
     def _reconfigured(self, delta: Delta) -> list[str]:
         """The topics here whose settings may have changed: all of them with the broker's own."""
