@@ -22,6 +22,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
+from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.records.batch import BatchView
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from penstock.records.validate import check_produced
@@ -68,6 +69,7 @@ class Partition:
         "changes",
         "has_ended",
         "high_watermark",
+        "is_internal",
         "leader_epoch",
         "log",
         "observers",
@@ -87,6 +89,7 @@ class Partition:
         self.observers: dict[Observer, None] = {}  # in the order in which they came
         self.changes = 0  # counts what observers are told, for those who are about to become one
         self.has_ended = False
+        self.is_internal = log.partition.topic in INTERNAL_TOPICS
         self._replica_count = replica_count
         self._follower_ends = dict.fromkeys(in_sync_followers, log.start_offset)
         self._synced_offset: Offset | None = None  # None where acks do not wait for fsync
@@ -167,10 +170,8 @@ class Partition:
         Raises InvalidBatch for what its sender did wrong, and DiskError with nothing changed.
         """
         assert not self.has_ended, self.name
-        if all_acks:
-            refusal = self.refuse_all_acks()
-            if refusal is not None:
-                return refusal
+        if all_acks and (refusal := self.refuse_all_acks()) is not None:
+            return refusal
         log = self.log
         rules = self._rules
         rules.now_ms = now_ms

@@ -13,13 +13,11 @@ from collections.abc import Awaitable
 
 from penstock.broker.api_table import Api
 from penstock.broker.leaders import LeaderHint, leader_hint
-from penstock.broker.partitions import Partitions
 from penstock.broker.services import RequestContext, Services
 from penstock.broker.waiting import all_committed
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET, Offset
-from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.records.trouble import InvalidBatch
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Partition
@@ -32,7 +30,6 @@ from penstock.wire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
 from penstock.world.trouble import DiskError
@@ -60,31 +57,34 @@ def handle(
         raise RequestError(
             ErrorCode.UNSUPPORTED_VERSION, f"Produce {version} carries a format of old"
         )
+    acks = request.acks
+    partitions = services.partitions
     now_ms = services.world.clock.now_ms()
-    client_id = context.header.client_id
     pending: list[Pending] = []
     responses: list[TopicProduceResponse] = []
     for topic in request.topic_data:
-        partition_responses = []
+        answers: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
-            found = _find(services.partitions, topic, data.index, version=version)
-            if isinstance(found, ErrorCode):
-                answer = refused(data.index, found)
-            elif found.name.topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT_ID:
-                answer = refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
-            elif not ACKS_ALL <= request.acks <= ACKS_LEADER:
-                answer = refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+            if version >= TOPIC_IDS_FROM:
+                found = partitions.find_by_id(topic.topic_id, data.index)
             else:
-                answer = _append(
-                    found, data, acks=request.acks, version=version, now_ms=now_ms, pending=pending
+                found = partitions.find(topic.name, data.index)
+            if not isinstance(found, Partition):
+                answers.append(refused(data.index, found))
+            elif found.is_internal and context.header.client_id != ADMIN_CLIENT_ID:
+                answers.append(refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            elif not ACKS_ALL <= acks <= ACKS_LEADER:
+                answers.append(refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS))
+            else:
+                answers.append(
+                    _append(found, data, acks=acks, version=version, now_ms=now_ms, pending=pending)
                 )
-            partition_responses.append(answer)
         responses.append(
             TopicProduceResponse(
-                name=topic.name, topic_id=topic.topic_id, partition_responses=partition_responses
+                name=topic.name, topic_id=topic.topic_id, partition_responses=answers
             )
         )
-    if request.acks == ACKS_NONE:
+    if acks == ACKS_NONE:
         _close_on_error(responses)
         return None
     response = ProduceResponse(responses=responses)
@@ -120,14 +120,6 @@ def refused(
         base_offset=NO_OFFSET,
         log_start_offset=start_offset,
     )
-
-
-def _find(
-    partitions: Partitions, topic: TopicProduceData, index: int, *, version: int
-) -> Partition | ErrorCode:
-    if version >= TOPIC_IDS_FROM:
-        return partitions.find_by_id(topic.topic_id, index)
-    return partitions.find(topic.name, index)
 
 
 def _append(
