@@ -110,9 +110,8 @@ def _node(data: str) -> Iterator[str]:
             line = node.stdout.readline()
             if not line.startswith(READY):
                 errors.seek(0)
-                raise DemoFailed(
-                    "the node did not start: " + errors.read().decode(errors="replace")
-                )
+                told = errors.read().decode(errors="replace")
+                raise DemoFailed(f"the node did not start: {told}")
             yield line.removeprefix(READY).strip()
         finally:
             node.terminate()

@@ -19,7 +19,7 @@ from penstock.model.limit import KIB
 try:
     import confluent_kafka
 except ImportError:  # it is not needed to run a node, so not everyone has it
-    confluent_kafka = None
+    confluent_kafka = None  # type: ignore[assignment]  # a module, or None where there is none
 
 RECORDS_AT_ONCE = 10_000
 SILENCE_SECONDS_MAX = 20.0
@@ -48,7 +48,7 @@ def confluent_job(bootstrap: str, topic: str) -> Job | None:
     if confluent_kafka is None:
         return None
     return Job(
-        client=f"confluent-kafka {confluent_kafka.version()[0]}",
+        client=f"confluent-kafka {confluent_kafka.__version__}",
         produce=partial(_confluent_produce, bootstrap, topic),
         consume=partial(_confluent_consume, bootstrap, topic),
     )
@@ -112,7 +112,11 @@ def _confluent_consume(bootstrap: str, topic: str, count: int, read: Read) -> No
             messages = consumer.consume(RECORDS_AT_ONCE, SILENCE_SECONDS_MAX)
             if not messages:
                 raise DemoTrouble(f"nothing came for {SILENCE_SECONDS_MAX} s; {count} are missing")
-            found = [(m.partition(), m.key(), m.value()) for m in messages if m.error() is None]
+            found = [
+                (m.partition() or 0, m.key() or b"", m.value() or b"")
+                for m in messages
+                if m.error() is None
+            ]
             count -= len(found)
             read(found)
     finally:

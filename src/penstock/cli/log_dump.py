@@ -144,7 +144,8 @@ def _record_row(record: Record, batch: BatchView, *, is_metadata: bool) -> Row:
 def _shown(content: bytes | None) -> str | None:
     if content is None:
         return None
-    text = bytes(content[:SHOWN_BYTES_MAX]).decode("utf-8", "backslashreplace")
+    decoded = bytes(content[:SHOWN_BYTES_MAX]).decode("utf-8", "backslashreplace")
+    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in decoded)
     return text + (f"... ({len(content)} bytes)" if len(content) > SHOWN_BYTES_MAX else "")
 
 
