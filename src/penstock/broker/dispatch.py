@@ -17,7 +17,7 @@ from penstock.broker.api_table import AnyApi, by_key
 from penstock.broker.services import RequestContext, Services
 from penstock.model.error import CloseConnection, RequestError
 from penstock.wire.api import ApiKey
-from penstock.wire.codec import Part, decode_exact
+from penstock.wire.codec import Part, decode
 from penstock.wire.definition import Message
 from penstock.wire.header import RequestHeader, decode_request_header, encode_response
 from penstock.wire.trouble import MalformedMessage
@@ -50,7 +50,9 @@ class Dispatch:
         if api is None or not is_served(api, header.api_version):
             return refuse_unserved(api, header)
         try:
-            request = decode_exact(api.request, header.api_version, frame, position)
+            # What follows the message is passed over, as in Apache Kafka: librdkafka 2 ends a
+            # MetadataRequest for all topics with three bytes that nothing asks for.
+            request = decode(api.request, header.api_version, frame, position)
         except MalformedMessage as trouble:
             raise CloseConnection(f"malformed request: {trouble}") from trouble
         context = RequestContext(

@@ -40,7 +40,8 @@ class Server:
         self._group = group
         self._per_host: Counter[str] = Counter()
         self._empty: asyncio.Future[None] | None = None
-        self._early: list[tuple[Dispatch, Stream]] | None = []  # None once clients are served
+        self._ready = asyncio.Event()  # until then who comes waits
+        self._draining = False
         held_max = services.settings.queued_max_request_bytes
         self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
 
@@ -58,16 +59,13 @@ class Server:
 
     def serve(self) -> None:
         """The node is ready: those who came early are served, and all who come from now on."""
-        early, self._early = self._early or [], None
-        for dispatch, stream in early:
-            self._accept(dispatch, stream)
+        self._ready.set()
 
     async def drain(self, *, wait_ms: int) -> None:
         """Accepts no more, lets requests under way finish for so long, then closes the rest."""
         for listener in self.listeners.values():
             listener.close()
-        for _, stream in self._early or ():
-            stream.close()
+        self._draining = True
         for connection in list(self.connections):
             connection.finish()
         if self.connections:
@@ -77,31 +75,41 @@ class Server:
             connection.close()
 
     def _accept(self, dispatch: Dispatch, stream: Stream) -> None:
-        settings = self._services.settings
-        host = stream.peer.host
-        if self._early is not None:
-            self._early.append((dispatch, stream))
-        elif len(self.connections) >= settings.max_connections:
-            refuse(stream, f"max.connections={settings.max_connections}")
-        elif self._per_host[host] >= settings.max_connections_per_ip:
-            refuse(stream, f"max.connections.per.ip={settings.max_connections_per_ip}")
-        else:
+        # Called by the loop, where an error would be nobody's; in a task it is the group's.
+        self._group.start(self._converse(dispatch, stream), name=f"connection {stream.peer}")
+
+    async def _converse(self, dispatch: Dispatch, stream: Stream) -> None:
+        try:
+            await self._ready.wait()
+            refusal = self._refusal(stream.peer.host)
+            if refusal is not None:
+                logger.warning("connection refused peer=%s reason=%s", stream.peer, refusal)
+                return
             connection = Connection(
                 stream,
                 dispatch,
                 budget=self.budget,
                 clock=self._services.world.clock,
-                request_bytes_max=settings.socket_request_max_bytes,
+                request_bytes_max=self._services.settings.socket_request_max_bytes,
             )
             self.connections[connection] = None
-            self._per_host[host] += 1
-            self._group.start(self._run(connection), name=f"connection {stream.peer}")
-
-    async def _run(self, connection: Connection) -> None:
-        try:
-            await connection.run()
+            self._per_host[stream.peer.host] += 1
+            try:
+                await connection.run()
+            finally:
+                self._forget(connection)
         finally:
-            self._forget(connection)
+            stream.close()
+
+    def _refusal(self, host: str) -> str | None:
+        settings = self._services.settings
+        if self._draining:
+            return "stopping"
+        if len(self.connections) >= settings.max_connections:
+            return f"max.connections={settings.max_connections}"
+        if self._per_host[host] >= settings.max_connections_per_ip:
+            return f"max.connections.per.ip={settings.max_connections_per_ip}"
+        return None
 
     def _forget(self, connection: Connection) -> None:
         del self.connections[connection]
@@ -139,8 +147,3 @@ def socket_options(settings: BrokerSettings) -> SocketOptions:
             "socket.receive.buffer.bytes", settings.socket_receive_buffer_bytes
         ),
     )
-
-
-def refuse(stream: Stream, reason: str) -> None:
-    logger.warning("connection refused peer=%s reason=%s", stream.peer, reason)
-    stream.close()

@@ -1,0 +1,201 @@
+"""A node starts, tells why it cannot, stops cleanly, and ends when something is wrong."""
+
+import asyncio
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.model.identity import NodeId
+from penstock.model.settings.broker import parse_broker
+from penstock.model.settings.setting import InvalidSetting
+from penstock.node.build import ForeignDirectory, build
+from penstock.node.config import NodeConfig
+from penstock.node.lifecycle import Node
+from penstock.world.clock import RealClock
+from penstock.world.ports import Address
+from penstock.world.real import real_world
+from penstock.world.tcp import TcpNetwork
+from penstock.world.trouble import DiskError, NetworkError
+
+
+def config(data: Path, *, node_id: int = 1, **settings: str) -> NodeConfig:
+    values = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+    values |= {name.replace("_", "."): value for name, value in settings.items()}
+    return NodeConfig(
+        node_id=NodeId(node_id),
+        data_directory=str(data),
+        settings=parse_broker(values),
+        process_id=4711,
+    )
+
+
+async def started(given: NodeConfig) -> Node:
+    node = build(real_world(inline=True), given)
+    await node.start()
+    return node
+
+
+def open_descriptors(below: Path) -> list[str]:
+    paths = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            paths.append(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError as trouble:
+            assert trouble.errno == errno.ENOENT
+    return [path for path in paths if path.startswith(str(below))]
+
+
+def test_clean_stop_leaves_the_marker_and_holds_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = await started(config(tmp_path))
+        directory = tmp_path / "node-1"
+        assert (directory / "node.pid").read_text() == "4711\n"
+        await node.stop()
+        assert await node.failed() is None
+        assert (directory / ".kafka_cleanshutdown").exists()
+        assert not (directory / "node.pid").exists()
+        assert open_descriptors(tmp_path) == []
+        await node.stop()  # harmless
+
+    asyncio.run(scenario())
+
+
+def test_address_is_closed_after_the_stop(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = await started(config(tmp_path))
+        (address,) = node.addresses
+        stream = await TcpNetwork().connect(address)
+        await node.stop()
+        assert await stream.receive_into(memoryview(bytearray(1))) == 0
+        stream.close()
+        with pytest.raises(NetworkError):
+            await TcpNetwork().connect(address)
+
+    asyncio.run(scenario())
+
+
+def test_cluster_keeps_its_id_over_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for _ in range(2):
+            await (await started(config(tmp_path))).stop()
+
+    def identity() -> bytes:
+        return (tmp_path / "node-1" / "meta.properties").read_bytes()
+
+    asyncio.run(scenario())
+    before = identity()
+    asyncio.run(scenario())
+    assert identity() == before
+
+
+def test_second_node_on_one_directory_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = await started(config(tmp_path))
+        with pytest.raises(DiskError, match="locked by another"):
+            await started(config(tmp_path))
+        await node.stop()
+
+    asyncio.run(scenario())
+
+
+def test_directory_of_another_node_is_refused_and_let_go(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        logs = str(tmp_path / "logs")
+        await (await started(config(tmp_path, log_dirs=logs))).stop()
+        with pytest.raises(ForeignDirectory, match="belongs to node 1, not to 2"):
+            await started(config(tmp_path, node_id=2, log_dirs=logs))
+        assert open_descriptors(tmp_path) == []
+        await (await started(config(tmp_path, log_dirs=logs))).stop()
+
+    asyncio.run(scenario())
+
+
+def test_port_in_use_is_told_and_the_directory_let_go(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        taken = await TcpNetwork().listen(
+            Address(host="127.0.0.1", port=0), lambda stream: stream.close()
+        )
+        listeners = f"PLAINTEXT://{taken.address}"
+        with pytest.raises(NetworkError, match="cannot listen"):
+            await started(config(tmp_path, listeners=listeners))
+        taken.close()
+        assert open_descriptors(tmp_path) == []
+        node = await started(config(tmp_path, listeners=listeners))
+        assert str(node.addresses[0]) == str(taken.address)
+        await node.stop()
+
+    asyncio.run(scenario())
+
+
+def test_bug_stops_the_node_and_leaves_no_marker_of_a_clean_stop(tmp_path: Path) -> None:
+    class Bug:
+        """A world whose clock breaks its promise once the node runs."""
+
+        def __init__(self) -> None:
+            self.real = RealClock()
+            self.broken = False
+
+        def now_ms(self) -> int:
+            return self.real.now_ms()
+
+        def monotonic_ms(self) -> int:
+            assert not self.broken, "time went backwards"
+            return self.real.monotonic_ms()
+
+    async def scenario() -> None:
+        clock = Bug()
+        node = build(replace(real_world(inline=True), clock=clock), config(tmp_path))
+        await node.start()
+        clock.broken = True
+        stream = await TcpNetwork().connect(node.addresses[0])
+        failure = await node.failed()
+        assert isinstance(failure, AssertionError)
+        assert "time went backwards" in str(failure)
+        assert not (tmp_path / "node-1" / ".kafka_cleanshutdown").exists()
+        assert open_descriptors(tmp_path) == []
+        stream.close()
+        await node.stop()
+        await (await started(config(tmp_path))).stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("log_dirs", "/a,/b"),
+        ("process_roles", "broker"),
+        ("controller_quorum_voters", "1@a:1,2@b:2"),
+        ("listener_security_protocol_map", "PLAINTEXT:SSL"),
+    ],
+)
+def test_setting_that_asks_for_more_than_one_plain_node_is_refused(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    with pytest.raises(InvalidSetting, match="for now"):
+        config(tmp_path, **{name: value})
+
+
+def test_listener_on_every_interface_advertises_the_host_name(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = await started(config(tmp_path, listeners="PLAINTEXT://:0"))
+        (address,) = node.addresses
+        assert address.host == TcpNetwork().host_name()
+        assert address.port != 0
+        await node.stop()
+
+    asyncio.run(scenario())
+
+
+def test_advertised_listener_is_told_as_it_is(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = await started(
+            config(tmp_path, advertised_listeners="PLAINTEXT://kafka.example:19092")
+        )
+        assert node.addresses == (Address(host="kafka.example", port=19092),)
+        await node.stop()
+
+    asyncio.run(scenario())
