@@ -21,7 +21,7 @@ from penstock.wire.trouble import MalformedMessage
 
 
 def test_arbitrary_bytes_raise_nothing_else(message: type[Message], version: int) -> None:
-    @settings(max_examples=10, deadline=None, database=None)
+    @settings(max_examples=6, deadline=None, database=None)
     @given(data=st.binary(max_size=80))
     def safe(data: bytes) -> None:
         read_or_refuse(message, version, data)
@@ -34,7 +34,7 @@ def test_damaged_message_raises_nothing_else(
     version: int,
     filled: Callable[[type[Message], int], SearchStrategy[Message]],
 ) -> None:
-    @settings(max_examples=10, deadline=None, database=None)
+    @settings(max_examples=6, deadline=None, database=None)
     @given(original=filled(message, version), where=st.integers(0), byte=st.integers(0, 255))
     def safe(original: Message, where: int, byte: int) -> None:
         data = bytearray(encode(original, version))

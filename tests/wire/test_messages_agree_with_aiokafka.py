@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from io import BytesIO
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Message, Struct
+
+PHASES = (Phase.generate, Phase.shrink)  # explaining a difference would take minutes
 
 
 def test_aiokafka_and_we_read_each_other(
@@ -17,7 +19,7 @@ def test_aiokafka_and_we_read_each_other(
     aiokafka: Any,
     filled: Callable[[type[Message], int], SearchStrategy[Message]],
 ) -> None:
-    @settings(max_examples=8, deadline=None, database=None)
+    @settings(max_examples=8, deadline=None, database=None, phases=PHASES)
     @given(original=filled(message, version))
     def agree(original: Message) -> None:
         data = encode(original, version)

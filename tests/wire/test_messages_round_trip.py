@@ -16,6 +16,7 @@ from penstock.wire.codec import (
     encode_parts,
 )
 from penstock.wire.definition import Message
+from penstock.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from penstock.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from penstock.wire.messages.produce import (
@@ -35,7 +36,7 @@ def test_message_survives_the_wire(
     version: int,
     filled: Callable[[type[Message], int], SearchStrategy[Message]],
 ) -> None:
-    @settings(max_examples=10, deadline=None, database=None)
+    @settings(max_examples=6, deadline=None, database=None)
     @given(original=filled(message, version))
     def survives(original: Message) -> None:
         assert decode_exact(message, version, memoryview(encode(original, version))) == original
@@ -144,3 +145,11 @@ def test_absent_tagged_field_costs_one_byte_for_all() -> None:
     topic = TopicProduceResponse(name="", partition_responses=[PartitionProduceResponse()])
     plain = encode(ProduceResponse(responses=[topic]), 9)
     assert len(encode(ProduceResponse(responses=[topic]), 10)) == len(plain)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_error_message_too_long_for_a_string_is_cut(version: int) -> None:
+    result = CreatableTopicResult(name="x" * 32767, error_message="a" + "ü" * 40_000)
+    data = encode(CreateTopicsResponse(topics=[result]), version)
+    back = decode_exact(CreateTopicsResponse, version, memoryview(data))
+    assert back.topics[0].error_message == "a" + "ü" * 16_383

@@ -1,5 +1,4 @@
-"""The form in which messages are declared: typed classes whose fields say how they travel, and
-since when.
+"""The form in which messages are declared: typed classes whose fields say how they travel.
 
     class TopicProduceData(Struct):
         name: str = string("0-12")
@@ -62,6 +61,7 @@ class Field:
     tag: int | None = None
     element: "Field | None" = None  # of an array
     struct: "type[Struct] | None" = None
+    is_prose: bool = False  # a string that is cut when it is too long
     name: str = ""
 
     def nullable_in(self, version: int) -> bool:
@@ -190,6 +190,14 @@ def string(versions: str = "0+", *, default: str = "") -> str:
     return cast(str, _field(Kind.STRING, versions, default))
 
 
+def prose(versions: str = "0+") -> str | None:
+    """Words for people, or None. They may quote what a peer sent, so they are cut to fit."""
+    field = _field(Kind.STRING, versions, None)
+    field.null_versions = field.versions
+    field.is_prose = True
+    return cast(str, field)
+
+
 def octets(versions: str = "0+") -> bytes:
     return cast(bytes, _field(Kind.BYTES, versions, b""))
 
@@ -230,9 +238,7 @@ def embedded(struct: type[AnyStruct], versions: str = "0+") -> AnyStruct:
 
 
 def nullable(value: Value, versions: str = "0+", *, default: object = ...) -> Value | None:
-    """The value, or null in `versions`. The default stays the value's own unless it is given as
-    None.
-    """
+    """The value, or null in `versions`. Its default stays, unless None is given as another."""
     field = cast(Field, value)
     field.null_versions = versions_of(versions)
     if default is None:

@@ -41,6 +41,7 @@ class WriterSource:
             add_records=_add_records,
             tagged_pieces=_tagged_pieces,
             pack_many=struct.pack,
+            cut=_cut,
         )
         self._formats: list[str] = []
         self._values: list[str] = []
@@ -108,7 +109,10 @@ class WriterSource:
             self._struct(field.struct, value)
         elif field.kind is Kind.STRING:
             source.line(f"{value} = {value}.encode()")
-            if source.flexible:
+            if field.is_prose:
+                source.line(f"if len({value}) > {STRING_BYTES_MAX}:")
+                source.line(f"    {value} = cut({value})")
+            elif source.flexible:
                 source.line(f"assert len({value}) <= {STRING_BYTES_MAX}")
             self._length("h", f"len({value})")
             source.line(f"add({value})")
@@ -222,3 +226,8 @@ def _add_records(records: Any, out: list[Any], splices: list[int]) -> None:
 def _tagged_pieces(tag: int, pieces: list[bytes]) -> tuple[bytes, ...]:
     content = b"".join(pieces)
     return uvarint(tag), uvarint(len(content)), content
+
+
+def _cut(prose: bytes) -> bytes:
+    """As much as a string can hold, in whole characters."""
+    return prose[:STRING_BYTES_MAX].decode(errors="ignore").encode()

@@ -12,6 +12,7 @@ from penstock.wire.definition import (
     int16,
     int32,
     nullable,
+    prose,
     string,
 )
 
@@ -34,7 +35,7 @@ class AlterConfigsRequest(Message, key=ApiKey.ALTER_CONFIGS, versions="0-2", fle
 
 class AlterConfigsResourceResponse(Struct):
     error_code: int = int16()
-    error_message: str | None = nullable(string())
+    error_message: str | None = prose()
     resource_type: int = int8()
     resource_name: str = string()
 

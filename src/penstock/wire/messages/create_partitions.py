@@ -1,7 +1,17 @@
 """CreatePartitions: more partitions for topics that exist."""
 
 from penstock.wire.api import ApiKey
-from penstock.wire.definition import Message, Struct, array, boolean, int16, int32, nullable, string
+from penstock.wire.definition import (
+    Message,
+    Struct,
+    array,
+    boolean,
+    int16,
+    int32,
+    nullable,
+    prose,
+    string,
+)
 
 
 class CreatePartitionsAssignment(Struct):
@@ -27,7 +37,7 @@ class CreatePartitionsRequest(
 class CreatePartitionsTopicResult(Struct):
     name: str = string()
     error_code: int = int16()
-    error_message: str | None = nullable(string(), default=None)
+    error_message: str | None = prose()
 
 
 class CreatePartitionsResponse(

@@ -13,6 +13,7 @@ from penstock.wire.definition import (
     int16,
     int32,
     nullable,
+    prose,
     string,
     tagged,
     uuid,
@@ -55,7 +56,7 @@ class CreatableTopicResult(Struct):
     name: str = string()
     topic_id: bytes = uuid("7+")
     error_code: int = int16()
-    error_message: str | None = nullable(string("1+"))
+    error_message: str | None = prose("1+")
     topic_config_error_code: int = tagged(0, int16("5+"))
     num_partitions: int = int32("5+", default=-1)
     replication_factor: int = int16("5+", default=-1)

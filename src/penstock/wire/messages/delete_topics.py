@@ -1,7 +1,17 @@
 """DeleteTopics: by name, and from version 6 by name or id."""
 
 from penstock.wire.api import ApiKey
-from penstock.wire.definition import Message, Struct, array, int16, int32, nullable, string, uuid
+from penstock.wire.definition import (
+    Message,
+    Struct,
+    array,
+    int16,
+    int32,
+    nullable,
+    prose,
+    string,
+    uuid,
+)
 
 
 class DeleteTopicState(Struct):
@@ -19,7 +29,7 @@ class DeletableTopicResult(Struct):
     name: str | None = nullable(string(), "6+")
     topic_id: bytes = uuid("6+")
     error_code: int = int16()
-    error_message: str | None = nullable(string("5+"), default=None)
+    error_message: str | None = prose("5+")
 
 
 class DeleteTopicsResponse(Message, key=ApiKey.DELETE_TOPICS, versions="0-6", flexible_from=4):

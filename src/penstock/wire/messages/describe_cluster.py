@@ -10,6 +10,7 @@ from penstock.wire.definition import (
     int16,
     int32,
     nullable,
+    prose,
     string,
 )
 
@@ -33,7 +34,7 @@ class DescribeClusterResponse(
 ):
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    error_message: str | None = nullable(string(), default=None)
+    error_message: str | None = prose()
     endpoint_type: int = int8("1+", default=1)
     cluster_id: str = string()
     controller_id: int = int32(default=-1)

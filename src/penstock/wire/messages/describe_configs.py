@@ -10,6 +10,7 @@ from penstock.wire.definition import (
     int16,
     int32,
     nullable,
+    prose,
     string,
 )
 
@@ -46,7 +47,7 @@ class DescribeConfigsResourceResult(Struct):
 
 class DescribeConfigsResult(Struct):
     error_code: int = int16()
-    error_message: str | None = nullable(string())
+    error_message: str | None = prose()
     resource_type: int = int8()
     resource_name: str = string()
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)

@@ -1,7 +1,16 @@
 """DescribeProducers: the producers a partition remembers (KIP-664)."""
 
 from penstock.wire.api import ApiKey
-from penstock.wire.definition import Message, Struct, array, int16, int32, int64, nullable, string
+from penstock.wire.definition import (
+    Message,
+    Struct,
+    array,
+    int16,
+    int32,
+    int64,
+    prose,
+    string,
+)
 
 
 class TopicRequest(Struct):
@@ -27,7 +36,7 @@ class ProducerState(Struct):
 class PartitionResponse(Struct):
     partition_index: int = int32()
     error_code: int = int16()
-    error_message: str | None = nullable(string(), default=None)
+    error_message: str | None = prose()
     active_producers: list[ProducerState] = array(ProducerState)
 
 

@@ -5,7 +5,16 @@ many.
 """
 
 from penstock.wire.api import ApiKey
-from penstock.wire.definition import Message, Struct, array, int8, int16, int32, nullable, string
+from penstock.wire.definition import (
+    Message,
+    Struct,
+    array,
+    int8,
+    int16,
+    int32,
+    prose,
+    string,
+)
 
 
 class FindCoordinatorRequest(Message, key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible_from=3):
@@ -20,7 +29,7 @@ class Coordinator(Struct):
     host: str = string()
     port: int = int32()
     error_code: int = int16()
-    error_message: str | None = nullable(string())
+    error_message: str | None = prose()
 
 
 class FindCoordinatorResponse(
@@ -28,7 +37,7 @@ class FindCoordinatorResponse(
 ):
     throttle_time_ms: int = int32("1+")
     error_code: int = int16("0-3")
-    error_message: str | None = nullable(string("1-3"))
+    error_message: str | None = prose("1-3")
     node_id: int = int32("0-3")
     host: str = string("0-3")
     port: int = int32("0-3")

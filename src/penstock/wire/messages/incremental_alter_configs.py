@@ -10,6 +10,7 @@ from penstock.wire.definition import (
     int16,
     int32,
     nullable,
+    prose,
     string,
 )
 
@@ -35,7 +36,7 @@ class IncrementalAlterConfigsRequest(
 
 class AlterConfigsResourceResponse(Struct):
     error_code: int = int16()
-    error_message: str | None = nullable(string())
+    error_message: str | None = prose()
     resource_type: int = int8()
     resource_name: str = string()
 

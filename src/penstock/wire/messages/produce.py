@@ -14,6 +14,7 @@ from penstock.wire.definition import (
     int32,
     int64,
     nullable,
+    prose,
     records,
     string,
     tagged,
@@ -42,7 +43,7 @@ class ProduceRequest(Message, key=ApiKey.PRODUCE, versions="0-13", flexible_from
 
 class BatchIndexAndErrorMessage(Struct):
     batch_index: int = int32()
-    batch_index_error_message: str | None = nullable(string(), default=None)
+    batch_index_error_message: str | None = prose()
 
 
 class LeaderIdAndEpoch(Struct):
@@ -57,7 +58,7 @@ class PartitionProduceResponse(Struct):
     log_append_time_ms: int = int64("2+", default=-1)
     log_start_offset: int = int64("5+", default=-1)
     record_errors: list[BatchIndexAndErrorMessage] = array(BatchIndexAndErrorMessage, "8+")
-    error_message: str | None = nullable(string("8+"), default=None)
+    error_message: str | None = prose("8+")
     current_leader: LeaderIdAndEpoch | None = tagged_struct(0, LeaderIdAndEpoch, "10+")
 
 
