@@ -37,3 +37,7 @@ class InvalidBatch(PenstockError):
         self.code = code
         self.message = message
         self.record_errors = record_errors
+
+
+class NotOneBatch(InvalidBatch):
+    """What should be one batch of the present format is none, or several: no log is even asked."""

@@ -51,7 +51,7 @@ from penstock.records.layout import (
     Buffer,
     TimestampType,
 )
-from penstock.records.trouble import CorruptBatch, InvalidBatch, OversizedBatch
+from penstock.records.trouble import CorruptBatch, InvalidBatch, NotOneBatch, OversizedBatch
 from penstock.records.walk import Walked, check_records, renumber_records
 
 TIMESTAMP_LOW = -(2**63)
@@ -118,16 +118,24 @@ def _only_batch(data: memoryview, rules: AppendRules) -> BatchView:
     try:
         batch = next(found, None)
         if batch is None:
-            _refuse("A produce request must have one record batch per partition.")
+            raise NotOneBatch(
+                ErrorCode.INVALID_RECORD, "A produce request must have one batch per partition."
+            )
         if batch.magic != MAGIC_V2:
-            _refuse(f"Only batches of format 2 can be produced, not {batch.magic}.")
+            raise NotOneBatch(
+                ErrorCode.INVALID_RECORD,
+                f"Only batches of format 2 can be produced, not {batch.magic}.",
+            )
         if not rules.zstd_allowed and batch.attributes & CODEC_MASK == Codec.ZSTD:
-            raise InvalidBatch(
+            raise NotOneBatch(
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 "zstd needs a produce request of version 7 or later.",
             )
         if next(found, None) is not None:
-            _refuse("A produce request must have exactly one record batch per partition.")
+            raise NotOneBatch(
+                ErrorCode.INVALID_RECORD,
+                "A produce request must have exactly one batch per partition.",
+            )
     except CorruptBatch as trouble:
         raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, str(trouble)) from trouble
     return batch

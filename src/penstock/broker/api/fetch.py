@@ -139,6 +139,8 @@ def _read(
             )
         elif isinstance(found, ErrorCode):
             answer = _failed(wanted.asked.partition, found)
+            if found != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                answer.aborted_transactions = []  # Kafka's answer for what it does not look up
         else:
             # Nobody follows this broker: who says so is no replica of the partition.
             answer = _failed(wanted.asked.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -176,16 +178,14 @@ def _read_partition(
     code = partition.check_leader_epoch(asked.current_leader_epoch)
     if code != ErrorCode.NONE:
         return _failed(asked.partition, code)
-    if not partition.has_offset(asked.fetch_offset):
-        return _failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     if version < ZSTD_FROM and partition.settings.compression_type == "zstd":
         return _failed(asked.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if asked.last_fetched_epoch >= 0 and (diverged := _diverged(partition, wanted)) is not None:
+        reading.is_urgent = True
+        return diverged
+    if not partition.has_offset(asked.fetch_offset):
+        return _failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     reading.seen.append((partition, partition.changes))
-    if asked.last_fetched_epoch >= 0:
-        diverged = _diverged(partition, wanted)
-        if diverged is not None:
-            reading.is_urgent = True
-            return diverged
     try:
         found = partition.read(
             asked.fetch_offset,
@@ -252,6 +252,8 @@ def _add_records(
 
 def _diverged(partition: Partition, wanted: Wanted) -> PartitionData | None:
     asked = wanted.asked
+    if asked.fetch_offset < partition.log.start_offset:
+        return _failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     found = find_divergence(
         partition.log.end_of_epoch(LeaderEpoch(asked.last_fetched_epoch)),
         last_fetched_epoch=asked.last_fetched_epoch,

@@ -18,7 +18,7 @@ from penstock.broker.waiting import all_committed
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET, Offset
-from penstock.records.trouble import InvalidBatch
+from penstock.records.trouble import InvalidBatch, NotOneBatch
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Partition
 from penstock.wire.api import ApiKey, VersionRange
@@ -43,6 +43,9 @@ BATCHES_FROM = 3
 CURRENT_LEADER_FROM = 10
 ZSTD_FROM = 7
 ADMIN_CLIENT_ID = "__admin_client"  # the one client that Kafka lets write to internal topics
+START_UNTOLD = frozenset(
+    {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
+)
 
 # A partition whose batch is in the log and not yet below the high watermark, and its reply so far.
 Pending = tuple[Partition, Offset, PartitionProduceResponse]
@@ -141,7 +144,7 @@ def _append(
             now_ms=now_ms,
         )
     except InvalidBatch as trouble:
-        return _invalid(index, trouble, start_offset=partition.log.start_offset)
+        return _invalid(index, trouble, partition)
     except DiskError as trouble:
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, trouble.reason)
     if isinstance(outcome, Refusal):
@@ -159,7 +162,10 @@ def _append(
     return answer
 
 
-def _invalid(index: int, trouble: InvalidBatch, *, start_offset: int) -> PartitionProduceResponse:
+def _invalid(index: int, trouble: InvalidBatch, partition: Partition) -> PartitionProduceResponse:
+    """Like Kafka, tells the start offset unless the batch as a whole is beyond discussion."""
+    told = trouble.code not in START_UNTOLD and not isinstance(trouble, NotOneBatch)
+    start_offset = partition.log.start_offset if told else NO_OFFSET
     answer = refused(index, trouble.code, trouble.message, start_offset=start_offset)
     answer.record_errors = [
         BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=message)
