@@ -34,7 +34,8 @@ def assert_same_answers(
             answers(talk, Dialogue(bootstrap, topic))
             for bootstrap in (apache_kafka.bootstrap, served_node.bootstrap)
         )
-        assert ours == theirs
+        for our_answer, their_answer in zip(ours, theirs, strict=True):
+            assert our_answer == their_answer
 
     return compare
 

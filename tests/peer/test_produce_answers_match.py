@@ -149,9 +149,9 @@ def sequences(dialogue: Dialogue) -> None:
     """In order, repeated, with a gap, after a bump of the epoch, and of an epoch gone by."""
     dialogue.create_topic(partitions=2)
     question = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1_000)
-    dialogue.ask(question, version=4)
+    dialogue.ask(question, version=4)  # a transactional id may be missing, but not empty
     question = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
-    mine = dialogue.ask(question, version=4).producer_id
+    mine = dialogue.ask_until_loaded(question, version=4).producer_id
 
     def send(sequence: int, *, epoch: int = 0, count: int = 1) -> None:
         records = [Record(key=b"k", value=b"v", timestamp_ms=NOON_MS)] * count

@@ -15,9 +15,14 @@ from penstock.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 PATIENCE_SECONDS = 20
+COORDINATOR_LOAD_IN_PROGRESS = 14
 UNLIKE = frozenset(
     {
         "throttle_time_ms",
@@ -45,6 +50,7 @@ class Dialogue:
         self.topic = topic
         self.answers: list[Any] = []
         self._asked = 0
+        self._settled = 0
         self._socket = socket.create_connection((host, int(port)), PATIENCE_SECONDS)
 
     def create_topic(self, *, partitions: int = 1, **settings: str) -> bytes:
@@ -58,12 +64,35 @@ class Dialogue:
         )
         [created] = self.exchange(CreateTopicsRequest(topics=[wanted]), version=7).topics
         assert created.error_code == 0, created
-        question = MetadataRequest(topics=[MetadataRequestTopic(name=self.topic)])
-        # The leader is there a moment after the controller has answered.
+        self._await_leaders(self.topic, partitions)
+        return bytes(created.topic_id)
+
+    def settle(self) -> None:
+        """Returns when the broker has seen all that the controller decided up to now.
+
+        Metadata reaches it in order, so a topic made now proves, once led, what was before it.
+        """
+        self._settled += 1
+        name = f"{self.topic}-settled-{self._settled}"
+        wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        self.exchange(CreateTopicsRequest(topics=[wanted]), version=7)
+        self._await_leaders(name, 1)
+
+    def _await_leaders(self, topic: str, partitions: int) -> None:
+        """The leader is there a moment after the controller has answered."""
+        parts = [ListOffsetsPartition(partition_index=index) for index in range(partitions)]
+        asked = ListOffsetsTopic(name=topic, partitions=parts)
+        question = ListOffsetsRequest(replica_id=-1, topics=[asked])
         while True:
-            [found] = self.exchange(question, version=12).topics
-            if found.error_code == 0 and all(one.error_code == 0 for one in found.partitions):
-                return bytes(found.topic_id)
+            [answer] = self.exchange(question, version=7).topics
+            if all(one.error_code == 0 for one in answer.partitions):
+                return
+
+    def ask_until_loaded(self, request: Message, *, version: int) -> Any:
+        """As `ask`, past the moments in which a broker that has just started says "not yet"."""
+        while self.exchange(request, version=version).error_code == COORDINATOR_LOAD_IN_PROGRESS:
+            pass
+        return self.ask(request, version=version)
 
     def ask(self, request: Message, *, version: int) -> Any:
         """Asks, writes the answer down, and returns it."""
