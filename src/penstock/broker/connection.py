@@ -36,10 +36,11 @@ logger = logging.getLogger(__name__)
 class Reply:
     """A place in the line of replies; the parts come when the answer is there."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "size_bytes")
 
-    def __init__(self, parts: Parts | None) -> None:
-        self.parts = parts
+    def __init__(self) -> None:
+        self.parts: Parts | None = None
+        self.size_bytes = 0  # in memory
 
 
 class Connection:
@@ -72,6 +73,7 @@ class Connection:
         self._ready: Parts = []
         self.in_flight = 0  # requests taken whose replies have not been sent
         self._in_ready = 0  # how many of them have their replies in `_ready`
+        self._ready_bytes = 0  # of memory
         self._unanswered = 0  # how many of them still wait for an answer of ours
         self.unsent_bytes = 0
         self._task: asyncio.Task[Any] | None = None
@@ -171,30 +173,36 @@ class Connection:
         if answer is None:
             return
         self.in_flight += 1
-        if not isinstance(answer, list):
-            reply = Reply(None)
-            self._line.append(reply)
+        if isinstance(answer, list) and not self._line:
+            self._make_ready(answer, self._count_unsent(answer))
+            return
+        reply = Reply()
+        self._line.append(reply)
+        if isinstance(answer, list):
+            reply.parts, reply.size_bytes = answer, self._count_unsent(answer)
+        else:
             self._unanswered += 1
             assert self._waiting is not None
             self._waiting.start(self._finish_later(reply, answer))
-            return
-        self.unsent_bytes += size_in_memory(answer)
-        if self._line:
-            self._line.append(Reply(answer))
-        else:
-            self._ready += answer
-            self._in_ready += 1
 
     async def _finish_later(self, reply: Reply, answer: Coroutine[Any, Any, Parts]) -> None:
-        reply.parts = await answer
+        parts = await answer
         self._unanswered -= 1
-        self.unsent_bytes += size_in_memory(reply.parts)
-        while self._line and self._line[0].parts is not None:
-            self._ready += self._line[0].parts
-            self._in_ready += 1
-            self._line.popleft()
+        reply.parts, reply.size_bytes = parts, self._count_unsent(parts)
+        while self._line and (ready := self._line[0].parts) is not None:
+            self._make_ready(ready, self._line.popleft().size_bytes)
         if self._ready:
             await self._flush()
+
+    def _count_unsent(self, parts: Parts) -> int:
+        size_bytes = size_in_memory(parts)
+        self.unsent_bytes += size_bytes
+        return size_bytes
+
+    def _make_ready(self, parts: Parts, size_bytes: int) -> None:
+        self._ready += parts
+        self._ready_bytes += size_bytes
+        self._in_ready += 1
 
     async def _flush(self) -> None:
         """Sends what is ready; whoever sends already takes along what becomes ready meanwhile."""
@@ -203,11 +211,11 @@ class Connection:
         self._sending = True
         try:
             while self._ready:
-                parts, count = self._ready, self._in_ready
-                self._ready, self._in_ready = [], 0
+                parts, count, size_bytes = self._ready, self._in_ready, self._ready_bytes
+                self._ready, self._in_ready, self._ready_bytes = [], 0, 0
                 await self._send(parts)
                 self.in_flight -= count
-                self.unsent_bytes -= size_in_memory(parts)
+                self.unsent_bytes -= size_bytes
                 self._make_room()
         finally:
             self._sending = False

@@ -188,8 +188,12 @@ class RealFile:
     def _write_all(self, buffers: Sequence[Buffer], position: int) -> int:
         """Writes until all is written: a call may take less than it was given (2 GiB, signals)."""
         fd = self.descriptor()
-        total = sum(len(buffer) for buffer in buffers)
-        if len(buffers) <= BUFFERS_PER_WRITE_MAX:
+        total = sum(map(len, buffers))
+        if len(buffers) == 1:
+            written = os.pwrite(fd, buffers[0], position)
+            if written == total:
+                return position + total
+        elif len(buffers) <= BUFFERS_PER_WRITE_MAX:
             written = os.pwritev(fd, buffers, position)
             if written == total:
                 return position + total
