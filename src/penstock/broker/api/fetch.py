@@ -42,6 +42,7 @@ STORAGE_ERROR_FROM = 6
 CURRENT_LEADER_FROM = 16
 ZSTD_FROM = 10
 WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 EMPTY = b""
 
 
@@ -139,7 +140,7 @@ def _read(
             )
         elif isinstance(found, ErrorCode):
             answer = _failed(wanted.asked.partition, found)
-            if found != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            if found in NOT_THERE:
                 answer.aborted_transactions = []  # Kafka's answer for what it does not look up
         else:
             # Nobody follows this broker: who says so is no replica of the partition.

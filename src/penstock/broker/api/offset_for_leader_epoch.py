@@ -3,7 +3,7 @@
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
 from penstock.model.error import ErrorCode
-from penstock.model.offset import LeaderEpoch
+from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -53,7 +53,7 @@ def _answer(services: Services, topic: str, asked: OffsetForLeaderPartition) -> 
     if code != ErrorCode.NONE:
         return EpochEndOffset(partition=asked.partition, error_code=code)
     end = None
-    if asked.leader_epoch >= 0:
+    if asked.leader_epoch != NO_LEADER_EPOCH:
         end = partition.log.end_of_epoch(LeaderEpoch(asked.leader_epoch))
     if end is None:
         return EpochEndOffset(partition=asked.partition)
