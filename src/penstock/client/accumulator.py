@@ -80,11 +80,11 @@ class Accumulator:
                 deadlines.append(min(head.deadline_ms, max(linger_end_ms, queue.retry_at_ms)))
         return min(deadlines, default=None)
 
-    def fits(self, partition: TopicPartition, size_bytes: int) -> bool:
-        """Whether a record joins a batch that is there already; else it opens another."""
+    def would_complete(self, partition: TopicPartition, size_bytes: int) -> bool:
+        """Whether there is a batch that a record would complete by not fitting into it."""
         queue = self._busy.get(partition)
         batch = None if queue is None else queue.filling()
-        return batch is not None and batch.size_bytes + size_bytes <= self.rules.batch_bytes_max
+        return batch is not None and batch.size_bytes + size_bytes > self.rules.batch_bytes_max
 
     def append(
         self, partition: TopicPartition, record: Record, ticket: Ticket, *, now_ms: int

@@ -42,8 +42,8 @@ class Partitioner(Protocol):
     def choose(self, *, topic: str, key: bytes | None, value: bytes | None, count: int) -> int:
         """The partition, from 0 up to and without `count`."""
 
-    def batch_closed(self, topic: str, partition: int) -> None:
-        """A batch was completed: a sticky partitioner turns to another partition now."""
+    def batch_closed(self, topic: str, partition: int) -> bool:
+        """A batch was completed; true when records without a key go elsewhere from now on."""
 
 
 class RoundRobin:
@@ -59,8 +59,8 @@ class RoundRobin:
         self._next[topic] = turn + 1
         return turn
 
-    def batch_closed(self, topic: str, partition: int) -> None:
-        pass
+    def batch_closed(self, topic: str, partition: int) -> bool:
+        return False
 
 
 class Sticky:
@@ -83,10 +83,12 @@ class Sticky:
         self._chosen[topic] = chosen
         return chosen
 
-    def batch_closed(self, topic: str, partition: int) -> None:
+    def batch_closed(self, topic: str, partition: int) -> bool:
         # Batches of other partitions, filled by keyed records, close too: they say nothing here.
-        if self._chosen.get(topic) == partition:
-            self._turns[topic] += 1
+        if self._chosen.get(topic) != partition:
+            return False
+        self._turns[topic] += 1
+        return True
 
 
 class Custom:
@@ -101,5 +103,5 @@ class Custom:
             raise ValueError(f"the partitioner chose {partition}; {topic} has {count} partitions")
         return partition
 
-    def batch_closed(self, topic: str, partition: int) -> None:
-        pass
+    def batch_closed(self, topic: str, partition: int) -> bool:
+        return False

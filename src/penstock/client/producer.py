@@ -195,10 +195,15 @@ class Producer:
         if partition is not None:
             return partition
         chosen = self.partitioner.choose(topic=topic, key=key, value=value, count=count)
-        if key is None and not self._accumulator.fits(TopicPartition(topic, chosen), size_bytes):
-            # Its batch is complete, so this record may as well begin one elsewhere.
-            self.partitioner.batch_closed(topic, chosen)
-            chosen = self.partitioner.choose(topic=topic, key=key, value=value, count=count)
+        place = TopicPartition(topic, chosen)
+        # Where its batch is complete, a record that belongs nowhere may begin one elsewhere.
+        elsewhere = (
+            key is None
+            and self._accumulator.would_complete(place, size_bytes)
+            and self.partitioner.batch_closed(topic, chosen)
+        )
+        if elsewhere:
+            return self.partitioner.choose(topic=topic, key=key, value=value, count=count)
         return chosen
 
     async def _run(self) -> None:
