@@ -96,6 +96,24 @@ def test_owner_goes_on_after_a_failure_it_caught() -> None:
     assert asyncio.run(scenario()) == 0
 
 
+def test_failure_in_the_moment_of_leaving_leaves_no_cancellation_behind() -> None:
+    async def scenario() -> str:
+        woken = asyncio.get_running_loop().create_future()
+
+        async def wake_and_fail() -> None:
+            woken.set_result(None)
+            raise ValueError
+
+        with pytest.raises(ValueError):
+            async with TaskGroup() as group:
+                group.start(wake_and_fail())
+                await woken
+        await asyncio.sleep(0)
+        return "undisturbed"
+
+    assert asyncio.run(scenario()) == "undisturbed"
+
+
 def test_cancelling_the_owner_cancels_the_tasks_and_passes_through() -> None:
     cancelled: list[str] = []
 

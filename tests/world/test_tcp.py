@@ -1,6 +1,9 @@
 """TCP streams, on both event loops."""
 
 import asyncio
+import contextlib
+import os
+import resource
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -183,6 +186,34 @@ def test_port_in_use_is_told(run: Run) -> None:
             await TcpNetwork().listen(first.address, lambda stream: stream.close())
         first.close()
         first.close()
+
+    run(scenario())
+
+
+def test_out_of_descriptors_a_connection_waits_and_is_not_lost(run: Run) -> None:
+    async def scenario() -> None:
+        accepted: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
+        listener = await TcpNetwork().listen(ANY_PORT, accepted.set_result)
+        client = socket.socket()
+        client.setblocking(False)
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        taken: list[int] = []
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, before[1]))
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(os.dup(client.fileno()))
+            client.connect_ex((listener.address.host, listener.address.port))
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert not accepted.done()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+            for descriptor in taken:
+                os.close(descriptor)
+        (await accepted).close()
+        client.close()
+        listener.close()
 
     run(scenario())
 

@@ -161,6 +161,8 @@ class Connection:
             if self._is_full():
                 await self._flush()
                 await self._wait_for_room()
+                # One chunk may hold thousands of small requests: the others get their turn.
+                await asyncio.sleep(0)
         if self._bytes_since_request >= limit.RECEIVE_BUFFER_BYTES:
             # A large request on its way is activity; a few bytes of a header now and then are not.
             self.active_ms = received_ms

@@ -7,6 +7,7 @@ one reason.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -53,6 +54,10 @@ class TaskGroup:
                 error = error or cancelled
                 self.cancel()
         self._empty = None
+        if self._owner_interrupted and error is None:
+            # Our own interruption is on its way: taken here, it troubles no later await.
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
         if self._failure is None:
             return False if error is None else self._pass_on(error, kind)
         if self._owner_interrupted:
