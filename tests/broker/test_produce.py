@@ -1,6 +1,7 @@
 """Produce: what a producer is told, version by version, fault by fault."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from penstock.wire.messages.produce import (
     TopicProduceData,
 )
 from rig.data_requests import produce, produce_request
+from rig.memory_disk import MemoryDisk
 from rig.produced import produced
 from rig.services import NODE, OTHER, Broker
 
@@ -172,6 +174,24 @@ def test_without_acks_nothing_is_answered_and_an_error_closes_the_connection(
     unknown = produce_request("nowhere", produced(), acks=0)
     with pytest.raises(CloseConnection):
         broker.send(produce_api.API, unknown, version=9)
+
+
+def test_versions_of_old_formats_without_acks_close_the_connection(broker: Broker) -> None:
+    request = produce_request("t", produced(), acks=0)
+    with pytest.raises(CloseConnection):
+        broker.send(produce_api.API, request, version=2)
+
+
+def test_a_full_disk_is_told_and_costs_no_offset(tmp_path: Path) -> None:
+    disk = MemoryDisk()
+    broker = Broker(tmp_path, disk=disk)
+    broker.create_topic("t")
+    produce(broker, "t", produced(2))
+    disk.faults.calls, disk.faults.fail_at = 0, 0
+    assert produce(broker, "t", produced(2)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    broker.partition("t").check()
+    assert produce(broker, "t", produced(2)).base_offset == 2
+    broker.close()
 
 
 def test_the_wrong_broker_names_the_leader(broker: Broker) -> None:

@@ -21,7 +21,7 @@ from penstock.replication.partition import Partition
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Message
 from penstock.wire.header import RequestHeader
-from penstock.world.ports import Address
+from penstock.world.ports import Address, Disk
 from penstock.world.real import real_world
 
 NODE = NodeId(1)
@@ -33,8 +33,10 @@ M = TypeVar("M", bound=Message)
 class Broker:
     """A broker without its network: handlers are called as dispatch calls them."""
 
-    def __init__(self, path: Path, **settings: str) -> None:
+    def __init__(self, path: Path, *, disk: Disk | None = None, **settings: str) -> None:
         self.world = real_world(inline=True)
+        if disk is not None:
+            self.world = replace(self.world, disk=disk)
         named = {name.replace("_", "."): value for name, value in settings.items()}
         self.settings = parse_broker(named)
         self.directory = LogDirectory.open(disk=self.world.disk, path=str(path / "data"))

@@ -280,7 +280,6 @@ class FetchSessions:
 
     def _touch(self, session: FetchSession, *, now_ms: int) -> None:
         self.by_id.pop(session.session_id, None)
-        # Time is monotonic; a fetch that waited reports the time at which it was taken up again.
         session.used_ms = now_ms
         session.evictable = now_ms - session.created_ms > EVICTION_MS
         self.by_id[session.session_id] = session

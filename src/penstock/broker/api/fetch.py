@@ -62,7 +62,7 @@ def handle(
     fetch = services.fetch_sessions.begin(
         request,
         by_topic_id=context.header.api_version >= TOPIC_IDS_FROM,
-        now_ms=context.received_ms,
+        now_ms=services.world.clock.monotonic_ms(),
     )
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)

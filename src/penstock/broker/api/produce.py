@@ -9,7 +9,9 @@
 Copies: none here. The batch is checked, numbered and written where the connection received it.
 """
 
+import logging
 from collections.abc import Awaitable
+from typing import NoReturn
 
 from penstock.broker.api_table import Api
 from penstock.broker.leaders import LeaderHint, leader_hint
@@ -34,6 +36,8 @@ from penstock.wire.messages.produce import (
 )
 from penstock.world.trouble import DiskError
 
+logger = logging.getLogger(__name__)
+
 EMPTY = b""
 ACKS_NONE = 0
 ACKS_LEADER = 1
@@ -55,14 +59,12 @@ def handle(
     services: Services, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     version = context.header.api_version
-    if version < BATCHES_FROM:
-        # They are advertised all the same: older librdkafka takes a lower minimum for compression.
-        raise RequestError(
-            ErrorCode.UNSUPPORTED_VERSION, f"Produce {version} carries a format of old"
-        )
     acks = request.acks
+    if version < BATCHES_FROM:
+        _refuse_version(version, acks=acks)
     partitions = services.partitions
     now_ms = services.world.clock.now_ms()
+    wrong_leader = False
     pending: list[Pending] = []
     responses: list[TopicProduceResponse] = []
     for topic in request.topic_data:
@@ -73,6 +75,7 @@ def handle(
             else:
                 found = partitions.find(topic.name, data.index)
             if not isinstance(found, Partition):
+                wrong_leader = wrong_leader or found == ErrorCode.NOT_LEADER_OR_FOLLOWER
                 answers.append(refused(data.index, found))
             elif found.is_internal and context.header.client_id != ADMIN_CLIENT_ID:
                 answers.append(refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION))
@@ -91,7 +94,7 @@ def handle(
         _close_on_error(responses)
         return None
     response = ProduceResponse(responses=responses)
-    if version >= CURRENT_LEADER_FROM:
+    if wrong_leader and version >= CURRENT_LEADER_FROM:
         _name_leaders(services, response, context)
     if pending:
         return _when_committed(services, response, pending, wait_ms=request.timeout_ms)
@@ -125,6 +128,14 @@ def refused(
     )
 
 
+def _refuse_version(version: int, *, acks: int) -> NoReturn:
+    """Such versions are advertised all the same: older librdkafka else drops compression."""
+    message = f"Produce {version} carries a format of records that is written no longer"
+    if acks == ACKS_NONE:
+        raise CloseConnection(message)
+    raise RequestError(ErrorCode.UNSUPPORTED_VERSION, message)
+
+
 def _append(
     partition: Partition,
     data: PartitionProduceData,
@@ -146,6 +157,7 @@ def _append(
     except InvalidBatch as trouble:
         return _invalid(index, trouble, partition)
     except DiskError as trouble:
+        logger.error("partition=%s append=failed reason=%s", partition.name, trouble)
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, trouble.reason)
     if isinstance(outcome, Refusal):
         return refused(
