@@ -160,9 +160,8 @@ def test_every_version_tells_a_topics_settings(version: int) -> None:
             assert configs["segment.ms"].is_default
         else:
             assert configs["retention.ms"].config_source == 1
-            assert [found.name for found in configs["retention.ms"].synonyms] == [
-                "retention.ms",
-                "log.retention.hours",
+            assert [found.name for found in configs["max.message.bytes"].synonyms] == [
+                "message.max.bytes"
             ]
         if version >= 3:
             assert configs["retention.ms"].config_type == 5

@@ -37,7 +37,9 @@ def trail(described: Described) -> list[tuple[str, str | None, str]]:
 def test_a_default_says_that_it_is_one() -> None:
     found = one(describe_topic({}, standpoint()), "retention.ms")
     assert (found.value, found.source) == ("604800000", Source.DEFAULT)
-    assert trail(found) == [("log.retention.hours", "168", "DEFAULT")]
+    assert trail(found) == []
+    found = one(describe_topic({}, standpoint()), "max.message.bytes")
+    assert trail(found) == [("message.max.bytes", "1048588", "DEFAULT")]
 
 
 def test_every_layer_of_a_topic_setting_is_told_in_the_order_that_counts() -> None:
@@ -54,7 +56,6 @@ def test_every_layer_of_a_topic_setting_is_told_in_the_order_that_counts() -> No
         ("log.retention.ms", "3", "DYNAMIC_CLUSTER"),
         ("log.retention.ms", "4", "STATIC_BROKER"),
         ("log.retention.hours", "5", "STATIC_BROKER"),
-        ("log.retention.hours", "168", "DEFAULT"),
     ]
     found = one(describe_topic({}, where), "retention.ms")
     assert (found.value, found.source) == ("2", Source.DYNAMIC_BROKER)
@@ -100,3 +101,10 @@ def test_settings_for_tests_show_only_when_they_are_set() -> None:
     names = [found.name for found in describe_topic({}, standpoint())]
     assert "internal.segment.bytes" not in names
     assert names == sorted(names)
+
+
+def test_what_kafka_keeps_to_itself_shows_only_when_it_is_set() -> None:
+    name = "follower.replication.throttled.rate"
+    assert name not in [found.name for found in describe_broker(standpoint())]
+    where = standpoint({NODE: {name: "1000"}})
+    assert one(describe_broker(where), name).value == "1000"

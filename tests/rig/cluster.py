@@ -56,6 +56,7 @@ class Cluster:
         """RequestError when the whole request is refused."""
         situation = Situation(
             image=self.image,
+            node_id=self.settings.node_id,
             settings=effective_broker(self.settings, self.image, self.settings.node_id),
             next_offset=Offset(len(self.records)),
             fresh_ids=[self._fresh_id() for _ in range(100)],

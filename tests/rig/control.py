@@ -161,12 +161,16 @@ class Control:
 
 
 def run_with(
-    disk: Disk, scenario: Callable[[Control], Coroutine[Any, Any, Result]], **settings: str
+    disk: Disk,
+    scenario: Callable[[Control], Coroutine[Any, Any, Result]],
+    *,
+    path: str = "/data",
+    **settings: str,
 ) -> Result:
     """Starts a control plane on the disk, runs the scenario, stops it."""
 
     async def whole() -> Result:
-        control = Control(disk, **settings)
+        control = Control(disk, path=path, **settings)
         try:
             await control.start()
             result = await scenario(control)

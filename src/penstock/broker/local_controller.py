@@ -124,6 +124,7 @@ class LocalController:
         image = self._state.image
         situation = Situation(
             image=image,
+            node_id=self._node_id,
             settings=effective_broker(self._settings, image, self._node_id),
             next_offset=self._journal.end_offset,
             fresh_ids=self._fresh_ids(request),

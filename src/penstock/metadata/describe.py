@@ -5,7 +5,7 @@ brokers, given to the broker at its start, Kafka's default. The places in which 
 synonyms, the one that counts first.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -74,7 +74,8 @@ def describe_topic(overrides: Mapping[str, str], standpoint: Standpoint) -> list
     for name, setting in TOPIC_SETTINGS.items():
         if setting.internal and name not in overrides:
             continue
-        synonyms = _synonyms((server for server, _ in SERVER_NAMES.get(name, ())), standpoint)
+        servers = tuple(server for server, _ in SERVER_NAMES.get(name, ()))
+        synonyms = _synonyms(servers, standpoint)
         if name in overrides:
             synonyms.insert(0, Synonym(name=name, value=overrides[name], source=Source.TOPIC))
             value: str | None = overrides[name]
@@ -88,7 +89,7 @@ def describe_broker(standpoint: Standpoint) -> list[Described]:
     """All settings of the standpoint's node, by name."""
     described = []
     for name, setting in BROKER_SETTINGS.items():
-        if setting.internal:
+        if setting.internal and not any(name in layer for layer, _ in standpoint.layers):
             continue
         synonyms = _synonyms(_broker_synonyms(name), standpoint)
         own = next((synonym for synonym in synonyms if synonym.name == name), None)
@@ -109,18 +110,17 @@ def describe_cluster_default(image: Image) -> list[Described]:
     return described
 
 
-def _synonyms(names: Iterable[str], standpoint: Standpoint) -> list[Synonym]:
-    sought = tuple(names)
+def _synonyms(names: Sequence[str], standpoint: Standpoint) -> list[Synonym]:
+    """Where a value was found under these names; of defaults, only that of the first is told."""
     found = []
     for layer, source in standpoint.layers:
-        for name in sought:
+        for name in names:
             if name in layer:
                 shown = None if BROKER_SETTINGS[name].sensitive else layer[name]
                 found.append(Synonym(name=name, value=shown, source=source))
-    for name in sought:
-        default = BROKER_SETTINGS[name].default
-        if default is not None:
-            found.append(Synonym(name=name, value=default, source=Source.DEFAULT))
+    default = BROKER_SETTINGS[names[0]].default if names else None
+    if default is not None:
+        found.append(Synonym(name=names[0], value=default, source=Source.DEFAULT))
     return found
 
 

@@ -1,7 +1,7 @@
 """Who and what: the identities that every layer passes around.
 
-A topic id travels as its 16 raw bytes, because that is what the wire and the disk hold and because bytes are
-cheap to hash; people see it in Kafka's text form, URL-safe base64 without padding.
+A topic id travels as its 16 raw bytes, because that is what the wire and the disk hold and because
+bytes are cheap to hash; people see it in Kafka's text form, URL-safe base64 without padding.
 """
 
 import base64

@@ -1,6 +1,7 @@
 """Every bound that is not a setting. A full queue refuses; it does not grow.
 
-Bounds that operators tune live in `model/settings`; these protect the process from its peers and from itself.
+Bounds that operators tune live in `model/settings`; these protect the process from its peers and
+from itself.
 """
 
 KIB = 1024
@@ -8,9 +9,8 @@ MIB = 1024 * KIB
 
 # Frames and messages
 FRAME_HEADER_BYTES = 4
-ARRAY_LENGTH_MAX = (
-    1_000_000  # elements of one array in a message; each must also fit into the bytes that follow
-)
+# Elements of one array in a message; each must also fit into the bytes that follow.
+ARRAY_LENGTH_MAX = 1_000_000
 CLIENT_ID_BYTES_MAX = 32 * KIB
 
 # Connections
@@ -40,4 +40,5 @@ PRODUCER_ID_BLOCK = 1000
 
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions
-LOADED_INDEX_BYTES_MAX = 64 * MIB  # indexes of sealed segments held in memory; the least used ones go
+# Indexes of sealed segments held in memory; the least used ones go.
+LOADED_INDEX_BYTES_MAX = 64 * MIB

@@ -1,4 +1,4 @@
-"""Sequence numbers of idempotent producers: they count from 0 to 2^31 - 1 and then begin again at 0."""
+"""Sequence numbers of idempotent producers: from 0 to 2^31 - 1, and then again from 0."""
 
 SEQUENCE_MAX = 2**31 - 1
 NO_SEQUENCE = -1

@@ -11,6 +11,7 @@ from functools import partial
 
 from penstock.broker.api_table import versions_served
 from penstock.broker.housekeeping import Housekeeping
+from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
@@ -19,7 +20,7 @@ from penstock.broker.server import Server
 from penstock.broker.services import Services
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import LogDirectory, write_identity
-from penstock.metadata.controller.brokers import RegisterBroker, UnfenceBroker
+from penstock.metadata.controller.brokers import RegisterBroker
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
@@ -197,18 +198,18 @@ class OpenBroker:
         )
 
     async def _join_cluster(self) -> None:
-        registered = await self._controller.ask(
+        node_id = self._config.node_id
+        broker_epoch = await join(
+            self._controller,
             RegisterBroker(
-                node_id=self._config.node_id,
+                node_id=node_id,
                 incarnation=self._world.entropy.random_bytes(16),
                 rack=self._config.settings.broker_rack,
                 endpoints=self._services.endpoints,
                 directories=(self._identity.directory_id,),
-            )
+            ),
         )
-        await self._controller.ask(
-            UnfenceBroker(node_id=self._config.node_id, broker_epoch=registered.broker_epoch)
-        )
+        await unfence(self._controller, node_id=node_id, broker_epoch=broker_epoch)
 
     def _write_process_id(self) -> None:
         if self._config.process_id is not None:

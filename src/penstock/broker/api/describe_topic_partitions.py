@@ -73,6 +73,7 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
         else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

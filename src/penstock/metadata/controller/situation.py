@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicId
+from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
 
@@ -15,7 +15,8 @@ class Situation:
     """The cluster as the controller knows it, uncommitted records included."""
 
     image: Image
-    settings: BrokerSettings  # the controller's own: defaults for what a request leaves open
+    node_id: NodeId  # of the controller
+    settings: BrokerSettings  # and its own, for what a request leaves open
     next_offset: Offset  # that the decision's first record will have
     fresh_ids: Sequence[TopicId]  # at least one for each topic that a request may create
 

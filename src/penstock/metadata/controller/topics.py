@@ -248,7 +248,7 @@ def _result(
 ) -> CreatableTopicResult:
     partitions = [record for record in records if isinstance(record, PartitionRecord)]
     standpoint = Standpoint(
-        image=situation.image, static=situation.settings, node_id=situation.settings.node_id
+        image=situation.image, static=situation.settings, node_id=situation.node_id
     )
     return CreatableTopicResult(
         name=topic.name,

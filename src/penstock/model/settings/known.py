@@ -2,8 +2,9 @@
 
 They are accepted, listed by DescribeConfigs, and named at start.
 
-One line each: name, type, default (`-` is none, `""` is empty), and, where it can change without a
-restart, for whom. A setting that gains an effect moves to `BrokerSettings`.
+One line each: name, type, default (`-` is none, `""` is empty), where it can change without a
+restart, for whom, and whether Kafka keeps it to itself. A setting that gains an effect moves to
+`BrokerSettings`.
 """
 
 from collections.abc import Mapping
@@ -51,8 +52,8 @@ config.providers list "" cluster-wide
 connection.failed.authentication.delay.ms int 100
 connections.max.reauth.ms long 0
 controlled.shutdown.enable boolean true
-controller.performance.always.log.threshold.ms long 2000
-controller.performance.sample.period.ms long 60000
+controller.performance.always.log.threshold.ms long 2000 internal
+controller.performance.sample.period.ms long 60000 internal
 controller.quorum.append.linger.ms int 25
 controller.quorum.auto.join.enable boolean false
 controller.quorum.bootstrap.servers list ""
@@ -76,7 +77,7 @@ delete.records.purgatory.purge.interval.requests int 1
 early.start.listeners list -
 fetch.purgatory.purge.interval.requests int 1000
 follower.fetch.last.tiered.offset.enable boolean false cluster-wide
-follower.replication.throttled.rate long - cluster-wide
+follower.replication.throttled.rate long - cluster-wide internal
 group.consumer.assignment.interval.ms int 1000 cluster-wide
 group.consumer.assignors list uniform,range
 group.consumer.heartbeat.interval.ms int 5000
@@ -88,7 +89,7 @@ group.consumer.migration.policy string bidirectional
 group.consumer.min.assignment.interval.ms int 0
 group.consumer.min.heartbeat.interval.ms int 5000
 group.consumer.min.session.timeout.ms int 45000
-group.consumer.regex.refresh.interval.ms int 600000
+group.consumer.regex.refresh.interval.ms int 600000 internal
 group.consumer.session.timeout.ms int 45000
 group.coordinator.append.linger.ms int -1
 group.coordinator.background.threads int 2
@@ -103,7 +104,7 @@ group.share.assignment.interval.ms int 1000 cluster-wide
 group.share.assignors list simple
 group.share.delivery.count.limit int 5
 group.share.heartbeat.interval.ms int 5000
-group.share.initialize.retry.interval.ms int 30000
+group.share.initialize.retry.interval.ms int 30000 internal
 group.share.max.assignment.interval.ms int 15000
 group.share.max.delivery.count.limit int 10
 group.share.max.heartbeat.interval.ms int 15000
@@ -119,7 +120,7 @@ group.share.min.partition.max.record.locks int 100
 group.share.min.record.lock.duration.ms int 15000
 group.share.min.session.timeout.ms int 45000
 group.share.partition.max.record.locks int 2000
-group.share.persister.class.name string -
+group.share.persister.class.name string - internal
 group.share.record.lock.duration.ms int 30000
 group.share.session.timeout.ms int 45000
 group.streams.assignment.interval.ms int 1000 cluster-wide
@@ -136,22 +137,22 @@ group.streams.min.session.timeout.ms int 45000
 group.streams.num.standby.replicas int 0
 group.streams.session.timeout.ms int 45000
 initial.broker.registration.timeout.ms int 60000
-internal.metadata.delete.delay.millis long 60000
-internal.metadata.log.segment.bytes int -
-internal.metadata.max.batch.size.in.bytes int 8388608
+internal.metadata.delete.delay.millis long 60000 internal
+internal.metadata.log.segment.bytes int - internal
+internal.metadata.max.batch.size.in.bytes int 8388608 internal
 kafka.metrics.polling.interval.secs int 10
 kafka.metrics.reporters list ""
 leader.imbalance.check.interval.seconds long 300
-leader.replication.throttled.rate long - cluster-wide
+leader.replication.throttled.rate long - cluster-wide internal
 log.cleaner.backoff.ms long 15000 cluster-wide
 log.cleaner.dedupe.buffer.size long 134217728 cluster-wide
 log.cleaner.enable boolean true
 log.cleaner.io.buffer.load.factor double 0.9 cluster-wide
 log.cleaner.io.buffer.size int 524288 cluster-wide
-log.cleaner.io.max.bytes.per.second double 1.7976931348623157e308 cluster-wide
+log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 cluster-wide
 log.cleaner.threads int 1 cluster-wide
 log.dir.failure.timeout.ms long 30000
-log.initial.task.delay.ms long 30000
+log.initial.task.delay.ms long 30000 internal
 max.connection.creation.rate int 2147483647 cluster-wide
 max.connections.per.ip.overrides string "" cluster-wide
 metadata.log.max.record.bytes.between.snapshots long 20971520
@@ -185,7 +186,7 @@ quota.window.size.seconds int 1
 remote.fetch.max.wait.ms int 500 cluster-wide
 remote.list.offsets.request.timeout.ms long 30000 cluster-wide
 remote.log.index.file.cache.total.size.bytes long 1073741824 cluster-wide
-remote.log.index.file.cache.ttl.ms long 900000
+remote.log.index.file.cache.ttl.ms long 900000 internal
 remote.log.manager.copier.thread.pool.size int 10 cluster-wide
 remote.log.manager.copy.max.bytes.per.second long 9223372036854775807 cluster-wide
 remote.log.manager.copy.quota.window.num int 11
@@ -196,9 +197,9 @@ remote.log.manager.fetch.quota.window.num int 11
 remote.log.manager.fetch.quota.window.size.seconds int 1
 remote.log.manager.follower.thread.pool.size int 2 cluster-wide
 remote.log.manager.task.interval.ms long 30000
-remote.log.manager.task.retry.backoff.max.ms long 30000
-remote.log.manager.task.retry.backoff.ms long 500
-remote.log.manager.task.retry.jitter double 0.2
+remote.log.manager.task.retry.backoff.max.ms long 30000 internal
+remote.log.manager.task.retry.backoff.ms long 500 internal
+remote.log.manager.task.retry.jitter double 0.2 internal
 remote.log.manager.thread.pool.size int 2
 remote.log.metadata.custom.metadata.max.bytes int 128
 remote.log.metadata.manager.class.name string -
@@ -211,7 +212,7 @@ remote.log.storage.manager.class.name string -
 remote.log.storage.manager.class.path string -
 remote.log.storage.manager.impl.prefix string rsm.config.
 remote.log.storage.system.enable boolean false
-replica.alter.log.dirs.io.max.bytes.per.second long - cluster-wide
+replica.alter.log.dirs.io.max.bytes.per.second long - cluster-wide internal
 replica.fetch.backoff.ms int 1000
 replica.fetch.max.bytes int 1048576
 replica.fetch.min.bytes int 1
@@ -276,16 +277,16 @@ sasl.server.callback.handler.class class -
 sasl.server.max.receive.size int 524288
 security.inter.broker.protocol string PLAINTEXT
 security.providers string -
-server.max.startup.time.ms long 9223372036854775807
+server.max.startup.time.ms long 9223372036854775807 internal
 share.coordinator.append.linger.ms int -1
 share.coordinator.cached.buffer.max.bytes int 1048588 cluster-wide
-share.coordinator.cold.partition.snapshot.interval.ms int 300000
+share.coordinator.cold.partition.snapshot.interval.ms int 300000 internal
 share.coordinator.load.buffer.size int 5242880
 share.coordinator.snapshot.update.records.per.snapshot int 500
 share.coordinator.state.topic.compression.codec int 0
 share.coordinator.state.topic.min.isr short 2
 share.coordinator.state.topic.num.partitions int 50
-share.coordinator.state.topic.prune.interval.ms int 300000
+share.coordinator.state.topic.prune.interval.ms int 300000 internal
 share.coordinator.state.topic.replication.factor short 3
 share.coordinator.state.topic.segment.bytes int 104857600
 share.coordinator.threads int 1
@@ -328,14 +329,14 @@ transaction.state.log.replication.factor short 3
 transaction.state.log.segment.bytes int 104857600
 transaction.two.phase.commit.enable boolean false
 transactional.id.expiration.ms int 604800000
-unclean.leader.election.interval.ms long 300000
-unstable.api.versions.enable boolean false
-unstable.feature.versions.enable boolean false
+unclean.leader.election.interval.ms long 300000 internal
+unstable.api.versions.enable boolean false internal
+unstable.feature.versions.enable boolean false internal
 """
 
 
 def _setting(line: str) -> Setting:
-    name, type_name, default, *change = line.split()
+    name, type_name, default, *marks = line.split()
     setting_type = SettingType[type_name.upper()]
     return Setting(
         name=name,
@@ -343,8 +344,9 @@ def _setting(line: str) -> Setting:
         default={"-": None, '""': ""}.get(default, default),
         doc="Known from Apache Kafka; without effect here.",
         parse_text=_PARSE[setting_type],
-        change=Change(change[0]) if change else Change.AT_START,
+        change=next((change for change in Change if change.value in marks), Change.AT_START),
         effective=False,
+        internal="internal" in marks,
     )
 
 

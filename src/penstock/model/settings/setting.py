@@ -76,7 +76,7 @@ class Setting:
     parse_text: Parse
     change: Change = Change.AT_START
     effective: bool = True
-    internal: bool = False  # for tests: accepted, never listed
+    internal: bool = False  # accepted, but listed only where it was set
 
     @property
     def field(self) -> str:

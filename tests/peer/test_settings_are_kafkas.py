@@ -1,0 +1,55 @@
+"""Every setting that Apache Kafka lists is listed here, with its default and its ways to change."""
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
+
+from penstock.metadata.describe import Described, Standpoint, describe_broker, describe_topic
+from penstock.metadata.image.image import Image
+from penstock.model.identity import NodeId
+from penstock.model.settings.broker import parse_broker
+from rig.apache_kafka.broker import ApacheKafka
+
+DEFAULT = 5
+HERE = Standpoint(image=Image(), static=parse_broker({}), node_id=NodeId(1))
+# A listener cannot be changed here without a restart.
+AT_START_HERE = {"listeners", "listener.security.protocol.map"}
+
+
+@pytest.fixture(scope="module")
+def admin(apache_kafka: ApacheKafka) -> AdminClient:
+    return AdminClient({"bootstrap.servers": apache_kafka.bootstrap})
+
+
+def of_kafka(admin: AdminClient, kind: ConfigResource.Type, name: str) -> dict[str, ConfigEntry]:
+    (answer,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+    return dict(answer.result())
+
+
+def by_name(described: list[Described]) -> dict[str, Described]:
+    return {setting.name: setting for setting in described}
+
+
+def test_a_topic_has_kafkas_settings_and_our_own(admin: AdminClient) -> None:
+    (created,) = admin.create_topics([NewTopic("settings-compared", 1, 1)]).values()
+    created.result()
+    theirs = of_kafka(admin, ConfigResource.Type.TOPIC, "settings-compared")
+    ours = by_name(describe_topic({}, HERE))
+    assert ours.keys() - theirs.keys() == {"penstock.ack.fsync"}
+    assert theirs.keys() <= ours.keys()
+    assert {name: entry.value for name, entry in theirs.items()} == {
+        name: ours[name].value for name in theirs
+    }
+
+
+def test_a_broker_has_kafkas_settings_and_our_own(admin: AdminClient) -> None:
+    theirs = of_kafka(admin, ConfigResource.Type.BROKER, "1")
+    ours = by_name(describe_broker(HERE))
+    assert ours.keys() - theirs.keys() == {"penstock.ack.fsync"}
+    assert theirs.keys() <= ours.keys()
+    for name, their in theirs.items():
+        assert ours[name].sensitive == their.is_sensitive, name
+        assert ours[name].read_only == (their.is_read_only or name in AT_START_HERE), name
+        # What names a Java class has no counterpart.
+        if their.source == DEFAULT and "org.apache.kafka" not in (their.value or ""):
+            told = {part.strip() for part in (ours[name].value or "").split(",")}
+            assert told == {part.strip() for part in (their.value or "").split(",")}, name
