@@ -23,7 +23,7 @@ class Promises:
         self.start_max = 0  # the log may begin here at the latest
 
     def add(self, log: PartitionLog, count: int = 1) -> None:
-        append(log, count, producer=7)
+        append(log, count, epoch=log.end_offset // 10, producer=7)
         self.acked = log.end_offset
 
     def cut(self, log: PartitionLog, offset: int) -> None:
@@ -60,6 +60,13 @@ def close_cleanly(opened: Opened, promises: Promises) -> None:
     promises.synced = promises.acked
 
 
+def truncate_and_close(opened: Opened, promises: Promises) -> None:
+    fill_and_roll(opened, promises)
+    promises.cut(opened.log, 16)
+    opened.directory.close()
+    promises.synced = promises.acked
+
+
 def delete_records(opened: Opened, promises: Promises) -> None:
     fill_and_roll(opened, promises)
     promises.start_max = 14
@@ -72,6 +79,7 @@ SCENARIOS: list[Callable[[Opened, Promises], None]] = [
     fill_and_roll,
     truncate_and_go_on,
     close_cleanly,
+    truncate_and_close,
     delete_records,
 ]
 
@@ -103,9 +111,10 @@ def check_came_back(disk: MemoryDisk, *, promised_end: int, promises: Promises) 
     if log.end_offset > log.start_offset:
         [memory] = log.producers.by_id[7].batches[-1:]  # type: ignore[index]
         assert memory.last_offset == log.end_offset - 1
-        assert log.epochs.latest == 0
+    for batch in log.batches_from(log.start_offset):
+        assert log.epoch_at(max(batch.base_offset, log.start_offset)) == batch.leader_epoch
     # And it goes on: what comes now survives the next stop as well.
-    append(log, 2, producer=7)
+    append(log, 2, epoch=9, producer=7)
     end_offset = log.end_offset
     opened.directory.close()
     again = open_log(disk.after_kill())
@@ -137,6 +146,28 @@ def test_power_lost_at_any_call_every_synced_record_is_there(
         if not crashed:
             return
     pytest.fail(f"the scenario takes more than {CALLS_MAX} calls")
+
+
+def test_power_lost_after_a_clean_stop_changes_nothing() -> None:
+    for scenario in (close_cleanly, truncate_and_close):
+        disk, promises, _ = run_until_crash(scenario, CALLS_MAX)
+        for seed in range(50):
+            again = open_log(disk.after_power_loss(random.Random(seed)))
+            assert again.log.recovery.segments_scanned == 0
+            assert again.log.end_offset == promises.acked
+
+
+def test_power_lost_after_a_synced_truncation_does_not_bring_records_back() -> None:
+    disk, promises = MemoryDisk(), Promises()
+    disk.make_directory("/data")
+    disk.sync_directory("/")
+    opened = open_log(disk)
+    fill_and_roll(opened, promises)
+    promises.sync(opened)
+    promises.cut(opened.log, 16)
+    promises.sync(opened)
+    for seed in range(50):
+        assert open_log(disk.after_power_loss(random.Random(seed))).log.end_offset == 16
 
 
 def test_crash_while_coming_back_from_a_crash_loses_nothing() -> None:

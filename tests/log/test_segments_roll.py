@@ -135,5 +135,7 @@ def test_index_of_any_density_finds_every_offset(interval_bytes: int) -> None:
     for offset in range(log.end_offset):
         found = log.segments[0].find(Offset(offset))
         assert found is not None
-        assert found[1].base_offset <= offset <= found[1].last_offset
+        _, batch = next(log.segments[0].batches(start=found[0]))
+        assert batch.base_offset <= offset <= batch.last_offset
+        assert batch.size_bytes == found[1]
     assert len(values(log)) == log.end_offset

@@ -126,7 +126,7 @@ class MemoryDisk:
         for path in sorted(self.files.keys() | self._lasting.keys()):
             now, lasting = self.files.get(path), self._lasting.get(path)
             node = lasting if now is lasting or chance.random() < 0.5 else now
-            if node is not None and path.rpartition("/")[0] in left.directories:
+            if node is not None and parent(path) in left.directories:
                 data = survivors(node, chance)
                 left.files[path] = Node(bytearray(data), data)
         left._lasting = dict(left.files)
@@ -135,7 +135,7 @@ class MemoryDisk:
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> MemoryFile:
         node = self.files.get(path)
         if node is None:
-            if not create or path.rpartition("/")[0] not in self.directories:
+            if not create or parent(path) not in self.directories:
                 raise DiskError(path, "no such file")
             self.faults.strike(path)
             node = self.files[path] = Node()
@@ -159,7 +159,7 @@ class MemoryDisk:
         while path and path not in self.directories:
             self.faults.strike(path)
             self.directories.add(path)
-            path = path.rpartition("/")[0]
+            path = parent(path)
 
     def read(self, path: str) -> bytes:
         node = self.files.get(path)
@@ -173,7 +173,7 @@ class MemoryDisk:
         temporary.append([data])
         temporary.sync()
         self.rename(f"{path}.tmp", path)
-        self.sync_directory(path.rpartition("/")[0])
+        self.sync_directory(parent(path))
 
     def rename(self, source: str, target: str) -> None:
         self.faults.strike(source)
@@ -200,7 +200,7 @@ class MemoryDisk:
         self.faults.strike(path)
 
         def here(paths: "dict[str, Node] | set[str]") -> set[str]:
-            return {one for one in paths if one.rpartition("/")[0] == path}
+            return {one for one in paths if parent(one) == path}
 
         for gone in here(self._lasting) - here(self.files):
             del self._lasting[gone]
@@ -221,6 +221,10 @@ class MemoryDisk:
     async def sync(self, files: Sequence[File]) -> None:
         for file in files:
             file.sync()
+
+
+def parent(path: str) -> str:
+    return path.rpartition("/")[0] or "/"
 
 
 def survivors(node: Node, chance: random.Random) -> bytes:

@@ -111,6 +111,9 @@ class LogDirectory:
         )
         self.logs[partition] = log
         self._add_up(log.recovery)
+        if log.recovery_point < self._recovery_points.get(partition, FIRST_OFFSET):
+            # Recovery has cut below it: what is written there now is not synced.
+            self.save_checkpoints()
         return log
 
     def delete(self, log: PartitionLog) -> None:

@@ -37,10 +37,11 @@ class EpochEnd:
 class LeaderEpochs:
     """The epochs of one log, oldest first. `unsaved` tells that the file on disk lags behind."""
 
-    __slots__ = ("_entries", "unsaved")
+    __slots__ = ("_entries", "latest", "unsaved")
 
-    def __init__(self, entries: tuple[EpochStart, ...] = ()) -> None:
-        self._entries = list(entries)
+    def __init__(self) -> None:
+        self._entries: list[EpochStart] = []
+        self.latest: LeaderEpoch | None = None
         self.unsaved = False
 
     @classmethod
@@ -60,10 +61,6 @@ class LeaderEpochs:
     @property
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
-
-    @property
-    def latest(self) -> LeaderEpoch | None:
-        return self._entries[-1].epoch if self._entries else None
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
         """Under which epoch the record at `offset` was written."""
@@ -91,13 +88,13 @@ class LeaderEpochs:
         while entries and (entries[-1].epoch >= epoch or entries[-1].start_offset >= start_offset):
             entries.pop()
         entries.append(EpochStart(epoch=epoch, start_offset=start_offset))
-        self.unsaved = True
+        self._changed()
 
     def truncate_end(self, end_offset: Offset) -> None:
         """Forgets epochs that began at `end_offset` or later."""
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
-            self.unsaved = True
+            self._changed()
 
     def truncate_start(self, start_offset: Offset) -> None:
         """Forgets epochs that ended before `start_offset`; the one it falls into begins there."""
@@ -106,16 +103,20 @@ class LeaderEpochs:
             return
         first = EpochStart(epoch=self._entries[after - 1].epoch, start_offset=start_offset)
         self._entries[:after] = [first]
-        self.unsaved = True
+        self._changed()
 
     def clear(self) -> None:
         self._entries.clear()
-        self.unsaved = True
+        self._changed()
 
     def check(self) -> None:
         for earlier, later in zip(self._entries, self._entries[1:], strict=False):
             assert earlier.epoch < later.epoch, "invariant 1"
             assert earlier.start_offset < later.start_offset, "invariant 1"
+
+    def _changed(self) -> None:
+        self.latest = self._entries[-1].epoch if self._entries else None
+        self.unsaved = True
 
 
 def _start_offset(entry: EpochStart) -> Offset:

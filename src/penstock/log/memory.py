@@ -6,13 +6,14 @@ files (`.snapshot`, `leader-epoch-checkpoint`) only spare a restart the reading 
 
 from penstock.log import layout
 from penstock.log.epochs import LeaderEpochs
-from penstock.log.producer_replay import replay, take_up
+from penstock.log.producer_replay import replay, take_up_control
 from penstock.log.producer_state import ProducerStates
 from penstock.log.segment import Segment
 from penstock.log.snapshots import Snapshots
 from penstock.log.trouble import CorruptCheckpoint
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
+from penstock.records.layout import CONTROL_FLAG
 from penstock.world.ports import Disk
 
 
@@ -39,12 +40,13 @@ class LogMemory:
 
     def take_up(self, batch: BatchView, segment: Segment) -> None:
         """Passes a batch that now stands in `segment` through producers and epochs."""
-        epochs = self.epochs
-        if batch.leader_epoch >= 0 and batch.leader_epoch != epochs.latest:
-            latest = epochs.latest
-            if latest is None or batch.leader_epoch > latest:
-                epochs.assign(batch.leader_epoch, batch.base_offset)
-        take_up(self.producers, batch, segment)
+        epoch, latest = batch.leader_epoch, self.epochs.latest
+        if epoch != latest and epoch >= 0 and (latest is None or epoch > latest):
+            self.epochs.assign(epoch, batch.base_offset)
+        if batch.attributes & CONTROL_FLAG:
+            take_up_control(self.producers, batch, segment)
+        else:
+            self.producers.apply(batch)
 
     def load(self, segments: list[Segment], *, until_offset: Offset, trust_absence: bool) -> None:
         """Brings the producers to `until_offset`: from a snapshot, and from the batches after it.

@@ -23,17 +23,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from penstock.log import layout
 from penstock.log.aborted_index import AbortedTransaction, aborted_within
-from penstock.log.creation import claim_directory, free_name, new_segment
+from penstock.log.creation import free_name, new_segment
 from penstock.log.epochs import EpochEnd, LeaderEpochs
-from penstock.log.leftovers import tidy
 from penstock.log.loaded_indexes import LoadedIndexes
-from penstock.log.memory import LogMemory
+from penstock.log.opening import LeftBehind, LogParts, open_parts
 from penstock.log.producer_state import ProducerStates
 from penstock.log.reading import LogSlice, ReadBounds, TimedOffset
-from penstock.log.recovery import RecoveryReport, find_segments, load, slot_of
-from penstock.log.rolling import must_roll
+from penstock.log.recovery import slot_of
+from penstock.log.rolling import must_roll, roll_limits
 from penstock.log.segment import Segment
-from penstock.log.slicing import slice_of
+from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
 from penstock.log.trouble import OffsetOutOfRange
 from penstock.log.unsynced import Unsynced
@@ -52,41 +51,38 @@ class PartitionLog:
 
     def __init__(
         self,
+        parts: LogParts,
         *,
         disk: Disk,
         directory: str,
         partition: TopicPartition,
-        topic_id: TopicId,
         settings: TopicSettings,
-        segments: list[Segment],
-        memory: LogMemory,
-        loaded: LoadedIndexes,
-        start_offset: Offset,
-        end_offset: Offset,
         recovery_point: Offset,
-        recovery: RecoveryReport,
+        loaded: LoadedIndexes,
         save_checkpoints: Callable[[], None],
         now_ms: int,
     ) -> None:
         self.partition = partition
-        self.topic_id = topic_id
+        self.topic_id = parts.topic_id
         self.directory = directory
         self.settings = settings
-        self.segments = segments
-        self.start_offset = start_offset
-        self.end_offset = end_offset
-        self.recovery_point = recovery_point
-        self.recovery = recovery
+        self.segments = parts.segments
+        self.start_offset = parts.memory.start_offset
+        self.end_offset = parts.end_offset
+        self.recovery_point = min(recovery_point, parts.end_offset)
+        self.recovery = parts.recovery
         self.is_closed = False
         self._disk = disk
-        self._memory = memory
+        self._memory = parts.memory
         self._loaded = loaded
-        self._active = segments[-1]
+        self._active = parts.segments[-1]
+        self._limits = roll_limits(self._active, settings)
         self._now_ms = now_ms  # as of the last call that told it
         self._unsynced = Unsynced(disk, directory)
         self._save_checkpoints = save_checkpoints
         # Whether the disk holds what a clean stop leaves: then closing has nothing to write.
         self._as_closed = False
+        self._settle(fresh=parts.fresh)
 
     @classmethod
     def open(
@@ -111,47 +107,27 @@ class PartitionLog:
         must have both on disk when it returns.
         """
         loaded = LoadedIndexes() if loaded is None else loaded
-        topic_id = claim_directory(disk, directory, topic_id)
-        tidy(disk, directory)
-        segments, snapshots = find_segments(disk, directory, now_ms=now_ms, loaded=loaded)
-        while len(segments) > 1 and segments[1].base_offset <= start_offset:
-            segments.pop(0).remove_files()  # a deletion that was cut off
-        fresh = not segments
-        if fresh:
-            segments = [new_segment(disk, directory, start_offset, now_ms, loaded)]
-            disk.sync_directory(directory)
-        memory = LogMemory(
-            disk=disk,
-            directory=directory,
-            snapshot_offsets=snapshots,
-            start_offset=max(start_offset, segments[0].base_offset),
-            producer_expiry_ms=producer_expiry_ms,
-        )
-        found = load(
-            segments,
-            clean=clean or fresh,
-            recovery_point=recovery_point,
+        parts = open_parts(
+            disk,
+            directory,
+            topic_id=topic_id,
             settings=settings,
-            memory=memory,
+            left=LeftBehind(clean=clean, recovery_point=recovery_point, start_offset=start_offset),
+            now_ms=now_ms,
+            producer_expiry_ms=producer_expiry_ms,
+            loaded=loaded,
         )
-        log = cls(
+        return cls(
+            parts,
             disk=disk,
             directory=directory,
             partition=partition,
-            topic_id=topic_id,
             settings=settings,
-            segments=found.segments,
-            memory=memory,
+            recovery_point=recovery_point,
             loaded=loaded,
-            start_offset=memory.start_offset,
-            end_offset=found.end_offset,
-            recovery_point=min(recovery_point, found.end_offset),
-            recovery=found.report,
             save_checkpoints=save_checkpoints,
             now_ms=now_ms,
         )
-        log._settle(fresh=fresh)
-        return log
 
     # Queries
 
@@ -175,18 +151,7 @@ class PartitionLog:
                 offset, start_offset=self.start_offset, end_offset=self.end_offset
             )
         assert bounds.until_offset <= self.end_offset, (bounds, self.end_offset)
-        active = self._active
-        slot = len(self.segments) - 1
-        if offset < active.base_offset:
-            slot = slot_of(self.segments, offset)
-        while offset < bounds.until_offset and slot < len(self.segments):
-            segment = self.segments[slot]
-            located = segment.locate(offset)
-            if located is not None:
-                limit = self._limit(slot, bounds.until_offset)
-                return slice_of(segment, located, limit, bounds)
-            slot += 1  # the offsets up to the next segment have been compacted away
-        return LogSlice(span=None, segment_base_offset=active.base_offset, position=0)
+        return read_slice(self.segments, bounds, end_offset=self.end_offset)
 
     def batches_from(self, offset: Offset) -> Iterator[BatchView]:
         """Every batch that reaches `offset` or beyond, up to where the log ends now."""
@@ -234,11 +199,15 @@ class PartitionLog:
         """
         first, last = batches[0], batches[-1]
         assert first.base_offset >= self.end_offset, (self.end_offset, first)
-        assert last.last_offset >= last.base_offset, last
         self._now_ms = now_ms
-        if must_roll(self._active, batches, settings=self.settings, now_ms=now_ms):
-            self._roll(first.base_offset)
-        active = self._active
+        active, limits = self._active, self._limits
+        if (
+            len(batches) != 1
+            or active.size_bytes + first.size_bytes > limits.size_bytes
+            or first.max_timestamp > limits.timestamp_ms
+            or first.last_offset > limits.last_offset
+        ):
+            active = self._segment_for(batches)
         active.append(batches, interval_bytes=self.settings.index_interval_bytes)
         # The bytes are in the page cache; from here on nothing can fail.
         for batch in batches:
@@ -254,6 +223,7 @@ class PartitionLog:
 
     def reconfigure(self, settings: TopicSettings) -> None:
         self.settings = settings
+        self._limits = roll_limits(self._active, settings)
 
     def roll(self) -> None:
         """Begins a new segment, unless the active one is empty."""
@@ -274,7 +244,7 @@ class PartitionLog:
         self._as_closed = self._as_closed and not self.epochs.unsaved
 
     def truncate_to(self, offset: Offset) -> None:
-        """Cuts off every batch that reaches `offset` or beyond."""
+        """Cuts off every batch that reaches `offset` or beyond, as a whole."""
         if offset >= self.end_offset:
             return
         if offset <= self.segments[0].base_offset:
@@ -291,6 +261,9 @@ class PartitionLog:
         if not self._active.is_active:
             self._active.activate()
         self._active.truncate(offset)
+        # Unsynced, a shorter file may be the longer one again after a power loss.
+        self._note_saved(self._active)
+        self._limits = roll_limits(self._active, self.settings)
         self._reload_memory()
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
@@ -306,6 +279,7 @@ class PartitionLog:
             self._remove(self.segments.pop())
         self._active = new_segment(self._disk, self.directory, offset, self._now_ms, self._loaded)
         self._active.activate()
+        self._limits = roll_limits(self._active, self.settings)
         self.segments.append(self._active)
         self._disk.sync_directory(self.directory)
         self.end_offset = offset
@@ -393,12 +367,12 @@ class PartitionLog:
         self.producers.check()
         self.epochs.check()
 
-    def _limit(self, slot: int, until_offset: Offset) -> int:
-        """The position in a segment that a reader up to `until_offset` must not pass."""
-        segment = self.segments[slot]
-        is_last = slot + 1 == len(self.segments)
-        ends = self.end_offset if is_last else self.segments[slot + 1].base_offset
-        return segment.size_bytes if until_offset >= ends else segment.position_of(until_offset)
+    def _segment_for(self, batches: Sequence[BatchView]) -> Segment:
+        """The segment that takes these batches: a new one, if it must be."""
+        if must_roll(self._active, batches, settings=self.settings, now_ms=self._now_ms):
+            self._roll(batches[0].base_offset)
+        self._limits = roll_limits(self._active, self.settings)
+        return self._active
 
     def _roll(self, base_offset: Offset) -> None:
         """Begins a segment. On disk: indexes, snapshot, new files; only then does memory change."""
@@ -411,6 +385,7 @@ class PartitionLog:
         new.activate()
         self.segments.append(new)
         self._active = new
+        self._limits = roll_limits(new, self.settings)
         self._unsynced.directory = True
         self._as_closed = False
         if snapshot is not None:
@@ -466,7 +441,7 @@ class PartitionLog:
             self.recovery_point = self.end_offset
             self._as_closed = not fresh and not self.epochs.unsaved
         else:
-            for segment in self.segments[slot_of(self.segments, self.recovery_point) : -1]:
+            for segment in self.segments[slot_of(self.segments, self.recovery_point) :]:
                 self._note_saved(segment)
         self._unsynced.directory = not self._as_closed
         self.check()

@@ -10,8 +10,8 @@ from penstock.records.layout import NO_PRODUCER_ID
 from penstock.records.trouble import CorruptBatch
 
 
-def take_up(producers: ProducerStates, batch: BatchView, segment: Segment) -> None:
-    """Takes a batch of `segment` into the producers, an abort into the segment's index as well."""
+def take_up_control(producers: ProducerStates, batch: BatchView, segment: Segment) -> None:
+    """Takes a control batch into the producers, and an abort into its segment's index."""
     completed = _apply(producers, batch)
     if completed is not None and not completed.committed:
         segment.note_aborted(

@@ -85,10 +85,35 @@ class ProducerStates:
 
     def apply(self, batch: BatchHeader) -> None:
         """Takes up a batch of data, or one without a producer. Markers go to `end_transaction`."""
+        last_offset = batch.last_offset
+        self.end_offset = Offset(last_offset + 1)
         producer_id = batch.producer_id
-        if producer_id != NO_PRODUCER_ID:
-            self._apply_data(batch, producer_id)
-        self.end_offset = batch.next_offset
+        if producer_id == NO_PRODUCER_ID:
+            return
+        epoch, timestamp_ms = batch.producer_epoch, batch.max_timestamp
+        producer = self.by_id.get(producer_id)
+        if producer is None:
+            producer = ProducerState(producer_id=producer_id, epoch=epoch)
+            self.by_id[producer_id] = producer
+        batches = producer.batches
+        if producer.epoch != epoch:
+            batches.clear()
+            producer.epoch = epoch
+        if len(batches) == limit.REMEMBERED_BATCHES:
+            del batches[0]
+        # A coordinator's own transactional records carry no sequence; they are kept all the same.
+        batches.append(
+            BatchMemory(
+                batch.base_sequence,
+                batch.last_sequence,
+                last_offset,
+                batch.last_offset_delta,
+                timestamp_ms,
+            )
+        )
+        producer.last_timestamp_ms = timestamp_ms
+        if batch.is_transactional and producer.current_txn_first_offset is None:
+            producer.current_txn_first_offset = batch.base_offset
 
     def end_transaction(self, end: TransactionEnd) -> CompletedTransaction | None:
         """Takes up a marker; None when the producer had written nothing in the transaction."""
@@ -140,30 +165,6 @@ class ProducerStates:
             assert len(producer.batches) <= limit.REMEMBERED_BATCHES, "invariant 1"
             for memory in producer.batches:
                 assert memory.last_offset < self.end_offset, "invariant 3"
-
-    def _apply_data(self, batch: BatchHeader, producer_id: ProducerId) -> None:
-        producer = self.by_id.get(producer_id)
-        if producer is None:
-            producer = ProducerState(producer_id=producer_id, epoch=batch.producer_epoch)
-            self.by_id[producer_id] = producer
-        batches = producer.batches
-        if producer.epoch != batch.producer_epoch:
-            batches.clear()
-            producer.epoch = batch.producer_epoch
-        # A coordinator's own transactional records carry no sequence; they are kept all the same.
-        memory = BatchMemory(
-            batch.base_sequence,
-            batch.last_sequence,
-            batch.last_offset,
-            batch.last_offset_delta,
-            batch.max_timestamp,
-        )
-        if len(batches) == limit.REMEMBERED_BATCHES:
-            del batches[0]
-        batches.append(memory)
-        producer.last_timestamp_ms = batch.max_timestamp
-        if batch.is_transactional and producer.current_txn_first_offset is None:
-            producer.current_txn_first_offset = batch.base_offset
 
     def _open_offsets(self) -> Iterator[Offset]:
         for producer in self.by_id.values():

@@ -12,6 +12,7 @@ Invariants of what comes out:
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.log import layout
@@ -104,7 +105,7 @@ def load(
     return Loaded(segments=segments, end_offset=end_offset, report=report)
 
 
-def slot_of(segments: list[Segment], offset: Offset) -> int:
+def slot_of(segments: Sequence[Segment], offset: Offset) -> int:
     """The place of the segment that holds `offset`; the first one when it lies before all."""
     return max(0, bisect_right(segments, offset, key=_base_offset) - 1)
 

@@ -1,6 +1,11 @@
-"""When a new segment begins."""
+"""When a new segment begins.
+
+`must_roll` holds the rules. An append asks `RollLimits` first, which were computed from the same
+rules when the segment began: three comparisons tell of nearly every batch that it stays.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from penstock.log import offset_index, time_index
 from penstock.log.layout import RELATIVE_OFFSET_MAX
@@ -8,6 +13,27 @@ from penstock.log.segment import Segment
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
 from penstock.records.checksum import crc32c
+
+NEVER = -2  # below every timestamp: always look closely
+
+
+@dataclass(slots=True)
+class RollLimits:
+    """Within all of these, a batch surely goes into the active segment."""
+
+    size_bytes: int
+    last_offset: int
+    timestamp_ms: int
+
+
+def roll_limits(active: Segment, settings: TopicSettings) -> RollLimits:
+    entries_max = _time_entries_max(settings)
+    return RollLimits(
+        # Entries lie more than the interval apart, so below this many bytes no index is full.
+        size_bytes=min(settings.segment_bytes, entries_max * settings.index_interval_bytes),
+        last_offset=active.base_offset + RELATIVE_OFFSET_MAX,
+        timestamp_ms=_timestamp_limit_ms(active, settings),
+    )
 
 
 def must_roll(
@@ -22,29 +48,28 @@ def must_roll(
         return True
     if active.size_bytes == 0:
         return False
-    if len(batches) == 1:
-        size_bytes, timestamp_ms = batches[0].size_bytes, batches[0].max_timestamp
-    else:
-        size_bytes = sum(batch.size_bytes for batch in batches)
-        timestamp_ms = max(batch.max_timestamp for batch in batches)
+    size_bytes = sum(batch.size_bytes for batch in batches)
     if active.size_bytes > settings.segment_bytes - size_bytes:
         return True
-    age_ms = _age_ms(active, timestamp_ms=timestamp_ms, now_ms=now_ms)
-    if age_ms > settings.segment_ms - _jitter_ms(active, settings):
-        return True
-    return _indexes_full(active, settings)
+    if active.first_timestamp_ms < 0:
+        # Without a time of its own its age is counted by the clock.
+        aged = now_ms - active.created_ms > settings.segment_ms - _jitter_ms(active, settings)
+    else:
+        # By the records' own time, as Apache Kafka counts: a copy of old data rolls as it did.
+        timestamp_ms = max(batch.max_timestamp for batch in batches)
+        aged = timestamp_ms > _timestamp_limit_ms(active, settings)
+    return aged or _indexes_full(active, settings)
 
 
-def _age_ms(active: Segment, *, timestamp_ms: int, now_ms: int) -> int:
-    """By the records' own time, as Apache Kafka counts: a replay of old data rolls as it did."""
+def _timestamp_limit_ms(active: Segment, settings: TopicSettings) -> int:
     first_ms = active.first_timestamp_ms
-    return timestamp_ms - first_ms if first_ms >= 0 else now_ms - active.created_ms
+    if first_ms < 0:
+        return NEVER
+    return first_ms + settings.segment_ms - _jitter_ms(active, settings)
 
 
 def _jitter_ms(active: Segment, settings: TopicSettings) -> int:
     """Shortens the age by what looks random and is the same at every start of a node."""
-    if settings.segment_jitter_ms == 0:
-        return 0
     jitter_ms_max = min(settings.segment_jitter_ms, settings.segment_ms)
     return crc32c(active.file.path.encode()) % jitter_ms_max if jitter_ms_max else 0
 
@@ -52,6 +77,10 @@ def _jitter_ms(active: Segment, settings: TopicSettings) -> int:
 def _indexes_full(active: Segment, settings: TopicSettings) -> bool:
     indexes = active.indexes
     offset_entries_max = settings.segment_index_bytes // offset_index.ENTRY_BYTES
-    # The last entry of the time index is kept for the largest timestamp, written at the end.
-    time_entries_max = settings.segment_index_bytes // time_index.ENTRY_BYTES - 1
-    return len(indexes.offset) >= offset_entries_max or len(indexes.time) >= time_entries_max
+    full = len(indexes.offset) >= offset_entries_max
+    return full or len(indexes.time) >= _time_entries_max(settings)
+
+
+def _time_entries_max(settings: TopicSettings) -> int:
+    """The last entry of the time index is kept for the largest timestamp, written at the end."""
+    return settings.segment_index_bytes // time_index.ENTRY_BYTES - 1

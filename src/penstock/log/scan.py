@@ -6,17 +6,26 @@ disk is for the caller to know.
 """
 
 from collections.abc import Iterator
+from struct import Struct
 
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader, BatchView
-from penstock.records.layout import HEADER_BYTES, INT32, OVERHEAD_BYTES, SIZE_POSITION
+from penstock.records.layout import (
+    HEADER_BYTES,
+    INT32,
+    MAGIC_V2,
+    OVERHEAD_BYTES,
+    SIZE_POSITION,
+)
 from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import File
 
 # One read covers what lies between two index entries by default, and the header after it.
 HEADER_READ_BYTES = 8 * KIB
+FIRST_READ_BYTES = 1 * KIB
 BATCH_READ_BYTES = 1 * MIB
+PLACE = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta (format v2)
 
 
 def headers(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -58,11 +67,33 @@ def whole_batches(file: File, *, start: int, end: int) -> Iterator[tuple[int, Ba
         read_bytes = max(BATCH_READ_BYTES, needed)
 
 
-def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, BatchHeader] | None:
-    """The first batch in [start, end) that reaches `offset` or begins beyond it."""
-    for position, header in headers(file, start=start, end=end):
-        if header.last_offset >= offset:
-            return position, header
+def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, int] | None:
+    """Position and size of the first batch in [start, end) that reaches `offset` or beyond.
+
+    A fetch begins with this, so it reads no more of a header than it needs, and no more of the
+    file than one header at a time once batches turn out to be large.
+    """
+    position = start
+    read_bytes = FIRST_READ_BYTES
+    while position < end:
+        chunk = file.read_at(position, min(read_bytes, end - position))
+        at = 0
+        room = len(chunk) - PLACE.size
+        while at <= room:
+            base_offset, length, magic, last_offset_delta = PLACE.unpack_from(chunk, at)
+            if length <= 0 or not 0 <= magic <= MAGIC_V2:
+                raise CorruptBatch("no batch header", position=position + at)
+            size_bytes = length + OVERHEAD_BYTES
+            last_offset = base_offset + last_offset_delta if magic == MAGIC_V2 else base_offset
+            if last_offset >= offset:
+                if position + at + size_bytes > end:
+                    raise CorruptBatch("a batch is cut off", position=position + at)
+                return position + at, size_bytes
+            at += size_bytes
+        if at == 0:
+            raise CorruptBatch("a batch is cut off", position=position)
+        read_bytes = PLACE.size if at > HEADER_READ_BYTES else HEADER_READ_BYTES
+        position += at
     return None
 
 

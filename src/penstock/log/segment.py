@@ -116,23 +116,18 @@ class Segment:
     def path(self, suffix: str) -> str:
         return layout.segment_path(self._directory, self.base_offset, suffix)
 
-    def find(self, offset: Offset) -> tuple[int, BatchHeader] | None:
-        """The first batch that reaches `offset` or begins beyond it; None when there is none."""
-        start = self._recent.get(offset)
-        if start is None:
-            start = self.indexes.offset.position_before(offset)
+    def find(self, offset: Offset) -> tuple[int, int] | None:
+        """Position and size of the first batch that reaches `offset` or beyond; None if none."""
+        start = self.indexes.offset.position_before(offset)
         try:
             return find(self.file, offset, start=start, end=self.size_bytes)
         except CorruptBatch as trouble:
             raise self._corrupt(trouble) from trouble
 
     def locate(self, offset: Offset) -> tuple[int, int | None] | None:
-        """Position and size of the batch `find` finds; None for the size where no one looked."""
+        """What `find` finds; None for the size where no one had to look."""
         recent = self._recent.get(offset)
-        if recent is not None:
-            return recent, None
-        found = self.find(offset)
-        return None if found is None else (found[0], found[1].size_bytes)
+        return self.find(offset) if recent is None else (recent, None)
 
     def batch_bytes_at(self, position: int) -> int:
         """The size of the batch that begins at `position`."""
@@ -194,11 +189,12 @@ class Segment:
         last_offset = batch.last_offset
         if position == 0:
             self._first_timestamp_ms = batch.max_timestamp
-        if batch.max_timestamp > self.largest_timestamp[0]:
-            self._largest = batch.max_timestamp, last_offset
+        largest = self._largest or self.largest_timestamp
+        if batch.max_timestamp > largest[0]:
+            self._largest = largest = batch.max_timestamp, last_offset
         if self._bytes_since_entry > interval_bytes:
             active.offset.append(last_offset, position)
-            active.time.append(*self.largest_timestamp)
+            active.time.append(*largest)
             self._bytes_since_entry = 0
         self._bytes_since_entry += batch.size_bytes
         recent = self._recent

@@ -1,11 +1,36 @@
-"""Cutting a slice out of a segment: which bytes of it go into a reply."""
+"""Cutting a slice out of a log: which bytes of which segment go into a reply."""
+
+from collections.abc import Sequence
 
 from penstock.log.reading import LogSlice, ReadBounds
+from penstock.log.recovery import slot_of
 from penstock.log.segment import Segment
+from penstock.model.offset import Offset
 from penstock.world.ports import FileRange
 
 
-def slice_of(
+def read_slice(segments: Sequence[Segment], bounds: ReadBounds, *, end_offset: Offset) -> LogSlice:
+    """A slice that begins with the batch that holds `from_offset`, or the first one after it."""
+    offset, until_offset = bounds.from_offset, bounds.until_offset
+    slot = len(segments) - 1
+    if offset < segments[slot].base_offset:
+        slot = slot_of(segments, offset)
+    while offset < until_offset and slot < len(segments):
+        segment = segments[slot]
+        located = segment.locate(offset)
+        if located is not None:
+            is_last = slot + 1 == len(segments)
+            segment_end = end_offset if is_last else segments[slot + 1].base_offset
+            if until_offset >= segment_end:
+                limit = segment.size_bytes
+            else:
+                limit = segment.position_of(until_offset)
+            return _cut(segment, located, limit, bounds)
+        slot += 1  # the offsets up to the next segment have been compacted away
+    return LogSlice(span=None, segment_base_offset=segments[-1].base_offset, position=0)
+
+
+def _cut(
     segment: Segment, located: tuple[int, int | None], limit: int, bounds: ReadBounds
 ) -> LogSlice:
     """Bytes from a batch's position up to `limit`, or as many as the reader takes.
