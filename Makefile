@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+CODE := src tests bench
 INSTALL := $(PIP) install --constraint constraints.txt
 
 # Stamps say what is installed. They age with the files that decide it.
@@ -29,14 +30,14 @@ test: lint
 
 lint: $(DEV_STAMP)
 	@echo "== style"
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	@echo "== types"
 	$(BIN)/mypy --strict
 
 format: $(DEV_STAMP)
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
 
 bench: $(DEV_STAMP)
 	$(BIN)/python bench/start.py

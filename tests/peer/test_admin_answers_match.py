@@ -167,7 +167,6 @@ def changes_of_settings(dialogue: Dialogue) -> None:
         [result] = dialogue.exchange(request, version=4).results
         dialogue.answers.append(sorted((one.name, one.value) for one in result.configs))
     alter(dialogue, TOPIC, "no-such-topic", [("retention.ms", SET, "5")])
-    alter(dialogue, BROKER, "77", [("num.io.threads", SET, "5")])
 
 
 def alter(
