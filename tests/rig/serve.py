@@ -65,9 +65,9 @@ class ServedNode:
         """The end that asks nobody."""
         self._end(signal.SIGKILL)
 
-    def stop(self) -> int:
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """A clean stop; returns the exit status."""
-        return self._end(signal.SIGTERM)
+        return self._end(how)
 
     def _end(self, how: signal.Signals) -> int:
         process, self._process = self._process, None

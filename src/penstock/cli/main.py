@@ -62,7 +62,7 @@ def penstock() -> None:
 def main() -> None:
     """Runs the command. What goes wrong is told in one line, and by the exit status."""
     try:
-        penstock.main(standalone_mode=False)
+        penstock.main(prog_name="penstock", standalone_mode=False)
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
     except click.exceptions.NoArgsIsHelpError as trouble:

@@ -63,9 +63,15 @@ async def list_offsets(
     found: Listed = {}
     left = dict(wanted)
     await cluster.need({partition.topic for partition in left})
+    if any(_beyond(cluster.view, partition) for partition in left):
+        await cluster.refresh()  # they may have been added since we looked
     while left:
         found.update(await _ask_leaders(cluster, left, isolation))
-        left = {partition: when for partition, when in left.items() if _again(found, partition)}
+        left = {
+            partition: when
+            for partition, when in left.items()
+            if _again(found, partition) and not _beyond(cluster.view, partition)
+        }
         if not left or cluster.clock.monotonic_ms() >= deadline_ms:
             break
         await asyncio.sleep(cluster.rules.backoff_ms / 1000)

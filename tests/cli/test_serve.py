@@ -1,0 +1,147 @@
+"""`penstock serve` as a process: ready, stopped, refused."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rig.serve import ServedNode
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_node_formats_serves_and_stops_cleanly_when_told(
+    run: Run, tmp_path: Path, how: signal.Signals
+) -> None:
+    node = ServedNode(data=tmp_path / "data", settings={"num.partitions": "3"})
+    node.start()
+    assert run("topics create a", bootstrap=node.bootstrap).status == 0
+    assert run("topics list --json").json()[0]["partitions"] == 3
+    assert node.stop(how) == 0
+    assert "node stopped" in node.logged()
+    (described,) = run(f"storage info --data {tmp_path / 'data'} --json").json()
+    assert described["clean"]
+    assert {p["partition"] for p in described["partitions"]} >= {"a-0", "a-1", "a-2"}
+
+
+def test_node_comes_back_with_what_it_had(run: Run, tmp_path: Path) -> None:
+    node = ServedNode(data=tmp_path / "data")
+    lines = tmp_path / "lines"
+    lines.write_text("one\ntwo\n")
+    node.start()
+    run("topics create a", bootstrap=node.bootstrap)
+    run(f"produce a {lines}")
+    node.stop()
+    node.start()
+    assert run("consume a", bootstrap=node.bootstrap).lines == ["one", "two"]
+    node.stop()
+    assert "segments_scanned=0" in node.logged().splitlines()[-3]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--nodes 3", "clusters come later"),
+        ("--console 127.0.0.1:1", "no console yet"),
+        ("--set num.partition=3", "did you mean num.partitions"),
+        ("--set num.partitions=many", "num.partitions"),
+        ("--set nonsense", "expected NAME=VALUE"),
+        ("--listen nowhere", "listeners"),
+        ("--config /no/such/file", "/no/such/file"),
+    ],
+)
+def test_what_can_not_be_served_is_refused_in_one_line(run: Run, options: str, said: str) -> None:
+    outcome = run(f"serve {options}")
+    assert outcome.status != 0
+    assert said in outcome.err
+    assert outcome.err.startswith("penstock: ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_optimised_python_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-O", "-m", "penstock.cli.main", "serve", "--data", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, timeout=30, text=True, check=False)
+    assert done.returncode == 1
+    assert "-O" in done.stderr
+
+
+def test_address_that_is_taken_is_told(run: Run, tmp_path: Path) -> None:
+    node = ServedNode(data=tmp_path / "data")
+    node.start()
+    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--listen", node.bootstrap]
+    command += ["--data", str(tmp_path / "other")]
+    done = subprocess.run(command, capture_output=True, timeout=30, text=True, check=False)
+    node.stop()
+    assert done.returncode == 1
+    assert "Address already in use" in done.stderr.splitlines()[-1]
+
+
+def test_directory_in_use_is_not_taken(run: Run, tmp_path: Path) -> None:
+    node = ServedNode(data=tmp_path / "data")
+    node.start()
+    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--listen", "127.0.0.1:0"]
+    command += ["--data", str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, timeout=30, text=True, check=False)
+    node.stop()
+    assert done.returncode == 1
+    assert ".lock" in done.stderr.splitlines()[-1]
+
+
+def test_file_of_properties_is_obeyed_and_idle_names_are_told(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# Kafka's own\nnum.partitions=4\nnum.io.threads: 8\nnode.id=7\n")
+    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--listen", "127.0.0.1:0"]
+    command += [
+        "--data",
+        str(tmp_path / "data"),
+        "--config",
+        str(file),
+        "--set",
+        "num.partitions=5",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as node:
+        assert node.stdout is not None
+        bootstrap = node.stdout.readline().removeprefix("penstock ready: ").strip()
+        run("topics create a", bootstrap=bootstrap)
+        (topic,) = run("topics describe a --json").json()
+        node.terminate()
+        assert node.stderr is not None
+        logged = node.stderr.read()
+    assert len(topic["partitions"]) == 5
+    assert topic["partitions"][0]["leader"] == 7
+    assert "settings_without_effect names=num.io.threads" in logged
+
+
+def test_serving_imports_neither_the_client_nor_what_draws() -> None:
+    code = (
+        "import sys, penstock.cli.serve;"
+        "print([m for m in sys.modules if m.split('.')[0] == 'rich' or m == 'penstock.client'"
+        " or m.startswith('penstock.client.')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=30, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_imports_no_noun() -> None:
+    code = (
+        "import sys, contextlib, io; sys.argv = ['penstock', '--help'];"
+        "from penstock.cli.main import main\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as out:\n"
+        "    main()\n"
+        "assert 'serve' in out.getvalue()\n"
+        "print(sorted(m for m in sys.modules if m.startswith(('penstock.', 'rich', 'asyncio'))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, timeout=30, text=True, check=True
+    )
+    loaded = ["penstock.cli", "penstock.cli.main", "penstock.model", "penstock.model.error"]
+    assert done.stdout.strip() == str(loaded)

@@ -1,0 +1,113 @@
+"""`penstock topics` and `penstock configs` against a broker."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.testing import Broker
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def at_broker(penstock: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", penstock.bootstrap)
+
+
+def test_topics_are_created_listed_described_altered_and_deleted(run: Run) -> None:
+    assert run("topics create a b --partitions 2 --set retention.ms=1000").lines == [
+        "created a",
+        "created b",
+    ]
+    listed = run("topics list --json").json()
+    assert [(t["name"], t["partitions"], t["replicas"]) for t in listed] == [
+        ("a", 2, 1),
+        ("b", 2, 1),
+    ]
+    assert run("topics alter a --partitions 3 --set segment.ms=5 --unset retention.ms").status == 0
+    (described,) = run("topics describe a --json").json()
+    assert described["settings"] == {"segment.ms": "5"}
+    assert [p["leader"] for p in described["partitions"]] == [1, 1, 1]
+    assert run("topics delete a b").lines == ["deleted a", "deleted b"]
+    assert run("topics list --json").json() == []
+
+
+def test_tables_name_what_they_show(run: Run) -> None:
+    run("topics create orders --set retention.ms=1000")
+    assert "orders" in run("topics list").text
+    described = run("topics describe orders").text
+    assert "retention.ms=1000" in described
+    assert "leader" in described
+
+
+def test_topic_that_is_there_already_is_refused_unless_that_is_fine(run: Run) -> None:
+    run("topics create a")
+    again = run("topics create a")
+    assert again.status == 1
+    assert again.err == "penstock: a: Topic 'a' already exists.\n"
+    assert run("topics create a --if-not-exists").status == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("topics describe nope", "nope: there is no such topic"),
+        ("topics delete nope", "nope: there is no such topic"),
+        ("topics alter nope --partitions 3", "nope: there is no such topic"),
+        ("topics create a/b", "a/b"),
+        ("topics create a --set retention.ms=soon", "retention.ms"),
+        ("topics create a --set no.such.setting=1", "no.such.setting"),
+        ("topics create a --set nonsense", "expected NAME=VALUE"),
+        ("topics create a --partitions 0", "--partitions"),
+        ("topics alter a", "nothing to alter"),
+        ("configs describe", "--topic or --broker"),
+        ("configs alter --topic nope --set retention.ms=1", "nope"),
+        ("configs describe --broker one", "no broker id"),
+    ],
+)
+def test_trouble_is_one_line_and_an_exit_status(run: Run, command: str, said: str) -> None:
+    outcome = run(command)
+    assert outcome.status != 0
+    assert said in outcome.err
+    assert outcome.err.startswith("penstock: ")
+    assert outcome.err.count("\n") == 1
+    assert outcome.out == b""
+
+
+def test_settings_are_shown_with_where_they_come_from(run: Run) -> None:
+    run("topics create a")
+    assert run("configs alter --topic a --set retention.ms=5000").lines == ["altered topic a"]
+    entries = run("configs describe --topic a --json").json()
+    assert {"name": "retention.ms", "value": "5000", "source": "TOPIC"}.items() <= entries[
+        0
+    ].items()
+    assert len(run("configs describe --topic a --all --json").json()) > 20
+    assert "retention.ms" in run("configs describe --topic a").text
+    assert "num.partitions" in run("configs describe --broker 1 --all").text
+
+
+def test_file_of_topics_is_made_true_and_then_is(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "topics.toml"
+    file.write_text(
+        """
+        [topics.orders]
+        partitions = 2
+        settings = { "retention.ms" = 1000, "unclean.leader.election.enable" = true }
+        [topics.clicks]
+        """
+    )
+    first = "create orders: 2 partitions retention.ms=1000 unclean.leader.election.enable=true"
+    assert run(f"topics apply {file} --dry-run").lines[0] == first
+    assert run("topics list --json").json() == []
+    assert run(f"topics apply {file}").lines[0] == first
+    assert run(f"topics apply {file}").lines == ["nothing to do"]
+    file.write_text('[topics.orders]\npartitions = 4\nsettings = { "retention.ms" = 2000 }')
+    assert run(f"topics apply {file}").lines == [
+        "alter orders: 4 partitions",
+        "alter orders: retention.ms=2000",
+    ]
+    file.write_text("[topics.orders]\npartitions = 1")
+    refused = run(f"topics apply {file}")
+    assert (refused.status, "can't go back to 1" in refused.err) == (1, True)
