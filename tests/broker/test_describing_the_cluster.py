@@ -219,3 +219,18 @@ def test_what_has_no_settings_here_is_refused(kind: int, name: str, code: ErrorC
         assert (result.error_code, result.configs) == (code, [])
 
     run_with(MemoryDisk(), scenario)
+
+
+def test_a_reply_is_bounded_whatever_is_asked_for() -> None:
+    async def scenario(control: Control) -> None:
+        resource = DescribeConfigsResource(
+            resource_type=BROKER, resource_name="1", configuration_keys=None
+        )
+        request = DescribeConfigsRequest(resources=[resource] * 5)
+        reply = await control.ask(DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
+        codes = [result.error_code for result in reply.results]
+        assert codes == [ErrorCode.NONE] * 2 + [ErrorCode.INVALID_REQUEST] * 3
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("penstock.broker.api.describe_configs.DESCRIBED_SETTINGS_MAX", 500)
+        run_with(MemoryDisk(), scenario)

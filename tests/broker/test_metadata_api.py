@@ -215,3 +215,12 @@ def test_operations_are_told_when_asked_for() -> None:
         assert reply.topics[0].topic_authorized_operations == -(2**31)
 
     run_with(MemoryDisk(), scenario)
+
+
+def test_a_topic_named_many_times_is_told_once() -> None:
+    async def scenario(control: Control) -> None:
+        await create(control, "orders")
+        reply = await metadata(control, *["orders"] * 1000)
+        assert [topic.name for topic in reply.topics] == ["orders"]
+
+    run_with(MemoryDisk(), scenario)

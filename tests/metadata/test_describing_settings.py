@@ -7,6 +7,7 @@ from penstock.metadata.describe import (
     describe_broker,
     describe_cluster_default,
     describe_topic,
+    describe_topic_defaults,
 )
 from penstock.metadata.image.image import ConfigResource, Image, ResourceKind
 from penstock.model.identity import NodeId
@@ -25,6 +26,10 @@ def standpoint(
     )
 
 
+def described_topic(overrides: dict[str, str], where: Standpoint) -> list[Described]:
+    return list(describe_topic(overrides, describe_topic_defaults(where)))
+
+
 def one(described: list[Described], name: str) -> Described:
     (found,) = [setting for setting in described if setting.name == name]
     return found
@@ -35,10 +40,10 @@ def trail(described: Described) -> list[tuple[str, str | None, str]]:
 
 
 def test_a_default_says_that_it_is_one() -> None:
-    found = one(describe_topic({}, standpoint()), "retention.ms")
+    found = one(described_topic({}, standpoint()), "retention.ms")
     assert (found.value, found.source) == ("604800000", Source.DEFAULT)
     assert trail(found) == []
-    found = one(describe_topic({}, standpoint()), "max.message.bytes")
+    found = one(described_topic({}, standpoint()), "max.message.bytes")
     assert trail(found) == [("message.max.bytes", "1048588", "DEFAULT")]
 
 
@@ -48,7 +53,7 @@ def test_every_layer_of_a_topic_setting_is_told_in_the_order_that_counts() -> No
         log_retention_ms="4",
         log_retention_hours="5",
     )
-    found = one(describe_topic({"retention.ms": "1"}, where), "retention.ms")
+    found = one(described_topic({"retention.ms": "1"}, where), "retention.ms")
     assert (found.value, found.source) == ("1", Source.TOPIC)
     assert trail(found) == [
         ("retention.ms", "1", "TOPIC"),
@@ -57,12 +62,12 @@ def test_every_layer_of_a_topic_setting_is_told_in_the_order_that_counts() -> No
         ("log.retention.ms", "4", "STATIC_BROKER"),
         ("log.retention.hours", "5", "STATIC_BROKER"),
     ]
-    found = one(describe_topic({}, where), "retention.ms")
+    found = one(described_topic({}, where), "retention.ms")
     assert (found.value, found.source) == ("2", Source.DYNAMIC_BROKER)
 
 
 def test_a_coarser_unit_shows_in_the_topics_own() -> None:
-    found = one(describe_topic({}, standpoint(log_retention_hours="2")), "retention.ms")
+    found = one(described_topic({}, standpoint(log_retention_hours="2")), "retention.ms")
     assert (found.value, found.source) == ("7200000", Source.STATIC_BROKER)
 
 
@@ -98,7 +103,7 @@ def test_the_clusters_default_lists_only_what_was_set() -> None:
 
 
 def test_settings_for_tests_show_only_when_they_are_set() -> None:
-    names = [found.name for found in describe_topic({}, standpoint())]
+    names = [found.name for found in described_topic({}, standpoint())]
     assert "internal.segment.bytes" not in names
     assert names == sorted(names)
 

@@ -3,7 +3,13 @@
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
 
-from penstock.metadata.describe import Described, Standpoint, describe_broker, describe_topic
+from penstock.metadata.describe import (
+    Described,
+    Standpoint,
+    describe_broker,
+    describe_topic,
+    describe_topic_defaults,
+)
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
@@ -33,7 +39,7 @@ def test_a_topic_has_kafkas_settings_and_our_own(admin: AdminClient) -> None:
     (created,) = admin.create_topics([NewTopic("settings-compared", 1, 1)]).values()
     created.result()
     theirs = of_kafka(admin, ConfigResource.Type.TOPIC, "settings-compared")
-    ours = by_name(describe_topic({}, HERE))
+    ours = by_name(list(describe_topic({}, describe_topic_defaults(HERE))))
     assert ours.keys() - theirs.keys() == {"penstock.ack.fsync"}
     assert theirs.keys() <= ours.keys()
     assert {name: entry.value for name, entry in theirs.items()} == {

@@ -30,6 +30,7 @@ from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
+from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
@@ -66,7 +67,8 @@ class LocalController:
             carry_out=_no_effects,
         )
         self._submitted = asyncio.Event()
-        self._deadline_set = asyncio.Event()
+        self._sooner_deadline = asyncio.Event()
+        self._expiry_ms: int | None = None  # when the next look at deadlines is due
 
     @property
     def image(self) -> Image:
@@ -102,13 +104,11 @@ class LocalController:
             if not answered.done():
                 answered.set_result(outcome)
 
-        self._host.submit(
-            lambda: self._decide(request),
-            deadline_ms=self._world.clock.monotonic_ms() + wait_ms_max,
-            answer=answer,
-        )
+        deadline_ms = self._world.clock.monotonic_ms() + wait_ms_max
+        self._host.submit(lambda: self._decide(request), deadline_ms=deadline_ms, answer=answer)
         self._submitted.set()
-        self._deadline_set.set()
+        if self._expiry_ms is None or deadline_ms < self._expiry_ms:
+            self._sooner_deadline.set()
         outcome = await answered
         if isinstance(outcome, NotDone):
             raise RequestError(_code(outcome), outcome.value)
@@ -136,7 +136,8 @@ class LocalController:
 
     def _fresh_ids(self, request: ControllerRequest) -> list[TopicId]:
         """Random topic ids, none of which is taken or reserved."""
-        wanted = len(request.topics) if isinstance(request, CreateTopicsRequest) else 0
+        asked = len(request.topics) if isinstance(request, CreateTopicsRequest) else 0
+        wanted = min(asked, DECISION_RECORDS_MAX)
         ids: dict[TopicId, None] = {}
         while len(ids) < wanted:
             fresh = TopicId(self._world.entropy.random_bytes(16))
@@ -168,17 +169,14 @@ class LocalController:
 
     async def _keep_expiring(self) -> None:
         while True:
-            deadline_ms = self._host.next_deadline_ms()
-            left_ms = (
-                None if deadline_ms is None else deadline_ms - self._world.clock.monotonic_ms()
-            )
-            if left_ms is not None and left_ms <= 0:
-                self._host.expire(self._world.clock.monotonic_ms())
-                continue
-            self._deadline_set.clear()
+            now_ms = self._world.clock.monotonic_ms()
+            self._host.expire(now_ms)
+            self._expiry_ms = self._host.next_deadline_ms()
+            wait_ms = None if self._expiry_ms is None else self._expiry_ms - now_ms
+            self._sooner_deadline.clear()
             try:
-                async with asyncio.timeout(None if left_ms is None else left_ms / 1000):
-                    await self._deadline_set.wait()
+                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                    await self._sooner_deadline.wait()
             except TimeoutError:
                 continue
 

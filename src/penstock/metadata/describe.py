@@ -5,8 +5,8 @@ brokers, given to the broker at its start, Kafka's default. The places in which 
 synonyms, the one that counts first.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from penstock.metadata.effective import CLUSTER_DEFAULT, effective_broker
@@ -67,22 +67,31 @@ class Standpoint:
         )
 
 
-def describe_topic(overrides: Mapping[str, str], standpoint: Standpoint) -> list[Described]:
-    """All settings of a topic with these overrides, by name."""
+def describe_topic_defaults(standpoint: Standpoint) -> list[Described]:
+    """All settings of a topic without overrides, by name: made once for many topics."""
     broker = effective_broker(standpoint.static, standpoint.image, standpoint.node_id)
     described = []
     for name, setting in TOPIC_SETTINGS.items():
-        if setting.internal and name not in overrides:
-            continue
         servers = tuple(server for server, _ in SERVER_NAMES.get(name, ()))
+        value = text_from_server(name, broker)
         synonyms = _synonyms(servers, standpoint)
-        if name in overrides:
-            synonyms.insert(0, Synonym(name=name, value=overrides[name], source=Source.TOPIC))
-            value: str | None = overrides[name]
-        else:
-            value = text_from_server(name, broker)
         described.append(_described(setting, value, synonyms, read_only=False))
     return described
+
+
+def describe_topic(
+    overrides: Mapping[str, str], defaults: Sequence[Described]
+) -> Iterator[Described]:
+    """All settings of a topic with these overrides, by name."""
+    for default in defaults:
+        value = overrides.get(default.name)
+        if value is not None:
+            own = Synonym(name=default.name, value=value, source=Source.TOPIC)
+            yield replace(
+                default, value=value, source=own.source, synonyms=(own, *default.synonyms)
+            )
+        elif not TOPIC_SETTINGS[default.name].internal:
+            yield default
 
 
 def describe_broker(standpoint: Standpoint) -> list[Described]:

@@ -1,6 +1,6 @@
 """DescribeConfigs: the settings of topics and of this broker, and where each value comes from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
@@ -11,9 +11,11 @@ from penstock.metadata.describe import (
     describe_broker,
     describe_cluster_default,
     describe_topic,
+    describe_topic_defaults,
 )
 from penstock.metadata.image.image import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.limit import DESCRIBED_SETTINGS_MAX
 from penstock.model.topic_name import topic_name_trouble
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_configs import (
@@ -29,9 +31,25 @@ from penstock.wire.messages.describe_configs import (
 def handle(
     services: Services, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_result(services, request, resource) for resource in request.resources]
+    standpoint = Standpoint(
+        image=services.image, static=services.settings, node_id=services.node_id
     )
+    defaults = describe_topic_defaults(standpoint)
+    told = 0
+    results = []
+    for resource in request.resources:
+        if told > DESCRIBED_SETTINGS_MAX:
+            message = f"More than {DESCRIBED_SETTINGS_MAX} settings in one reply"
+            results.append(_refused(resource, ErrorCode.INVALID_REQUEST, message))
+            continue
+        try:
+            found = _describe(standpoint, defaults, resource)
+        except RequestError as trouble:
+            results.append(_refused(resource, trouble.code, trouble.message))
+        else:
+            results.append(_result(request, resource, found))
+            told += len(results[-1].configs)
+    return DescribeConfigsResponse(results=results)
 
 
 def refuse(
@@ -43,13 +61,11 @@ def refuse(
 
 
 def _result(
-    services: Services, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    found: Iterable[Described],
 ) -> DescribeConfigsResult:
-    try:
-        found = _describe(services, resource)
-    except RequestError as trouble:
-        return _refused(resource, trouble.code, trouble.message)
-    keys = resource.configuration_keys
+    keys = frozenset(resource.configuration_keys or ())
     return DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
@@ -60,24 +76,24 @@ def _result(
     )
 
 
-def _describe(services: Services, resource: DescribeConfigsResource) -> Sequence[Described]:
-    image = services.image
-    standpoint = Standpoint(image=image, static=services.settings, node_id=services.node_id)
-    name = resource.resource_name
+def _describe(
+    standpoint: Standpoint, defaults: Sequence[Described], resource: DescribeConfigsResource
+) -> Iterable[Described]:
+    image, name = standpoint.image, resource.resource_name
     if resource.resource_type == ResourceKind.TOPIC:
         trouble = topic_name_trouble(name)
         if trouble is not None:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, trouble)
         if name not in image.topics_by_name:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(image.config(ResourceKind.TOPIC, name), standpoint)
+        return describe_topic(image.config(ResourceKind.TOPIC, name), defaults)
     if resource.resource_type == ResourceKind.BROKER:
         if not name:
             return describe_cluster_default(image)
-        if name != str(services.node_id):
+        if name != str(standpoint.node_id):
             raise RequestError(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {services.node_id} or empty string, "
+                f"Unexpected broker id, expected {standpoint.node_id} or empty string, "
                 f"but received {name}",
             )
         return describe_broker(standpoint)

@@ -3,7 +3,7 @@
 A topic that does not exist is created on the way, when the setting and the request allow it.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 
 from penstock.broker.api_table import Api
 from penstock.broker.authorized_operations import (
@@ -131,11 +131,18 @@ def _response(
         cluster_id=services.cluster_id,
         # Any broker takes requests for the controller and passes them on.
         controller_id=services.node_id,
-        topics=[_topic(image, topic, context, troubles, operations) for topic in topics],
+        topics=[
+            _topic(image, topic, context, troubles, operations) for topic in _each_once(topics)
+        ],
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else NOT_ASKED_FOR,
     )
+
+
+def _each_once(topics: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
+    """A topic named many times would make a reply of any size out of a small request."""
+    return {(topic.name, topic.topic_id): topic for topic in topics}.values()
 
 
 def _topic(

@@ -24,15 +24,17 @@ def create_partitions(
 ) -> Decision[MetadataRecord, CreatePartitionsResponse]:
     """Grows each topic to the count asked for; existing partitions stay as they are."""
     asked = Counter(topic.name for topic in request.topics)
+    by_name = {topic.name: topic for topic in request.topics}
     records: list[MetadataRecord] = []
     results: list[CreatePartitionsTopicResult] = []
     for name, count in asked.items():
-        topic = next(topic for topic in request.topics if topic.name == name)
         grown: list[MetadataRecord] | Refusal
         if count > 1:
             grown = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
         else:
-            grown = _grow(situation.image, topic, records_left=DECISION_RECORDS_MAX - len(records))
+            grown = _grow(
+                situation.image, by_name[name], records_left=DECISION_RECORDS_MAX - len(records)
+            )
         if isinstance(grown, Refusal):
             results.append(
                 CreatePartitionsTopicResult(

@@ -45,14 +45,16 @@ def manual_trouble(
     """Why replicas that a request names cannot be used, or None."""
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
-    for index, node in enumerate(replicas):
+    seen: set[int] = set()
+    for node in replicas:
         if node not in image.brokers:
             return (
                 f"The manual partition assignment includes broker {node}, "
                 "but no such broker is registered."
             )
-        if node in replicas[:index]:
+        if node in seen:
             return f"The manual partition assignment includes the broker {node} more than once."
+        seen.add(node)
     if replication_factor is not None and len(replicas) != replication_factor:
         return (
             f"The manual partition assignment includes a partition with {len(replicas)} "

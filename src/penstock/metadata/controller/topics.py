@@ -6,7 +6,12 @@ from collections.abc import Iterable, Sequence
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.placement import manual_trouble, new_partition, place
 from penstock.metadata.controller.situation import Refusal, Situation
-from penstock.metadata.describe import Standpoint, describe_topic
+from penstock.metadata.describe import (
+    Described,
+    Standpoint,
+    describe_topic,
+    describe_topic_defaults,
+)
 from penstock.metadata.image.image import Image, ResourceKind
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
@@ -45,6 +50,9 @@ def create_topics(
     if _records_at_least(situation, topics) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     names_taken = {collision_key(name): name for name in situation.image.topics_by_name}
+    defaults = describe_topic_defaults(
+        Standpoint(image=situation.image, static=situation.settings, node_id=situation.node_id)
+    )
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
     for topic, topic_id in zip(topics, situation.fresh_ids, strict=False):
@@ -53,7 +61,7 @@ def create_topics(
             results.append(_refused(topic.name, created))
             continue
         records.extend(created)
-        results.append(_result(situation, topic, topic_id, created))
+        results.append(_result(topic, topic_id, created, defaults))
         names_taken[collision_key(topic.name)] = topic.name
     for name in duplicates:
         trouble = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
@@ -231,7 +239,10 @@ def _records_at_least(situation: Situation, topics: Sequence[CreatableTopic]) ->
     return sum(
         1
         + len(topic.configs)
-        + (default if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0))
+        + max(
+            default if topic.num_partitions == DEFAULT else topic.num_partitions,
+            len(topic.assignments),
+        )
         for topic in topics
     )
 
@@ -241,15 +252,12 @@ def _overrides(topic: CreatableTopic) -> dict[str, str]:
 
 
 def _result(
-    situation: Situation,
     topic: CreatableTopic,
     topic_id: TopicId,
     records: Iterable[MetadataRecord],
+    defaults: Sequence[Described],
 ) -> CreatableTopicResult:
     partitions = [record for record in records if isinstance(record, PartitionRecord)]
-    standpoint = Standpoint(
-        image=situation.image, static=situation.settings, node_id=situation.node_id
-    )
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,
@@ -264,7 +272,7 @@ def _result(
                 config_source=described.source,
                 is_sensitive=described.sensitive,
             )
-            for described in describe_topic(_overrides(topic), standpoint)
+            for described in describe_topic(_overrides(topic), defaults)
         ],
     )
 
