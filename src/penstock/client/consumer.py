@@ -121,11 +121,15 @@ class Consumer:
     async def position(self, partition: TopicPartition) -> Offset:
         """The offset of the next record to be handed out."""
         cursor = self._cursors.by_partition[partition]
-        while cursor.position is None:
-            self._raise_trouble()
-            self._step()
-            self._news.clear()
-            await self._news.wait()
+        try:
+            async with asyncio.timeout(self.rules.request_ms_max / 1000):
+                while cursor.position is None:
+                    self._raise_trouble()
+                    self._step()
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError as trouble:
+            raise TimedOut(f"{partition}: no broker told where its log begins or ends") from trouble
         return cursor.position
 
     async def poll(

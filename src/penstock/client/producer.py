@@ -147,7 +147,10 @@ class Producer:
             now_ms=self.cluster.clock.monotonic_ms(),
         )
         if opened:
-            self._wake.set()  # the batch before it is complete, and this one's linger begins
+            # The batch before it is complete, and this one's linger begins. Whoever sends in a loop
+            # finds room every time and never waits, so the sender gets its turn here.
+            self._wake.set()
+            await asyncio.sleep(0)
         return delivery
 
     async def flush(self) -> None:
