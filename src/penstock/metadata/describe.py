@@ -13,8 +13,8 @@ from penstock.metadata.effective import CLUSTER_DEFAULT, effective_broker
 from penstock.metadata.image.image import Image, ResourceKind
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
-from penstock.model.settings.setting import Change, Setting, SettingType
-from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS, text_from_server
+from penstock.model.settings.setting import Change, Setting, SettingType, text_of
+from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS, resolve_topic
 
 
 class Source(IntEnum):
@@ -70,10 +70,11 @@ class Standpoint:
 def describe_topic_defaults(standpoint: Standpoint) -> list[Described]:
     """All settings of a topic without overrides, by name: made once for many topics."""
     broker = effective_broker(standpoint.static, standpoint.image, standpoint.node_id)
+    resolved = resolve_topic({}, broker)
     described = []
     for name, setting in TOPIC_SETTINGS.items():
         servers = tuple(server for server, _ in SERVER_NAMES.get(name, ()))
-        value = text_from_server(name, broker)
+        value = text_of(getattr(resolved, setting.field))
         synonyms = _synonyms(servers, standpoint)
         described.append(_described(setting, value, synonyms, read_only=False))
     return described

@@ -49,7 +49,7 @@ def create_topics(
     duplicates = [name for name, count in asked.items() if count > 1]
     if _records_at_least(situation, topics) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    names_taken = {collision_key(name): name for name in situation.image.topics_by_name}
+    names_taken = _names_taken(situation.image, topics)
     defaults = describe_topic_defaults(
         Standpoint(image=situation.image, static=situation.settings, node_id=situation.node_id)
     )
@@ -130,6 +130,13 @@ def _create_topic(
         for config in topic.configs
     )
     return records + partitions
+
+
+def _names_taken(image: Image, topics: Sequence[CreatableTopic]) -> dict[str, str]:
+    """The names there are, by what they collide in; none when no new name could collide."""
+    if all(collision_key(topic.name) == topic.name and "_" not in topic.name for topic in topics):
+        return {}
+    return {collision_key(name): name for name in image.topics_by_name}
 
 
 def _name_trouble(image: Image, name: str, names_taken: dict[str, str]) -> Refusal | None:

@@ -107,15 +107,11 @@ class Draft:
             brokers_changed=tuple(self._brokers),
             features_changed=tuple(self._features),
         )
-        by_id, by_name = base.topics_by_id, base.topics_by_name
-        if topics or self._deleted:
-            by_id = {
-                topic_id: topic
-                for topic_id, topic in by_id.items()
-                if topic_id not in self._deleted
-            }
-            by_id.update(topics)
-            by_name = {topic.name: topic for topic in by_id.values()}
+        by_id, by_name = dict(base.topics_by_id), dict(base.topics_by_name)
+        for topic in self._deleted.values():
+            del by_id[topic.topic_id], by_name[topic.name]
+        for topic in topics.values():
+            by_id[topic.topic_id] = by_name[topic.name] = topic
         image = Image(
             offset=offset,
             epoch=epoch,

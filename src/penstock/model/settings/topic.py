@@ -27,7 +27,6 @@ from penstock.model.settings.setting import (
     items_of,
     one_of,
     parse_all,
-    text_of,
 )
 
 T = SettingType
@@ -297,12 +296,6 @@ def server_defaults(broker: BrokerSettings) -> dict[str, object]:
     if isinstance(retention_ms := defaults.get("retention_ms"), int) and retention_ms < 0:
         defaults["retention_ms"] = -1
     return defaults
-
-
-def text_from_server(name: str, broker: BrokerSettings) -> str | None:
-    """The value of a topic setting without an override, as text."""
-    field = name.replace(".", "_")
-    return text_of(server_defaults(broker).get(field, getattr(TopicSettings(), field)))
 
 
 assert SERVER_NAMES.keys() <= TOPIC_SETTINGS.keys()
