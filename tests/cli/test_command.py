@@ -34,9 +34,8 @@ def test_unknown_noun_is_one_line(run: Run) -> None:
 def test_broker_that_is_not_there_is_told_with_its_address(run: Run) -> None:
     outcome = run("topics list --bootstrap 127.0.0.1:1")
     assert outcome.status == 1
-    assert outcome.err.startswith("penstock: no broker can be reached: ")
-    assert "127.0.0.1:1" in outcome.err
-    assert outcome.err.count("\n") == 1
+    reason = "cannot connect to 127.0.0.1:1: Connection refused"
+    assert outcome.err == f"penstock: no broker can be reached: {reason}\n"
 
 
 def test_address_that_is_none_is_told(run: Run) -> None:
@@ -55,9 +54,9 @@ def test_demo_writes_reads_and_checks(run: Run) -> None:
 
 def test_demo_needs_no_other_client(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_clients, "confluent_kafka", None)
-    outcome = run("demo --records 20000")
+    outcome = run("demo --records 20000 --json")
     assert outcome.status == 0, outcome.err
-    assert "client: penstock" in outcome.text
+    assert (outcome.json()["client"], outcome.json()["records"]) == ("penstock", 20_000)
 
 
 def test_demo_would_notice_loss_reordering_and_duplicates() -> None:

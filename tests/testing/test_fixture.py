@@ -47,11 +47,15 @@ def test_brokers_are_apart_from_each_other(penstock: Broker) -> None:
 
 
 def test_nothing_is_left_behind() -> None:
+    before = set(threading.enumerate())
     with running_broker() as broker:
+        broker.topic()
         assert broker.data.is_dir()
-        assert "penstock broker" in {thread.name for thread in threading.enumerate()}
+        assert set(threading.enumerate()) > before
     assert not broker.data.exists()
-    assert "penstock broker" not in {thread.name for thread in threading.enumerate()}
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive(), thread
 
 
 def test_records_stay_in_a_directory_of_the_users_own(tmp_path: Path) -> None:

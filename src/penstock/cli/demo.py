@@ -25,6 +25,8 @@ from rich.progress import (
 from penstock.cli.connect import with_cluster
 from penstock.cli.demo_check import OrderCheck, expected_records
 from penstock.cli.demo_clients import Found, Job, confluent_job, penstock_job
+from penstock.cli.options import json_option
+from penstock.cli.show import print_json
 from penstock.client.admin import Admin, NewTopic, first_refusal
 from penstock.client.cluster import Cluster
 from penstock.model.error import PenstockError
@@ -41,9 +43,10 @@ class DemoFailed(PenstockError):
 
 @click.command()
 @click.option("--records", default=1_000_000, show_default=True, type=click.IntRange(min=1))
-def demo(records: int) -> None:
+@json_option
+def demo(records: int, as_json: bool) -> None:
     """Start a node, write keyed records into 6 partitions, read them back, check them all."""
-    console = Console()
+    console = Console(stderr=as_json)
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as data, _node(data) as bootstrap:
         console.print(f"a node is up at [bold]{bootstrap}[/bold]")
         with_cluster(bootstrap, _create_topic)
@@ -55,6 +58,17 @@ def demo(records: int) -> None:
     trouble = check.trouble(records)
     if trouble is not None:
         raise DemoFailed(trouble)
+    if as_json:
+        print_json(
+            {
+                "records": records,
+                "keys": check.keys,
+                "client": job.client,
+                "produced_per_second": round(records / produced_s),
+                "consumed_per_second": round(records / consumed_s),
+            }
+        )
+        return
     console.print(
         f"produced {records / produced_s:,.0f} records/s, {check.bytes / produced_s / 1e6:.1f} MB/s"
         f"  |  consumed {records / consumed_s:,.0f} records/s,"

@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.node.build import build
 from penstock.node.config import NodeConfig
+from penstock.world.disk import RealDisk
 from penstock.world.ports import Address, World
 from penstock.world.real import real_world
 
@@ -46,7 +48,8 @@ class Broker:
     def __init__(self, data: Path, settings: Mapping[str, str]) -> None:
         self.data = data
         self._settings = parse_broker({**SETTINGS, **settings})
-        self._world = real_world(inline=True)
+        self._disk = RealDisk()
+        self._world = replace(real_world(inline=True), disk=self._disk)
         self._names = itertools.count(1)
         self._addresses: tuple[Address, ...] = ()
         self._failure: BaseException | None = None
@@ -94,6 +97,7 @@ class Broker:
         except BaseException as failure:  # it ends the node here, and is told in `stop`
             self._failure = failure
         finally:
+            self._disk.close()
             self._ready.set()
 
     async def _live(self) -> None:

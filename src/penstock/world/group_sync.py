@@ -42,6 +42,10 @@ class GroupSync:
             # from them.
             await asyncio.shield(sync)
 
+    def close(self) -> None:
+        """Lets the threads end; nobody may ask for a sync any more."""
+        self._threads.shutdown(wait=False)
+
     def _join(self, file: Syncable) -> asyncio.Future[None]:
         waiting = self._waiting.get(file)
         if waiting is not None:

@@ -258,7 +258,9 @@ class TcpNetwork:
             await asyncio.get_running_loop().sock_connect(connecting, target)
         except OSError as trouble:
             connecting.close()
-            raise NetworkError(f"cannot connect to {address}: {trouble.strerror}") from trouble
+            # asyncio puts a text of its own in the place of the system's.
+            reason = os.strerror(trouble.errno) if trouble.errno else trouble.strerror
+            raise NetworkError(f"cannot connect to {address}: {reason}") from trouble
         except BaseException:
             connecting.close()
             raise
