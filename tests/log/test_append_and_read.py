@@ -130,6 +130,15 @@ def test_slice_outlives_the_segment_it_was_cut_from() -> None:
     assert len(found.span.file.read_at(found.span.position, found.byte_count)) == found.byte_count
 
 
+def test_slice_outlives_the_partition_it_was_cut_from() -> None:
+    opened = open_log(MemoryDisk())
+    append(opened.log, 2)
+    found = slice_of(opened.log, 0)
+    assert found.span is not None
+    opened.directory.delete(opened.log)
+    assert len(found.span.file.read_at(found.span.position, found.byte_count)) == found.byte_count
+
+
 def test_bytes_that_the_disk_has_changed_are_reported_with_their_place(log: PartitionLog) -> None:
     log.segments[0].file.write_at(16, b"\x63")  # the magic of the first batch
     with pytest.raises(CorruptLog) as trouble:

@@ -1,5 +1,6 @@
 """A data directory: its lock, its partitions, and how one leaves it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,19 @@ def test_log_on_the_real_disk_comes_back_after_a_clean_stop_and_after_none(tmp_p
     assert again.log.recovery.segments_scanned == 1
     assert values(again.log) == [(o, str(o).encode()) for o in range(122)]
     again.directory.close()
+
+
+def test_deleted_segments_give_their_space_back_at_once(tmp_path: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    if not descriptors.exists():
+        pytest.skip("needs /proc to see which files are open")
+    opened = open_log(RealDisk(), str(tmp_path))
+    for _ in range(60):
+        append(opened.log, 2)
+    opened.log.advance_start(Offset(100))
+    held = [os.readlink(one) for one in descriptors.iterdir() if one.is_symlink()]
+    assert not [path for path in held if path.startswith(str(tmp_path)) and "(deleted)" in path]
+    opened.directory.close()
 
 
 def test_clean_marker_is_what_kafka_writes() -> None:

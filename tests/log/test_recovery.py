@@ -221,3 +221,17 @@ def test_settings_of_the_topic_do_not_change_what_is_read() -> None:
     disk, log = filled()
     again = open_log(disk, settings=TopicSettings(segment_bytes=10**6)).log
     assert values(again) == [(o, str(o).encode()) for o in range(log.end_offset)]
+
+
+def test_unreadable_index_of_aborted_transactions_is_rebuilt_from_its_segment_on() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    while len(opened.log.segments) < 4:
+        append(opened.log, 2, producer=7)
+    opened.directory.close()
+    second = opened.log.segments[1]
+    disk.write_whole(second.path(".txnindex"), b"\x09" * 34)
+    log = open_log(disk).log
+    assert log.recovery.segments_scanned == 3
+    assert log.aborted_within(from_offset=Offset(0), until_offset=log.end_offset) == ()
+    assert values(log) == [(o, str(o).encode()) for o in range(log.end_offset)]

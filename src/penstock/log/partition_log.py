@@ -219,7 +219,6 @@ class PartitionLog:
     def begin_epoch(self, epoch: LeaderEpoch) -> None:
         """A leader begins to write here under `epoch`: from the end of the log on."""
         self.epochs.assign(epoch, self.end_offset)
-        self._as_closed = self._as_closed and not self.epochs.unsaved
 
     def reconfigure(self, settings: TopicSettings) -> None:
         self.settings = settings
@@ -240,8 +239,8 @@ class PartitionLog:
         while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
             self._remove(self.segments.pop(0))
         self.epochs.truncate_start(offset)
-        self._memory.snapshots.remove_until(min(offset, self.segments[0].base_offset))
-        self._as_closed = self._as_closed and not self.epochs.unsaved
+        first = self.segments[0].base_offset
+        self._unsynced.forget(*self._memory.snapshots.remove_until(min(offset, first)))
 
     def truncate_to(self, offset: Offset) -> None:
         """Cuts off every batch that reaches `offset` or beyond, as a whole."""
@@ -252,7 +251,7 @@ class PartitionLog:
             return
         self._lower_recovery_point(offset)
         self._as_closed = False
-        self._memory.snapshots.remove_above(offset)
+        self._unsynced.forget(*self._memory.snapshots.remove_above(offset))
         while self._active.base_offset > offset or (
             self._active.base_offset == offset and len(self.segments) > 1
         ):
@@ -274,7 +273,7 @@ class PartitionLog:
         self.start_offset = self._memory.start_offset = offset
         # This is what decides: found with a start beyond their end, old segments are dropped.
         self._save_checkpoints()
-        self._memory.snapshots.remove_all()
+        self._unsynced.forget(*self._memory.snapshots.remove_all())
         while self.segments:
             self._remove(self.segments.pop())
         self._active = new_segment(self._disk, self.directory, offset, self._now_ms, self._loaded)
@@ -291,14 +290,18 @@ class PartitionLog:
 
     # Making it last
 
+    @property
+    def wants_sync(self) -> bool:
+        """Whether a sealed segment waits for its sync: until then a crash makes it be scanned."""
+        return len(self._unsynced) > 0 and self._active.base_offset > self.recovery_point
+
     def unsynced_files(self) -> list[File]:
         """What to sync so that all up to the present `end_offset` lasts.
 
         Note the end offset, hand the files to `Disk.sync` in the same step, and call `mark_synced`
         with that offset when it is done; one sync of a log at a time.
         """
-        self._unsynced.begin(self.end_offset)
-        files = self._unsynced.files()
+        files = self._unsynced.begin(self.end_offset)
         if self.end_offset > self.recovery_point:
             files.append(self._active.file)
         return files
@@ -325,17 +328,17 @@ class PartitionLog:
             self._note_saved(self._active)
             self._write_snapshot()
             self.sync()
-            self._memory.save_epochs()
             self._as_closed = True
+        self._memory.save_epochs()
         self.recovery_point = self.end_offset
         self.abandon()
 
     def abandon(self) -> None:
         """Lets go of the files without writing anything: what a crash would leave."""
         self.is_closed = True
-        self._unsynced.forget_all()
+        self._unsynced.let_go()
         for segment in self.segments:
-            segment.close()
+            segment.let_go()
 
     def delete(self) -> str:
         """Renames the directory so that no start takes it up, and returns its new path."""
@@ -393,8 +396,7 @@ class PartitionLog:
         self._note_saved(old)
 
     def _remove(self, segment: Segment) -> None:
-        for path in segment.paths:
-            self._unsynced.forget(path)
+        self._unsynced.forget(*segment.paths)
         segment.remove_files()
         self._unsynced.directory = True
 
@@ -418,7 +420,7 @@ class PartitionLog:
     def _reload_memory(self) -> None:
         """After a cut: what the log remembers becomes that of the batches which are left."""
         self.end_offset = self._active.end_offset()
-        self._memory.snapshots.remove_above(self.end_offset)
+        self._unsynced.forget(*self._memory.snapshots.remove_above(self.end_offset))
         self.epochs.truncate_end(self.end_offset)
         self._memory.load(self.segments, until_offset=self.end_offset, trust_absence=False)
         self.producers.expire(self._now_ms)
@@ -439,7 +441,7 @@ class PartitionLog:
         self.producers.expire(self._now_ms)
         if self.recovery.clean and self.recovery.segments_scanned == 0:
             self.recovery_point = self.end_offset
-            self._as_closed = not fresh and not self.epochs.unsaved
+            self._as_closed = not fresh
         else:
             for segment in self.segments[slot_of(self.segments, self.recovery_point) :]:
                 self._note_saved(segment)

@@ -53,7 +53,7 @@ class Loaded:
 def find_segments(
     disk: Disk, directory: str, *, now_ms: int, loaded: LoadedIndexes
 ) -> tuple[list[Segment], list[Offset]]:
-    """The segments of a tidy directory in order, and the offsets of its snapshots."""
+    """The segments of a tidy directory, in order, and the offsets of its snapshots."""
     segments: list[Segment] = []
     snapshots: list[Offset] = []
     for name in disk.names(directory):
@@ -88,13 +88,15 @@ def load(
     """Brings the segments of a log, of which there is one at least, to where writing can go on."""
     assert segments
     report = RecoveryReport(clean=clean)
-    if clean:
+    suspect = _first_suspect(segments, report)
+    if clean and suspect is None:
         end_offset = _clean_end(segments[-1], report)
         if end_offset is not None:
             memory.load(segments, until_offset=end_offset, trust_absence=True)
             return Loaded(segments=segments, end_offset=end_offset, report=report)
     # A clean stop that does not look like one: the last segment alone is in doubt.
     first = len(segments) - 1 if clean else slot_of(segments, recovery_point)
+    first = first if suspect is None else min(first, suspect)
     base_offset = segments[first].base_offset
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
     end_offset = _scan_all(segments, first, settings, memory, report)
@@ -108,6 +110,17 @@ def load(
 def slot_of(segments: Sequence[Segment], offset: Offset) -> int:
     """The place of the segment that holds `offset`; the first one when it lies before all."""
     return max(0, bisect_right(segments, offset, key=_base_offset) - 1)
+
+
+def _first_suspect(segments: list[Segment], report: RecoveryReport) -> int | None:
+    """The first segment whose aborted transactions cannot be read: only a scan finds them again."""
+    for slot, segment in enumerate(segments):
+        try:
+            _ = segment.aborted_transactions
+        except CorruptIndex as trouble:
+            report.reasons.append(f"{segment.path(layout.ABORTED_INDEX)}: {trouble}")
+            return slot
+    return None
 
 
 def _clean_end(last: Segment, report: RecoveryReport) -> Offset | None:

@@ -104,7 +104,7 @@ class Segment:
         if self._first_timestamp_ms is None:
             if self.size_bytes == 0:
                 return NO_TIMESTAMP
-            _, first = next(headers(self.file, start=0, end=self.size_bytes))
+            _, first = next(self._headers(start=0))
             self._first_timestamp_ms = first.max_timestamp
         return self._first_timestamp_ms
 
@@ -131,7 +131,7 @@ class Segment:
 
     def batch_bytes_at(self, position: int) -> int:
         """The size of the batch that begins at `position`."""
-        _, header = next(headers(self.file, start=position, end=self.size_bytes))
+        _, header = next(self._headers(start=position))
         return header.size_bytes
 
     def position_of(self, offset: Offset) -> int:
@@ -145,8 +145,7 @@ class Segment:
     def end_offset(self) -> Offset:
         """The offset after the last batch, read from the file; the base offset when it is empty."""
         end_offset = self.base_offset
-        start = self.indexes.offset.last_position()
-        for _, header in headers(self.file, start=start, end=self.size_bytes):
+        for _, header in self._headers(start=self.indexes.offset.last_position()):
             end_offset = header.next_offset
         return end_offset
 
@@ -253,19 +252,14 @@ class Segment:
         self._disk.remove(self.path(layout.ABORTED_INDEX))
 
     def remove_files(self) -> None:
-        """Deletes the segment, the log first: what remains after a crash is an orphan, not a hole.
-
-        The file is let go and not closed: a reader may still be sending from it.
-        """
-        self._loaded.forget(self)
-        self._file = None
+        """Deletes the segment, the log first: what a crash leaves is an orphan and not a hole."""
+        self.let_go()
         for suffix in layout.SEGMENT_SUFFIXES:
             self._disk.remove(self.path(suffix))
 
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    def let_go(self) -> None:
+        """Forgets the file. It is not closed: a reader may still be sending from it."""
+        self._file = None
         self._loaded.forget(self)
 
     def load_indexes(self) -> Indexes:
@@ -296,11 +290,8 @@ class Segment:
         was_active, aborted = self._active, self.aborted_transactions
         self.begin_indexes()
         self._aborted = aborted
-        try:
-            for position, header in headers(self.file, start=0, end=self.size_bytes):
-                self.note(header, position, interval_bytes=interval_bytes)
-        except CorruptBatch as trouble:
-            raise self._corrupt(trouble) from trouble
+        for position, header in self._headers(start=0):
+            self.note(header, position, interval_bytes=interval_bytes)
         self.save_indexes()
         built = self._active
         assert built is not None
@@ -322,10 +313,16 @@ class Segment:
         assert self._active is not None
         largest = self._active.time.last()
         start = self._active.offset.position_before(largest[1])
-        for _, header in headers(self.file, start=start, end=self.size_bytes):
+        for _, header in self._headers(start=start):
             if header.max_timestamp > largest[0]:
                 largest = header.max_timestamp, header.last_offset
         return largest
+
+    def _headers(self, *, start: int) -> Iterator[tuple[int, BatchHeader]]:
+        try:
+            yield from headers(self.file, start=start, end=self.size_bytes)
+        except CorruptBatch as trouble:
+            raise self._corrupt(trouble) from trouble
 
     def _overwrite(self, suffix: str, data: bytes) -> None:
         file = self._disk.open(self.path(suffix), create=True)

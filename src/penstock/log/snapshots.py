@@ -55,21 +55,23 @@ class Snapshots:
         insort(self._offsets, offset)
         return path
 
-    def remove_above(self, offset: Offset) -> None:
-        self._remove([one for one in self._offsets if one > offset])
+    def remove_above(self, offset: Offset) -> list[str]:
+        """Those above `offset`; like the others below, the paths of what was removed."""
+        return self._remove([one for one in self._offsets if one > offset])
 
-    def remove_until(self, offset: Offset) -> None:
+    def remove_until(self, offset: Offset) -> list[str]:
         """Those at or below `offset`: where a log begins there is nothing to remember."""
-        self._remove([one for one in self._offsets if one <= offset])
+        return self._remove([one for one in self._offsets if one <= offset])
 
-    def remove_all(self) -> None:
-        self._remove(list(self._offsets))
+    def remove_all(self) -> list[str]:
+        return self._remove(list(self._offsets))
 
-    def remove_strays(self, base_offsets: set[Offset]) -> None:
-        """Keeps those at the start of a segment, and the newest."""
-        self._remove([one for one in self._offsets[:-1] if one not in base_offsets])
+    def remove_strays(self, base_offsets: set[Offset]) -> list[str]:
+        """All but those at the start of a segment, and the newest."""
+        return self._remove([one for one in self._offsets[:-1] if one not in base_offsets])
 
-    def _remove(self, offsets: list[Offset]) -> None:
+    def _remove(self, offsets: list[Offset]) -> list[str]:
         for offset in offsets:
             self._disk.remove(self.path(offset))
             self._offsets.remove(offset)
+        return [self.path(offset) for offset in offsets]

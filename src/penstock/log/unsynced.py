@@ -9,28 +9,33 @@ from penstock.world.ports import Disk, File
 
 
 class Unsynced:
-    __slots__ = ("_directory_path", "_disk", "_limit", "_noted", "directory")
+    __slots__ = ("_directory_path", "_disk", "_limit", "_noted", "_syncing", "directory")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self.directory = False  # whether names in the directory have changed
         self._disk = disk
         self._directory_path = directory
-        self._noted: dict[str, tuple[File, Offset]] = {}
+        self._noted: dict[str, Offset] = {}  # by path, so that none is held open until a sync
+        self._syncing: list[File] = []
         self._limit: Offset | None = None  # how far the sync under way can reach
 
-    def files(self) -> list[File]:
-        return [file for file, _ in self._noted.values()]
+    def __len__(self) -> int:
+        return len(self._noted)
 
     def add(self, path: str, end_offset: Offset) -> None:
-        self.forget(path)
-        self._noted[path] = self._disk.open(path), end_offset
+        self._noted[path] = end_offset
 
-    def forget(self, path: str) -> None:
-        """The file is gone, or its name is used again. A sync of it may be under way: no close."""
-        self._noted.pop(path, None)
+    def forget(self, *paths: str) -> None:
+        """The files are gone."""
+        for path in paths:
+            self._noted.pop(path, None)
 
-    def begin(self, end_offset: Offset) -> None:
+    def begin(self, end_offset: Offset) -> list[File]:
+        """The files to sync, now that the log ends at `end_offset`; open until `finish`."""
         self._limit = end_offset
+        files = [self._disk.open(path) for path in self._noted]
+        self._syncing.extend(files)
+        return files
 
     def lower(self, offset: Offset) -> None:
         """What lies above `offset` is written anew: the sync under way does not cover it."""
@@ -39,19 +44,17 @@ class Unsynced:
 
     def finish(self, offset: Offset) -> Offset:
         """A sync that began when the log ended at `offset` is done; how far all is synced now."""
+        self.let_go()
         if self.directory:
             self._disk.sync_directory(self._directory_path)
             self.directory = False
         if self._limit is not None:
             offset = min(offset, self._limit)
-        for path, (file, end_offset) in list(self._noted.items()):
-            # A file noted at that very offset may have come after the sync began.
-            if end_offset < offset:
-                del self._noted[path]
-                file.close()
+        # A file noted at that very offset may have come after the sync began.
+        self._noted = {path: end for path, end in self._noted.items() if end >= offset}
         return offset
 
-    def forget_all(self) -> None:
-        for file, _ in self._noted.values():
+    def let_go(self) -> None:
+        for file in self._syncing:
             file.close()
-        self._noted.clear()
+        self._syncing.clear()
