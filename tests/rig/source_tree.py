@@ -1,13 +1,16 @@
 """The repository as the tidy tests see it: its files, and its modules as syntax trees."""
 
 import ast
-import subprocess
+import os
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "penstock"
+LEFT_BEHIND = re.compile(r"\.|__pycache__$|.*\.egg-info$|build$|dist$|penstock-data$")
+KEPT_HIDDEN = {".ci"}
 
 
 def modules(*packages: str) -> list[Path]:
@@ -36,12 +39,9 @@ def imported_names(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
 
 
 def kept_files() -> list[Path]:
-    """What is under version control, or about to be: not what runs leave behind."""
-    listing = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        timeout=60,
-    ).stdout.decode()
-    return [path for name in listing.split("\0") if name and (path := ROOT / name).is_file()]
+    """Every file of ours: neither what runs leave behind, nor what is installed beside it."""
+    found = []
+    for folder, names, files in os.walk(ROOT):
+        names[:] = [name for name in names if name in KEPT_HIDDEN or not LEFT_BEHIND.match(name)]
+        found += [Path(folder) / name for name in files]
+    return sorted(found)
