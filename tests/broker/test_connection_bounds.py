@@ -191,6 +191,7 @@ def test_stopping_lets_requests_under_way_finish() -> None:
             busy, idle = await served.connect(), await served.connect()
             await busy.ask(MetadataRequest(), 1)
             await until(lambda: any(c.in_flight for c in served.server.connections))
+            served.server.take_no_more()
             draining = asyncio.create_task(served.server.drain(wait_ms=10_000))
             assert await idle.is_closed()
             gate.set()
@@ -214,6 +215,7 @@ def test_stopping_does_not_wait_for_ever() -> None:
             client = await served.connect()
             await client.ask(MetadataRequest(), 1)
             await until(lambda: any(c.in_flight for c in served.server.connections))
+            served.server.take_no_more()
             await served.server.drain(wait_ms=20)
             assert await client.is_closed()
 

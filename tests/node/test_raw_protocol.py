@@ -13,6 +13,7 @@ from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.node.build import build
 from penstock.node.config import NodeConfig
+from penstock.node.lifecycle import Node
 from penstock.records.batch import batches
 from penstock.records.build import build_batch
 from penstock.records.iterate import records_of
@@ -45,17 +46,27 @@ Reply = TypeVar("Reply", bound=Message)
 
 
 @asynccontextmanager
-async def client_of_a_node(data: Path) -> AsyncIterator[RawClient]:
-    settings = parse_broker({"listeners": "PLAINTEXT://127.0.0.1:0"})
+async def client_and_node(data: Path) -> AsyncIterator[tuple[RawClient, Node]]:
+    config = NodeConfig(
+        node_id=NodeId(1),
+        data_directory=str(data),
+        settings=parse_broker({"listeners": "PLAINTEXT://127.0.0.1:0"}),
+    )
     world = real_world(inline=True)
-    node = build(world, NodeConfig(node_id=NodeId(1), data_directory=str(data), settings=settings))
+    node = build(world, config)
     await node.start()
     stream = await world.network.connect(node.addresses[0])
     try:
-        yield RawClient(stream)
+        yield RawClient(stream), node
     finally:
         stream.close()
         await node.stop()
+
+
+@asynccontextmanager
+async def client_of_a_node(data: Path) -> AsyncIterator[RawClient]:
+    async with client_and_node(data) as (client, _):
+        yield client
 
 
 async def ask(client: RawClient, message: Message, reply: type[Reply], version: int) -> Reply:
@@ -192,5 +203,28 @@ def test_produce_without_acks_is_stored_and_not_answered(tmp_path: Path) -> None
             await client.ask(produce_request("orders", b"quiet", acks=0), 1, version=9)
             fetched = await ask(client, fetch_request("orders", 0, wait_ms=0), FetchResponse, 12)
             assert values_in(fetched) == [b"quiet"]
+
+    run(scenario())
+
+
+def test_stop_answers_a_waiting_fetch_instead_of_waiting_with_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with client_and_node(tmp_path) as (client, node):
+            await create_topic(client, "orders")
+            await create_topic(client, "signals")
+            await client.ask(fetch_request("orders", 0, wait_ms=20_000), 1, version=12)
+            # Handled after the fetch; another client sees it, and so knows that the fetch waits.
+            await client.ask(produce_request("signals", b"taken", acks=0), 2, version=9)
+            other = RawClient(await real_world(inline=True).network.connect(node.addresses[0]))
+            seen = await ask(other, fetch_request("signals", 0, wait_ms=20_000), FetchResponse, 12)
+            assert values_in(seen) == [b"taken"]
+            stopping = asyncio.create_task(node.stop())
+            frame = await client.frame()
+            assert frame is not None, "the node hung up on a request that it had taken"
+            reply = decode_response(FetchResponse, 12, frame)
+            assert reply.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            await stopping
+            other.stream.close()
+            assert await node.failed() is None
 
     run(scenario())

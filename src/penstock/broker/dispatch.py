@@ -1,10 +1,11 @@
 """From the bytes of a request to the bytes of its reply: look up, decode, handle, encode.
 
-    unknown API key, malformed bytes       the connection is closed, as Apache Kafka does
-    ApiVersions of an unknown version      UNSUPPORTED_VERSION in the form of version 0 (KIP-511)
-    another API's unknown version          the connection is closed: no reply has a form known to
-    both RequestError                           the API's own refusal CloseConnection
-    passed on anything else                          a bug of ours: passed on, and the node stops
+    unknown API key, malformed bytes    the connection is closed, as Apache Kafka does
+    unknown version of ApiVersions      UNSUPPORTED_VERSION in the form of version 0 (KIP-511)
+    unknown version of another API      the connection is closed: no reply has a form both know
+    RequestError                        the API's own refusal
+    CloseConnection                     passed on
+    anything else                       a bug of ours: passed on, and the node stops
 
 Authorisation and quota belong between decoding and handling, in `Dispatch.answer`.
 """

@@ -39,6 +39,7 @@ class Partitions:
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
         self._strays_set_aside = False
+        self._closed = False
 
     def __iter__(self) -> Iterator[Partition]:
         for topic in sorted(self._by_name):
@@ -79,6 +80,8 @@ class Partitions:
     def apply(self, delta: Delta, image: Image) -> None:
         """Follows a change of the metadata; `image` is the one after it."""
         self._image = image
+        if self._closed:
+            return  # the next start follows it
         if not self._strays_set_aside:
             self._set_aside_strays()
         for topic in delta.topics_deleted:
@@ -95,7 +98,11 @@ class Partitions:
                     known.reconfigure(settings)
 
     def close(self) -> None:
-        """Ends every wait; the logs are closed by the owner of their directory."""
+        """Leads no partition any more and ends every wait: the node is stopping.
+
+        The logs are closed by the owner of their directory.
+        """
+        self._closed = True
         for partition in self:
             partition.end()
         self._by_name.clear()
@@ -104,7 +111,7 @@ class Partitions:
     def _missing(self, topic: TopicImage | None, index: int) -> ErrorCode:
         if topic is None or not 0 <= index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if topic.partitions[index].leader == self._node_id:
+        if topic.partitions[index].leader == self._node_id and not self._closed:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 

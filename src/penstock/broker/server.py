@@ -61,13 +61,17 @@ class Server:
         """The node is ready: those who came early are served, and all who come from now on."""
         self._ready.set()
 
-    async def drain(self, *, wait_ms: int) -> None:
-        """Accepts no more, lets requests under way finish for so long, then closes the rest."""
+    def take_no_more(self) -> None:
+        """Accepts no connection and reads no request from now on; those under way go on."""
         for listener in self.listeners.values():
             listener.close()
         self._draining = True
         for connection in list(self.connections):
             connection.finish()
+
+    async def drain(self, *, wait_ms: int) -> None:
+        """Lets requests under way finish for so long, then closes what is left."""
+        assert self._draining, "drained before `take_no_more`"
         if self.connections:
             self._empty = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._empty], timeout=wait_ms / 1000)

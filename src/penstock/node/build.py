@@ -154,9 +154,10 @@ class OpenBroker:
         )  # fmt: skip
 
     async def drain(self, *, wait_ms: int) -> None:
+        self._server.take_no_more()
+        self._partitions.close()  # long polls have nothing to wait for any more
         await self._server.drain(wait_ms=wait_ms)
         self._controller.close()
-        self._partitions.close()
 
     def close(self) -> None:
         self._directory.close(broker_epoch=self._broker_epoch())
