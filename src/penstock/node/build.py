@@ -26,8 +26,8 @@ from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition, id_text
-from penstock.model.settings.broker import ANY_HOSTS, BrokerSettings
-from penstock.model.settings.listener import ListenAddress
+from penstock.model.settings.broker import BrokerSettings
+from penstock.model.settings.listener import ANY_HOSTS, ListenAddress
 from penstock.model.settings.topic import TopicSettings
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node

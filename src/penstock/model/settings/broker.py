@@ -14,18 +14,22 @@ from typing import Any
 from penstock.model.identity import NodeId
 from penstock.model.settings.known import KNOWN_WITHOUT_EFFECT
 from penstock.model.settings.listener import (
+    ANY_HOSTS,
+    PROTOCOL_OF_ITS_NAME,
     ListenAddress,
     SecurityProtocol,
     Voter,
     listen_addresses,
+    listener_names,
+    node_number,
     protocol_map,
     voters,
 )
 from penstock.model.settings.setting import (
+    INT_MAX,
     LONG_MAX,
     Change,
     InvalidSetting,
-    Parse,
     Setting,
     SettingType,
     UnknownSetting,
@@ -33,48 +37,20 @@ from penstock.model.settings.setting import (
     boolean,
     declare,
     declared,
+    flag,
     fraction,
     int32,
     int64,
+    integer,
     items,
     items_of,
+    long,
     one_of,
 )
 
 T = SettingType
 DYNAMIC = Change.CLUSTER_WIDE
-INT_MAX = 2**31 - 1
 LISTENER_PREFIX = "listener.name."  # settings of one listener alone
-ANY_HOSTS = ("", "0.0.0.0", "::")
-PLAIN_MAP: Mapping[str, SecurityProtocol] = MappingProxyType(
-    {protocol.name: protocol for protocol in SecurityProtocol}
-)
-
-
-def node_number(text: str) -> NodeId:
-    number = int32(0)(text)
-    assert isinstance(number, int)
-    return NodeId(number)
-
-
-def names(text: str) -> tuple[str, ...]:
-    return tuple(name.upper() for name in items(text))
-
-
-def integer(
-    default: int, doc: str, parse: Parse | None = None, change: Change = Change.AT_START
-) -> int:
-    return declare(default, T.INT, parse or int32(), doc, change=change)
-
-
-def long(
-    default: int, doc: str, parse: Parse | None = None, change: Change = Change.AT_START
-) -> int:
-    return declare(default, T.LONG, parse or int64(), doc, change=change)
-
-
-def flag(default: bool, doc: str, change: Change = Change.AT_START) -> bool:
-    return declare(default, T.BOOLEAN, boolean, doc, change=change)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,22 +83,29 @@ class BrokerSettings:
         "What clients are told to connect to, if it differs from listeners.",
     )
     listener_security_protocol_map: Mapping[str, SecurityProtocol] = field(
-        default_factory=lambda: PLAIN_MAP,
+        default_factory=lambda: PROTOCOL_OF_ITS_NAME,
         metadata={
             "setting": Setting(
                 name="",
                 type=T.STRING,
-                default=",".join(f"{name}:{name}" for name in PLAIN_MAP),
+                default=",".join(f"{name}:{name}" for name in PROTOCOL_OF_ITS_NAME),
                 doc="Which security protocol each listener name speaks.",
                 parse_text=protocol_map,
             )
         },
     )
     inter_broker_listener_name: str | None = declare(
-        None, T.STRING, str.upper, "The listener over which brokers reach each other."
+        None,
+        T.STRING,
+        str.upper,
+        "The listener over which brokers reach each other.",
+        effective=False,
     )
     controller_listener_names: tuple[str, ...] = declare(
-        (), T.LIST, names, "The listeners of the controller's role; clients are not told of them."
+        (),
+        T.LIST,
+        listener_names,
+        "The listeners of the controller's role; clients are not told of them.",
     )
     controller_quorum_voters: tuple[Voter, ...] = declare(
         (), T.LIST, voters, "The nodes that vote on metadata, as id@host:port."
@@ -134,7 +117,11 @@ class BrokerSettings:
         None, T.LIST, items, "The directories over which partitions are spread."
     )
     metadata_log_dir: str | None = declare(
-        None, T.STRING, any_text, "Where the metadata log is stored; else the first of log.dirs."
+        None,
+        T.STRING,
+        any_text,
+        "Where the metadata log is stored; else the first of log.dirs.",
+        effective=False,
     )
 
     # Connections and requests
@@ -191,10 +178,10 @@ class BrokerSettings:
         60_000, "How often it is noted up to where logs are synced.", int32(0)
     )
     log_flush_start_offset_checkpoint_interval_ms: int = integer(
-        60_000, "How often it is noted where logs start.", int32(0)
+        60_000, "How often it is noted where logs start.", int32(0), effective=False
     )
     log_retention_check_interval_ms: int = long(
-        300_000, "How often logs are checked for segments to drop.", int64(1)
+        300_000, "How often logs are checked for segments to drop.", int64(1), effective=False
     )
     metadata_log_segment_bytes: int = integer(
         2**30, "The size at which a new segment of the metadata log begins.", int32(8 * 2**20)
@@ -221,16 +208,21 @@ class BrokerSettings:
         3, "Default of the topic setting of that name.", int32(-131072, 22), DYNAMIC
     )
     log_cleaner_delete_retention_ms: int = long(
-        86_400_000, "Default of delete.retention.ms.", int64(0), DYNAMIC
+        86_400_000, "Default of delete.retention.ms.", int64(0), DYNAMIC, effective=False
     )
     log_cleaner_max_compaction_lag_ms: int = long(
-        LONG_MAX, "Default of max.compaction.lag.ms.", int64(1), DYNAMIC
+        LONG_MAX, "Default of max.compaction.lag.ms.", int64(1), DYNAMIC, effective=False
     )
     log_cleaner_min_cleanable_ratio: float = declare(
-        0.5, T.DOUBLE, fraction(0, 1), "Default of min.cleanable.dirty.ratio.", change=DYNAMIC
+        0.5,
+        T.DOUBLE,
+        fraction(0, 1),
+        "Default of min.cleanable.dirty.ratio.",
+        change=DYNAMIC,
+        effective=False,
     )
     log_cleaner_min_compaction_lag_ms: int = long(
-        0, "Default of min.compaction.lag.ms.", int64(0), DYNAMIC
+        0, "Default of min.compaction.lag.ms.", int64(0), DYNAMIC, effective=False
     )
     log_cleanup_policy: frozenset[str] = declare(
         frozenset({"delete"}),
@@ -281,10 +273,16 @@ class BrokerSettings:
     log_preallocate: bool = declare(
         False, T.BOOLEAN, boolean, "Default of preallocate.", change=DYNAMIC, effective=False
     )
-    log_retention_bytes: int = long(-1, "Default of retention.bytes.", int64(), DYNAMIC)
-    log_retention_hours: int = integer(168, "Default of retention.ms, in hours.")
+    log_retention_bytes: int = long(
+        -1, "Default of retention.bytes.", int64(), DYNAMIC, effective=False
+    )
+    log_retention_hours: int = integer(168, "Default of retention.ms, in hours.", effective=False)
     log_retention_minutes: int | None = declare(
-        None, T.INT, int32(), "Default of retention.ms, in minutes; goes before hours."
+        None,
+        T.INT,
+        int32(),
+        "Default of retention.ms, in minutes; goes before hours.",
+        effective=False,
     )
     log_retention_ms: int | None = declare(
         None,
@@ -292,6 +290,7 @@ class BrokerSettings:
         int64(),
         "Default of retention.ms; goes before minutes and hours.",
         change=DYNAMIC,
+        effective=False,
     )
     log_roll_hours: int = integer(168, "Default of segment.ms, in hours.", int32(1))
     log_roll_jitter_hours: int = integer(0, "Default of segment.jitter.ms, in hours.", int32(0))
@@ -303,15 +302,17 @@ class BrokerSettings:
     )
     log_segment_bytes: int = integer(2**30, "Default of segment.bytes.", int32(2**20), DYNAMIC)
     log_segment_delete_delay_ms: int = long(
-        60_000, "Default of file.delete.delay.ms.", int64(0), DYNAMIC
+        60_000, "Default of file.delete.delay.ms.", int64(0), DYNAMIC, effective=False
     )
     message_max_bytes: int = integer(1_048_588, "Default of max.message.bytes.", int32(0), DYNAMIC)
     min_insync_replicas: int = integer(
         1, "Default of the topic setting of that name.", int32(1), DYNAMIC
     )
-    penstock_ack_fsync: bool = flag(False, "Default of the topic setting of that name.", DYNAMIC)
+    penstock_ack_fsync: bool = flag(
+        False, "Default of the topic setting of that name.", DYNAMIC, effective=False
+    )
     unclean_leader_election_enable: bool = flag(
-        False, "Default of the topic setting of that name.", DYNAMIC
+        False, "Default of the topic setting of that name.", DYNAMIC, effective=False
     )
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.

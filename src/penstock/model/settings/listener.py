@@ -7,9 +7,10 @@ from enum import IntEnum
 from types import MappingProxyType
 
 from penstock.model.identity import NodeId
-from penstock.model.settings.setting import items
+from penstock.model.settings.setting import int32, items
 
 PORT_MAX = 65_535
+ANY_HOSTS = ("", "0.0.0.0", "::")
 
 
 class SecurityProtocol(IntEnum):
@@ -22,6 +23,12 @@ class SecurityProtocol(IntEnum):
 
     def __str__(self) -> str:
         return self.name
+
+
+# As in Kafka, a listener that is named like a protocol speaks it.
+PROTOCOL_OF_ITS_NAME: Mapping[str, SecurityProtocol] = MappingProxyType(
+    {protocol.name: protocol for protocol in SecurityProtocol}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,16 @@ def protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
             raise ValueError(f"Listener {listener.upper()} appears twice")
         protocols[listener.upper()] = SecurityProtocol[protocol.upper()]
     return MappingProxyType(protocols)
+
+
+def node_number(text: str) -> NodeId:
+    number = int32(0)(text)
+    assert isinstance(number, int)
+    return NodeId(number)
+
+
+def listener_names(text: str) -> tuple[str, ...]:
+    return tuple(name.upper() for name in items(text))
 
 
 def _listen_address(text: str) -> ListenAddress:

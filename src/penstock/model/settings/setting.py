@@ -119,6 +119,38 @@ def declare(
     return dataclasses.field(default=default, metadata={"setting": setting})
 
 
+def integer(
+    default: int,
+    doc: str,
+    parse: Parse | None = None,
+    change: Change = Change.AT_START,
+    *,
+    effective: bool = True,
+) -> int:
+    return declare(
+        default, SettingType.INT, parse or int32(), doc, change=change, effective=effective
+    )
+
+
+def long(
+    default: int,
+    doc: str,
+    parse: Parse | None = None,
+    change: Change = Change.AT_START,
+    *,
+    effective: bool = True,
+) -> int:
+    return declare(
+        default, SettingType.LONG, parse or int64(), doc, change=change, effective=effective
+    )
+
+
+def flag(
+    default: bool, doc: str, change: Change = Change.AT_START, *, effective: bool = True
+) -> bool:
+    return declare(default, SettingType.BOOLEAN, boolean, doc, change=change, effective=effective)
+
+
 def declared(settings: type[Any]) -> dict[str, Setting]:
     """The settings that a dataclass declares, by Kafka's names, in alphabetical order."""
     found = {

@@ -76,9 +76,14 @@ class TopicSettings:
         T.LONG,
         int64(0),
         "How long a compacted topic keeps tombstones for those who read it from the start.",
+        effective=False,
     )
     file_delete_delay_ms: int = declare(
-        60_000, T.LONG, int64(0), "How long a deleted segment's files stay before they are removed."
+        60_000,
+        T.LONG,
+        int64(0),
+        "How long a deleted segment's files stay before they are removed.",
+        effective=False,
     )
     flush_messages: int = declare(
         LONG_MAX, T.LONG, int64(1), "After how many records the log is synced to disk."
@@ -121,6 +126,7 @@ class TopicSettings:
         T.LONG,
         int64(1),
         "A record becomes subject to compaction at this age at the latest.",
+        effective=False,
     )
     max_message_bytes: int = declare(
         1_048_588, T.INT, int32(0), "The largest record batch that is accepted, as compressed."
@@ -148,9 +154,10 @@ class TopicSettings:
         T.DOUBLE,
         fraction(0, 1),
         "Which share of a log must be uncompacted before compaction is worth its while.",
+        effective=False,
     )
     min_compaction_lag_ms: int = declare(
-        0, T.LONG, int64(0), "A record is safe from compaction until this age."
+        0, T.LONG, int64(0), "A record is safe from compaction until this age.", effective=False
     )
     min_insync_replicas: int = declare(
         1, T.INT, int32(1), "How many replicas must be in sync for a write with acks=all."
@@ -160,6 +167,7 @@ class TopicSettings:
         T.BOOLEAN,
         boolean,
         "Whether a write is acknowledged, and becomes visible, only once it is synced to disk.",
+        effective=False,
     )
     preallocate: bool = declare(
         False, T.BOOLEAN, boolean, "Whether a new segment takes its space at once.", effective=False
@@ -182,12 +190,14 @@ class TopicSettings:
         T.LONG,
         int64(),
         "Up to which size a partition keeps old segments; -1 is without limit. Policy delete only.",
+        effective=False,
     )
     retention_ms: int = declare(
         168 * HOUR_MS,
         T.LONG,
         int64(-1),
         "Up to which age a partition keeps old segments; -1 is without limit. Policy delete only.",
+        effective=False,
     )
     segment_bytes: int = declare(
         2**30,
@@ -212,6 +222,7 @@ class TopicSettings:
         T.BOOLEAN,
         boolean,
         "Whether a replica out of sync may lead when no other is left, at the cost of records.",
+        effective=False,
     )
 
 

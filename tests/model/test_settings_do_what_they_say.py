@@ -1,0 +1,40 @@
+"""A setting counts as effective exactly when some rule reads it; the others are named at start."""
+
+import re
+
+from penstock.model.settings.broker import USED_SETTINGS
+from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS
+from rig.source_tree import PACKAGE, modules
+
+RULES = "\n".join(
+    path.read_text() for path in modules() if PACKAGE / "model" / "settings" not in path.parents
+)
+# Read by properties of BrokerSettings, in the terms of the listeners that they describe; and the
+# size of a segment by another name.
+READ_WITHIN = {
+    "controller.listener.names",
+    "internal.segment.bytes",
+    "listener.security.protocol.map",
+}
+
+
+def is_read(field: str) -> bool:
+    return re.search(rf"\.{field}\b", RULES) is not None
+
+
+def test_a_topic_setting_is_effective_exactly_when_it_is_read() -> None:
+    for name, setting in TOPIC_SETTINGS.items():
+        if name not in READ_WITHIN:
+            assert setting.effective == is_read(setting.field), name
+
+
+def test_a_broker_setting_is_effective_exactly_when_it_or_its_topic_setting_is_read() -> None:
+    topic_names = {
+        server: topic for topic, servers in SERVER_NAMES.items() for server, _ in servers
+    }
+    for name, setting in USED_SETTINGS.items():
+        if name in READ_WITHIN:
+            continue
+        through = TOPIC_SETTINGS.get(topic_names.get(name, ""))
+        read = is_read(setting.field) or (through is not None and through.effective)
+        assert setting.effective == read, name
