@@ -23,7 +23,9 @@ from penstock.log.time_index import TimeIndex
 from penstock.log.trouble import CorruptIndex, CorruptLog
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader, BatchView
+from penstock.records.iterate import records_of
 from penstock.records.layout import NO_TIMESTAMP
+from penstock.records.record import Record
 from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk, File
 
@@ -157,6 +159,15 @@ class Segment:
         except CorruptBatch as trouble:
             raise self._corrupt(trouble) from trouble
 
+    def records(self, batch: BatchView, position: int) -> Iterator[Record]:
+        """The records of a batch that stands at `position`."""
+        try:
+            yield from records_of(batch)
+        except CorruptBatch as trouble:
+            raise CorruptLog(
+                self.path(layout.LOG), position=position, reason=trouble.reason
+            ) from trouble
+
     @property
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         if self._aborted is None:
@@ -288,6 +299,7 @@ class Segment:
     def rebuild_indexes(self, *, interval_bytes: int = 4096) -> Indexes:
         """Builds the indexes from the headers of all batches, and writes them."""
         was_active, aborted = self._active, self.aborted_transactions
+        self._loaded.forget(self)
         self.begin_indexes()
         self._aborted = aborted
         for position, header in self._headers(start=0):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from penstock.log.reading import TimedOffset
 from penstock.log.segment import Segment
+from penstock.log.trouble import CorruptIndex
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView
-from penstock.records.iterate import records_of
 from penstock.records.layout import NO_TIMESTAMP
 
 
@@ -20,10 +20,10 @@ def first_at_or_after(
         indexes = segment.indexes
         from_offset = max(indexes.time.offset_before(timestamp_ms), start_offset)
         position = indexes.offset.position_before(from_offset)
-        for _, batch in segment.batches(start=position):
+        for at, batch in segment.batches(start=position):
             if batch.max_timestamp < timestamp_ms or batch.last_offset < start_offset:
                 continue
-            for record in records_of(batch):
+            for record in segment.records(batch, at):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
                     return _timed(record.offset, record.timestamp_ms, batch)
     return None
@@ -31,18 +31,33 @@ def first_at_or_after(
 
 def of_max_timestamp(segments: Sequence[Segment]) -> TimedOffset | None:
     """The first record that has the largest timestamp of all; None when no record has one."""
-    newest = max(segments, key=lambda segment: segment.largest_timestamp[0])
-    timestamp_ms, last_offset = newest.largest_timestamp
-    if timestamp_ms == NO_TIMESTAMP:
+    for _ in range(1 + len(segments)):
+        newest = max(segments, key=lambda segment: segment.largest_timestamp[0])
+        if newest.largest_timestamp[0] == NO_TIMESTAMP:
+            return None
+        found = _batch_of_largest(newest)
+        if found is not None:
+            return _first_of_largest(newest, *found)
+        # The time index names a batch that is not there: the disk has changed it.
+        newest.rebuild_indexes()
+    raise CorruptIndex("time indexes built anew name batches that are not there")
+
+
+def _batch_of_largest(segment: Segment) -> tuple[int, BatchView] | None:
+    timestamp_ms, last_offset = segment.largest_timestamp
+    found = segment.find(last_offset)
+    if found is None:
         return None
-    found = newest.find(last_offset)
-    assert found is not None, (newest, last_offset)
-    _, batch = next(newest.batches(start=found[0]))
-    for record in records_of(batch):
-        if record.timestamp_ms == timestamp_ms:
-            return _timed(record.offset, timestamp_ms, batch)
+    position, batch = next(segment.batches(start=found[0]))
+    return (position, batch) if batch.max_timestamp == timestamp_ms else None
+
+
+def _first_of_largest(segment: Segment, position: int, batch: BatchView) -> TimedOffset:
+    for record in segment.records(batch, position):
+        if record.timestamp_ms == batch.max_timestamp:
+            return _timed(record.offset, batch.max_timestamp, batch)
     # Compaction may have taken the record and left the batch's header as it was.
-    return _timed(last_offset, timestamp_ms, batch)
+    return _timed(batch.last_offset, batch.max_timestamp, batch)
 
 
 def _timed(offset: Offset, timestamp_ms: int, batch: BatchView) -> TimedOffset:

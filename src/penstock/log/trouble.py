@@ -14,15 +14,22 @@ class OffsetOutOfRange(PenstockError):
         self.end_offset = end_offset
 
 
-class CorruptIndex(PenstockError):
+class CorruptData(PenstockError):
+    """What lies on disk cannot be right: one partition's trouble, never the node's.
+
+    The log mends what can be derived from the rest; what reaches a caller, nothing derives.
+    """
+
+
+class CorruptIndex(CorruptData):
     """An index file that cannot be right. It is rebuilt from the log."""
 
 
-class CorruptSnapshot(PenstockError):
+class CorruptSnapshot(CorruptData):
     """A producer snapshot that cannot be right. The one before it is used."""
 
 
-class CorruptCheckpoint(PenstockError):
+class CorruptCheckpoint(CorruptData):
     """A checkpoint or a properties file that does not read as one."""
 
     def __init__(self, path: str, reason: str) -> None:
@@ -31,7 +38,7 @@ class CorruptCheckpoint(PenstockError):
         self.reason = reason
 
 
-class CorruptLog(PenstockError):
+class CorruptLog(CorruptData):
     """Bytes inside a segment that are no batch: the disk has lost or changed them."""
 
     def __init__(self, path: str, *, position: int, reason: str) -> None:
