@@ -226,3 +226,15 @@ def test_a_refusal_names_every_partition(broker: Broker) -> None:
     refusal = fetch_api.refuse(request, ErrorCode.REQUEST_TIMED_OUT, None)
     codes = [answer.error_code for answer in refusal.responses[0].partitions]
     assert codes == [ErrorCode.REQUEST_TIMED_OUT] * 2
+
+
+@pytest.mark.parametrize("limit", [0, -1, -(2**31)])
+def test_a_limit_below_one_byte_still_gives_the_first_batch(broker: Broker, limit: int) -> None:
+    broker.create_topic("t")
+    produce(broker, "t", produced(2))
+    produce(broker, "t", produced(2))
+    for request in (
+        fetch_request("t", at(0, max_bytes=limit)),
+        fetch_request("t", at(0), max_bytes=limit),
+    ):
+        assert offsets_of(bytes_of(only(fetch(broker, request)))) == [0]

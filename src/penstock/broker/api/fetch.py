@@ -190,7 +190,7 @@ def _read_partition(
     try:
         found = partition.read(
             asked.fetch_offset,
-            size_bytes_max=min(asked.partition_max_bytes, bytes_left),
+            size_bytes_max=max(min(asked.partition_max_bytes, bytes_left), 0),
             oversized_first=reading.byte_count == 0,
             committed_only=committed_only,
         )
