@@ -273,3 +273,12 @@ def test_all_sessions_together_remember_a_bounded_number_of_partitions() -> None
     found = sessions.begin(asked, by_topic_id=False, now_ms=0)
     assert found == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert sessions.partition_count == 0
+
+
+def test_a_fetch_overtaken_by_the_one_that_ends_its_session_is_refused() -> None:
+    sessions = sessions_of()
+    session_id = open_session(sessions, 0)
+    waiting = begin(sessions, request(session_id=session_id, epoch=1))
+    begin(sessions, request(session_id=session_id, epoch=2, forgotten=[0]))
+    told = sessions.finish(waiting, [answer(0, records=b"x")], now_ms=0)
+    assert told == ErrorCode.INVALID_FETCH_SESSION_EPOCH

@@ -203,6 +203,8 @@ class FetchSessions:
             for partition in forgotten.partitions:
                 partitions.pop((name, partition), None)
         self.partition_count += len(partitions) - before
+        # Before anything can end the session: a fetch that still waits in it must find out.
+        session.epoch = next_epoch(session.epoch)
         if not partitions:
             self._remove(session.session_id)
             return Fetch(
@@ -215,7 +217,6 @@ class FetchSessions:
             self._remove(session.session_id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._touch(session, now_ms=now_ms)
-        session.epoch = next_epoch(session.epoch)
         return Fetch(
             wanted=list(partitions.values()),
             session=session,
