@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.metadata.image.image import Delta, Image
+from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
 from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord, decode_record, encode_record
 from penstock.model.identity import NodeId, TopicId
@@ -16,6 +16,7 @@ from penstock.wire.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest
+from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord
 from rig.cluster import Cluster
 
 NAMES = ["a", "b", "a.b", "a_b", "c"]
@@ -72,14 +73,28 @@ def load(records: list[MetadataRecord], cuts: set[int]) -> tuple[Image, list[Del
     return loader.image, deltas
 
 
-@settings(max_examples=150)
-@given(history=histories, wanted=st.sets(st.integers(1, 60)))
+# One topic that is made and deleted again and again: what it was must not show in what it is.
+one_topic = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=5).map(
+    lambda lives: [
+        step
+        for configured, altered in lives
+        for step in (
+            ("create", "a", 1, configured),
+            *([("alter", "a", "segment.ms", "1")] if altered else []),
+            ("delete", "a"),
+        )
+    ][:-1]
+)
+
+
+@settings(max_examples=200)
+@given(history=st.one_of(histories, one_topic), data=st.data())
 def test_the_image_does_not_depend_on_how_the_log_was_read(
-    history: list[tuple[object, ...]], wanted: set[int]
+    history: list[tuple[object, ...]], data: st.DataObject
 ) -> None:
     cluster = live(history)
     stored = [decode_record(encode_record(record)) for record in cluster.records]
-    cuts = wanted & boundaries(stored)
+    cuts = data.draw(st.sets(st.sampled_from(sorted(boundaries(stored)))))
     stepwise, deltas = load(stored, cuts)
     at_once, _ = load(stored, set())
     assert stepwise == at_once
@@ -108,6 +123,22 @@ def follow(deltas: list[Delta], image: Image) -> None:
             known[topic.topic_id] = len(topic.partitions)
     found = {topic_id: len(topic.partitions) for topic_id, topic in image.topics_by_id.items()}
     assert known == found
+
+
+def test_a_topic_made_again_in_the_step_of_its_deletion_begins_with_its_own_settings() -> None:
+    history: list[tuple[object, ...]] = [
+        ("create", "a", 1, False),
+        ("alter", "a", "segment.ms", "1"),
+        ("delete", "a"),
+        ("create", "a", 1, True),
+    ]
+    records = live(history).records
+    deleted = next(
+        index for index, record in enumerate(records) if isinstance(record, RemoveTopicRecord)
+    )
+    image, deltas = load(records, {deleted})
+    assert dict(image.config(ResourceKind.TOPIC, "a")) == {"retention.ms": "5"}
+    assert deltas[-1].configs_changed == (ConfigResource(ResourceKind.TOPIC, "a"),)
 
 
 def test_a_topic_made_and_deleted_in_one_step_leaves_no_trace() -> None:

@@ -95,6 +95,11 @@ class Draft:
             topic_id: TopicImage(name=name, topic_id=topic_id, partitions=tuple(partitions))
             for topic_id, (name, partitions) in self._topics.items()
         }
+        by_id, by_name = dict(base.topics_by_id), dict(base.topics_by_name)
+        for topic in self._deleted.values():
+            del by_id[topic.topic_id], by_name[topic.name]
+        for topic in topics.values():
+            by_id[topic.topic_id] = by_name[topic.name] = topic
         delta = Delta(
             topics_deleted=tuple(self._deleted.values()),
             topics_created=tuple(
@@ -103,15 +108,14 @@ class Draft:
             topics_changed=tuple(
                 topic for topic_id, topic in topics.items() if topic_id in base.topics_by_id
             ),
-            configs_changed=tuple(self._configs),
+            configs_changed=tuple(
+                resource
+                for resource in self._configs
+                if resource.kind != ResourceKind.TOPIC or resource.name in by_name
+            ),
             brokers_changed=tuple(self._brokers),
             features_changed=tuple(self._features),
         )
-        by_id, by_name = dict(base.topics_by_id), dict(base.topics_by_name)
-        for topic in self._deleted.values():
-            del by_id[topic.topic_id], by_name[topic.name]
-        for topic in topics.values():
-            by_id[topic.topic_id] = by_name[topic.name] = topic
         image = Image(
             offset=offset,
             epoch=epoch,
@@ -129,15 +133,7 @@ class Draft:
         return {node: broker for node, broker in sorted(laid_over.items()) if broker is not None}
 
     def _finished_configs(self) -> dict[ConfigResource, dict[str, str]]:
-        gone = {ConfigResource(ResourceKind.TOPIC, topic.name) for topic in self._deleted.values()}
-        laid_over = {
-            **{
-                resource: config
-                for resource, config in self._base.configs.items()
-                if resource not in gone
-            },
-            **self._configs,
-        }
+        laid_over = {**self._base.configs, **self._configs}
         return {resource: dict(config) for resource, config in laid_over.items() if config}
 
     def _topic(self, topic_id: TopicId) -> list[PartitionImage]:
@@ -155,7 +151,8 @@ class Draft:
         if base is not None:
             self._deleted[topic_id] = base
         name = touched[0] if touched is not None else base.name if base is not None else ""
-        self._configs.pop(ConfigResource(ResourceKind.TOPIC, name), None)
+        # Emptied, not left to the base: a topic of the same name that follows begins without.
+        self._configs[ConfigResource(ResourceKind.TOPIC, name)] = {}
 
     def _set_partition(self, record: PartitionRecord) -> None:
         partitions = self._topic(TopicId(record.topic_id))
