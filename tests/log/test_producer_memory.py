@@ -89,6 +89,18 @@ def test_unreadable_snapshot_is_passed_over_for_an_older_one() -> None:
     assert again.producers.by_id[SEVEN].batches[-1].last_sequence == 59
 
 
+def test_sole_snapshot_that_cannot_be_read_is_no_sign_of_a_log_without_producers() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for number in range(4):
+        put(opened.log, 7, number)
+    opened.directory.close()
+    [snapshot] = [name for name in disk.names("/data/orders-0") if name.endswith(".snapshot")]
+    disk.files[f"/data/orders-0/{snapshot}"].data[-1] ^= 1
+    again = open_log(disk).log
+    assert again.producers.by_id[SEVEN].batches[-1].last_sequence == 3
+
+
 def test_silent_producer_is_forgotten_and_one_in_a_transaction_is_not() -> None:
     log = open_log(MemoryDisk()).log
     put(log, 7, 0)

@@ -52,8 +52,10 @@ class LogMemory:
         """Brings the producers to `until_offset`: from a snapshot, and from the batches after it.
 
         After a clean stop a log without any snapshot had no producers: that is trusted, as Apache
-        Kafka does, rather than reading the whole log.
+        Kafka does, rather than reading the whole log. One that is there and cannot be read is not
+        absent.
         """
+        trust_absence = trust_absence and not self.snapshots.offsets
         found = self.snapshots.newest(until_offset)
         if found is not None and found[0] <= self.start_offset:
             found = None
