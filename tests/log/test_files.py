@@ -133,7 +133,7 @@ def test_time_index_round_trip_with_kafkas_reserve(steps: list[tuple[int, int]])
     for timestamp_step, offset_step in steps:
         timestamp_ms, offset = timestamp_ms + timestamp_step, offset + offset_step
         index.append(timestamp_ms, Offset(offset))
-    again = TimeIndex.decode(Offset(7), index.encode() + bytes(10_485_756 // 1000))
+    again = TimeIndex.decode(Offset(7), index.encode() + bytes(12 * 800))
     assert again.encode() == index.encode()
     assert again.last() == index.last()
 
@@ -153,6 +153,27 @@ def test_index_that_cannot_be_right_is_refused() -> None:
         OffsetIndex.decode(Offset(0), data, log_bytes=200)
     with pytest.raises(CorruptIndex):
         OffsetIndex.decode(Offset(0), data[8:] + data[:8], log_bytes=1000)
+    backwards = data[:8] + (9).to_bytes(4) + (50).to_bytes(4)
+    with pytest.raises(CorruptIndex):
+        OffsetIndex.decode(Offset(0), backwards, log_bytes=1000)
+
+
+@pytest.mark.parametrize("missing", range(1, 8))
+def test_offset_index_that_ends_within_an_entry_is_refused(missing: int) -> None:
+    index = OffsetIndex(Offset(0))
+    index.append(Offset(10), 5000)
+    index.append(Offset(20), 0x00010203)
+    with pytest.raises(CorruptIndex):
+        OffsetIndex.decode(Offset(0), index.encode()[:-missing], log_bytes=10**6)
+
+
+@pytest.mark.parametrize("missing", range(1, 12))
+def test_time_index_that_ends_within_an_entry_is_refused(missing: int) -> None:
+    index = TimeIndex(Offset(0))
+    index.append(1000, Offset(1))
+    index.append(2000, Offset(0x00010203))
+    with pytest.raises(CorruptIndex):
+        TimeIndex.decode(Offset(0), index.encode()[:-missing])
 
 
 @given(st.binary(max_size=200))

@@ -25,6 +25,7 @@ from penstock.model.offset import Offset
 ENTRY_BYTES = 8
 _POSITION_MASK = 0xFFFF_FFFF
 _NATIVE_IS_LITTLE = array("H", b"\x01\x00")[0] == 1
+assert array("I").itemsize == 4 and array("Q").itemsize == ENTRY_BYTES
 
 
 class OffsetIndex:
@@ -37,15 +38,17 @@ class OffsetIndex:
     @classmethod
     def decode(cls, base_offset: Offset, data: bytes, *, log_bytes: int) -> "OffsetIndex":
         """The index that a file holds; CorruptIndex if it cannot be that of `log_bytes` of log."""
-        entries = array("Q", without_reserve(data, ENTRY_BYTES))
+        data = without_reserve(data, ENTRY_BYTES)
+        entries, halves = array("Q", data), array("I", data)
         if _NATIVE_IS_LITTLE:
             entries.byteswap()
-        index = cls(base_offset, entries)
-        if entries and (entries[-1] & _POSITION_MASK) >= log_bytes:
+            halves.byteswap()
+        for half in (halves[0::2], halves[1::2]):
+            if not all(map(operator.lt, half, half[1:])):
+                raise CorruptIndex("offsets and positions do not grow")
+        if halves and halves[-1] >= log_bytes:
             raise CorruptIndex(f"an entry points beyond the {log_bytes} bytes of the log")
-        if not all(map(operator.lt, entries, entries[1:])):
-            raise CorruptIndex("offsets do not grow")
-        return index
+        return cls(base_offset, entries)
 
     def encode(self) -> bytes:
         entries = self._entries[:]
@@ -85,7 +88,12 @@ class OffsetIndex:
 
 
 def without_reserve(data: bytes, entry_bytes: int) -> bytes:
-    """The entries of an index file, without zeros at its end: no entry is all zeros."""
+    """The entries of an index file, without zeros at its end: no entry is all zeros.
+
+    CorruptIndex when the file ends within an entry: the zeros it lacks are not its own.
+    """
+    if len(data) % entry_bytes:
+        raise CorruptIndex(f"{len(data)} bytes, where an entry has {entry_bytes}")
     used = data.rstrip(b"\0")
     # The last entry may end in zero bytes of its own: give back what was cut.
     return used + bytes(-len(used) % entry_bytes)
