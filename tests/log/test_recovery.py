@@ -109,6 +109,31 @@ def test_hole_between_segments_ends_the_log() -> None:
     assert again.end_offset == log.segments[2].base_offset
 
 
+def test_segment_that_lost_its_last_batches_ends_the_log() -> None:
+    disk, log = filled(segments=5)
+    segment = log.segments[2]
+    positions = [position for position, _ in segment.batches()]
+    del disk.files[segment.path(".log")].data[positions[-1] :]
+    again = open_log(disk).log
+    assert again.end_offset < log.segments[3].base_offset
+    assert values(again) == [(o, str(o).encode()) for o in range(again.end_offset)]
+
+
+def test_gap_that_compaction_left_stays_when_the_topic_is_compacted_no_longer() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    append(log, 3)
+    log.roll()
+    for base_offset in (10, 20, 21):
+        log.append([make_batch(base_offset)], now_ms=NOW_MS)
+        log.roll()
+    again = open_log(disk.after_kill()).log
+    assert again.recovery.segments_scanned == 5
+    assert again.recovery.reasons == []
+    assert again.end_offset == 22
+    assert [offset for offset, _ in values(again)] == [0, 1, 2, 10, 20, 21]
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "garbage", "empty"])
 @pytest.mark.parametrize("clean", [True, False])

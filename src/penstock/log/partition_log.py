@@ -259,6 +259,9 @@ class PartitionLog:
             self._active = self.segments[-1]
         if not self._active.is_active:
             self._active.activate()
+        # Recovery takes a saved index as a sign that a segment is whole.
+        self._unsynced.forget(*self._active.remove_saved_indexes())
+        self._disk.sync_directory(self.directory)
         self._active.truncate(offset)
         # Unsynced, a shorter file may be the longer one again after a power loss.
         self._note_saved(self._active)

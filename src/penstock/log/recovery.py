@@ -99,7 +99,7 @@ def load(
     first = first if suspect is None else min(first, suspect)
     base_offset = segments[first].base_offset
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
-    end_offset = _scan_all(segments, first, settings, memory, report)
+    end_offset = _scan_all(segments, first, recovery_point, settings, memory, report)
     for segment in segments[first:-1]:
         segment.save_indexes()
         segment.seal()
@@ -143,28 +143,43 @@ def _clean_end(last: Segment, report: RecoveryReport) -> Offset | None:
 def _scan_all(
     segments: list[Segment],
     first: int,
+    recovery_point: Offset,
     settings: TopicSettings,
     memory: LogMemory,
     report: RecoveryReport,
 ) -> Offset:
     """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
-    # A power loss can take the tail of one segment, or all of it, and leave the next. Compaction
-    # alone makes gaps of its own; anywhere else a gap is such a loss, and the log ends there.
-    compacted = "compact" in settings.cleanup_policy
+    # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
+    # there. Compaction makes gaps too, and they stay when a topic is compacted no longer.
+    gaps_expected = "compact" in settings.cleanup_policy
     end_offset = segments[first].base_offset
+    whole = True  # whether the segment before ends as it did when it was sealed
     for slot in range(first, len(segments)):
         segment = segments[slot]
         gap = segment.base_offset - end_offset
-        if gap < 0 or (gap > 0 and not compacted):
+        if gap < 0 or (gap > 0 and not gaps_expected and not whole):
             report.reasons.append(f"{segment.path(layout.LOG)}: does not begin at {end_offset}")
             _drop(segments, slot, report)
             break
+        sealed_with = _saved_largest_timestamp(segment)
         end_offset, reason = _scan(segment, settings.index_interval_bytes, memory, report)
+        # The index saved with a segment knows its last batch. A clean stop saves one as well, of a
+        # segment that may grow afterwards; the recovery point tells the two apart.
+        whole = sealed_with == segment.largest_timestamp and end_offset != recovery_point
         if reason is not None:
             report.reasons.append(f"{segment.path(layout.LOG)}: {reason}")
             _drop(segments, slot + 1, report)
             break
     return end_offset
+
+
+def _saved_largest_timestamp(segment: Segment) -> tuple[int, Offset] | None:
+    """What the saved time index ends with; None when it has nothing, or nothing right, to say."""
+    try:
+        time = segment.read_indexes().time
+    except CorruptIndex:
+        return None
+    return time.last() if len(time) > 0 else None
 
 
 def _scan(

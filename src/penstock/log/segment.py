@@ -268,6 +268,14 @@ class Segment:
         for suffix in layout.SEGMENT_SUFFIXES:
             self._disk.remove(self.path(suffix))
 
+    def remove_saved_indexes(self) -> tuple[str, ...]:
+        """Before a cut: the files would speak for batches that go; the paths of the two."""
+        assert self._active is not None
+        paths = self.path(layout.OFFSET_INDEX), self.path(layout.TIME_INDEX)
+        for path in paths:
+            self._disk.remove(path)
+        return paths
+
     def let_go(self) -> None:
         """Forgets the file. It is not closed: a reader may still be sending from it."""
         self._file = None
@@ -297,17 +305,17 @@ class Segment:
         )
 
     def rebuild_indexes(self, *, interval_bytes: int = 4096) -> Indexes:
-        """Builds the indexes from the headers of all batches, and writes them."""
+        """Builds the indexes from the headers of all batches; writes those of a sealed segment."""
         was_active, aborted = self._active, self.aborted_transactions
         self._loaded.forget(self)
         self.begin_indexes()
         self._aborted = aborted
         for position, header in self._headers(start=0):
             self.note(header, position, interval_bytes=interval_bytes)
-        self.save_indexes()
         built = self._active
         assert built is not None
         if was_active is None:
+            self.save_indexes()
             self.seal()
         return built
 
