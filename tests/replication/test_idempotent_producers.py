@@ -52,11 +52,13 @@ def test_a_batch_goes_to_the_end_under_the_leaders_epoch() -> None:
     assert log.send(batch(3)) == AppendPlan(base_offset=Offset(3), leader_epoch=EPOCH)
 
 
-def test_batches_without_a_producer_id_are_never_duplicates() -> None:
+@pytest.mark.parametrize("producer_id", [-1, -2, -(2**63)])
+def test_batches_without_a_producer_id_are_never_duplicates(producer_id: int) -> None:
     log = Log()
     for expected in range(3):
-        plan = log.send(BatchView(produced()))
+        plan = log.send(batch(0, producer_id=producer_id))
         assert plan == AppendPlan(base_offset=Offset(expected), leader_epoch=EPOCH)
+    assert log.producers.by_id == {}
 
 
 def test_each_of_the_last_five_batches_is_acked_again_with_its_first_offset() -> None:

@@ -36,7 +36,7 @@ def replay(producers: ProducerStates, segment: Segment) -> None:
 
 
 def _apply(producers: ProducerStates, batch: BatchView) -> CompletedTransaction | None:
-    if batch.producer_id == NO_PRODUCER_ID or not batch.is_control:
+    if batch.producer_id <= NO_PRODUCER_ID or not batch.is_control:
         producers.apply(batch)
         return None
     end = _transaction_end(batch)

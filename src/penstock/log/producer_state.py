@@ -88,7 +88,7 @@ class ProducerStates:
         last_offset = batch.last_offset
         self.end_offset = Offset(last_offset + 1)
         producer_id = batch.producer_id
-        if producer_id == NO_PRODUCER_ID:
+        if producer_id <= NO_PRODUCER_ID:
             return
         epoch, timestamp_ms = batch.producer_epoch, batch.max_timestamp
         producer = self.by_id.get(producer_id)

@@ -67,7 +67,7 @@ def plan_append(
             code=ErrorCode.INVALID_TXN_STATE,
             message="this broker does not take transactional records: it has no transactions",
         )
-    if batch.producer_id != NO_PRODUCER_ID:
+    if batch.producer_id > NO_PRODUCER_ID:  # Kafka takes all below 0 for none
         producer = producers.get(batch.producer_id)
         if producer is not None:
             verdict = check_sequence(batch, producer)
