@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CODE := src tests bench
 INSTALL := $(PIP) install --constraint constraints.txt
+KERNEL := $(wildcard src/penstock/records/kernel/*.p[xy][xd])
+
+# What `make bench` is told, such as BENCH=--quick.
+BENCH ?=
 
 # Stamps say what is installed. They age with the files that decide it.
 RUN_STAMP := $(VENV)/.penstock-run
@@ -18,7 +22,7 @@ help:
 	@echo "make test    set up, check style and types, run every test"
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
-	@echo "make bench   measure start-up and memory"
+	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
 	@echo "make clean   remove what these commands made"
 
 demo: $(RUN_STAMP)
@@ -41,11 +45,13 @@ format: $(DEV_STAMP)
 
 bench: $(DEV_STAMP)
 	$(BIN)/python bench/start.py
+	$(BIN)/python bench/compare.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist src/penstock.egg-info penstock-data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src -name '*.so' -delete
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found"; exit 1; }
@@ -54,12 +60,12 @@ $(BIN)/python:
 	@echo "== making $(VENV) with $(PYTHON)"
 	@"$(PYTHON)" -m venv $(VENV)
 
-$(RUN_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+$(RUN_STAMP): pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
 	@echo "== installing penstock and confluent-kafka"
 	@$(INSTALL) --editable . confluent-kafka
 	@touch $@
 
-$(DEV_STAMP): pyproject.toml constraints.txt | $(BIN)/python
+$(DEV_STAMP): pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
 	@echo "== installing penstock and what its tests need"
 	@$(INSTALL) --editable '.[dev]'
 	@touch $@ $(RUN_STAMP)

@@ -11,7 +11,6 @@ with it otherwise.
 import argparse
 import os
 import platform
-import socket
 import statistics
 import subprocess
 import sys
@@ -21,30 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+from asking import Asking
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from penstock.records.build import build_batch
-from penstock.records.record import Record
-from penstock.wire.header import decode_response, encode_request
-from penstock.wire.messages.create_topics import (
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from penstock.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-
 READY = "penstock ready: "
 MIB = 1024 * 1024
-TOPIC = "bench"
-PRODUCE_VERSION = 9
-CREATE_VERSION = 5
 
 # The fixture as pytest uses it, timed from after the import: that is paid once in a test run.
 FIXTURE = """
@@ -93,16 +75,9 @@ def first_ack_seconds() -> float:
     """Process start to the ack of a record, on an empty directory and a topic made on the way."""
     with tempfile.TemporaryDirectory() as folder:
         node = Served(Path(folder) / "data")
-        with socket.create_connection(node.address, 30) as connection:
-            topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-            request = CreateTopicsRequest(topics=[topic])
-            reply = exchange(connection, encoded(request, CREATE_VERSION))
-            created = decode_response(CreateTopicsResponse, CREATE_VERSION, reply)
-            assert created.topics[0].error_code == 0, created
-            reply = exchange(connection, encoded(first_produce(), PRODUCE_VERSION))
-            acked = decode_response(ProduceResponse, PRODUCE_VERSION, reply)
+        with Asking(node.address) as asking:
+            asking.produce_one(asking.create_topic("bench", 1))
             taken = time.perf_counter() - node.started
-            assert acked.responses[0].partition_responses[0].error_code == 0, acked
         node.stop()
     return taken
 
@@ -130,25 +105,6 @@ def measured_inside(program: str) -> float:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
     )
     return float(outcome.stdout)
-
-
-def encoded(request: CreateTopicsRequest | ProduceRequest, version: int) -> bytes:
-    parts = encode_request(request, version=version, correlation_id=1, client_id="bench")
-    return b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]  # no splices here
-
-
-def first_produce() -> ProduceRequest:
-    batch = build_batch([Record(key=b"k", value=b"v", timestamp_ms=1_700_000_000_000)])
-    partition = PartitionProduceData(index=0, records=batch)
-    topic = TopicProduceData(name=TOPIC, partition_data=[partition])
-    return ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
-
-
-def exchange(connection: socket.socket, request: bytes) -> memoryview:
-    connection.sendall(request)
-    with connection.makefile("rb") as replies:
-        size = int.from_bytes(replies.read(4), "big")
-        return memoryview(replies.read(size))
 
 
 QUESTIONS: tuple[tuple[str, Callable[[], float], float, str], ...] = (

@@ -1,0 +1,124 @@
+"""A client that costs nothing to start: one blocking socket, one question at a time."""
+
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Self, TypeVar
+
+from penstock.records.build import build_batch
+from penstock.records.record import Record
+from penstock.wire.definition import Message
+from penstock.wire.header import decode_response, encode_request
+from penstock.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from penstock.wire.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from penstock.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+Reply = TypeVar("Reply", bound=Message)
+
+CREATE_VERSION = 7
+DELETE_VERSION = 6
+FETCH_VERSION = 17
+PRODUCE_VERSION = 13
+WAIT_SECONDS_MAX = 60
+PAUSE_SECONDS = 0.01
+
+
+class Refused(Exception):
+    """A broker answered, and not with what the bench needs."""
+
+
+class Asking:
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._connection = socket.create_connection(address, WAIT_SECONDS_MAX)
+        self._replies = self._connection.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._replies.close()
+        self._connection.close()
+
+    def ask(self, request: Message, reply: type[Reply], version: int) -> Reply:
+        parts = encode_request(request, version=version, correlation_id=1, client_id="bench")
+        self._connection.sendall(b"".join(bytes(part) for part in parts))  # type: ignore[arg-type]
+        size = int.from_bytes(self._replies.read(4), "big")
+        return decode_response(reply, version, memoryview(self._replies.read(size)))
+
+    def create_topic(self, name: str, partitions: int) -> bytes:
+        """The new topic's id. Its partitions may take a moment to be led: see `await_served`."""
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        reply = self.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, CREATE_VERSION)
+        created = reply.topics[0]
+        if created.error_code:
+            raise Refused(f"{name}: error {created.error_code}, {created.error_message}")
+        return created.topic_id
+
+    def await_served(self, topic_id: bytes, partitions: int) -> None:
+        """Until every partition can be read and written."""
+        await_true("a leader", lambda: self._is_served(topic_id, partitions))
+
+    def delete_topic(self, name: str) -> None:
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
+        reply = self.ask(request, DeleteTopicsResponse, DELETE_VERSION)
+        if reply.responses[0].error_code:
+            raise Refused(f"{name} was not deleted: error {reply.responses[0].error_code}")
+
+    def produce_one(self, topic_id: bytes) -> None:
+        """Until one record is acked."""
+        batch = build_batch([Record(key=b"k", value=b"v", timestamp_ms=int(time.time() * 1000))])
+        data = PartitionProduceData(index=0, records=batch)
+        topic = TopicProduceData(topic_id=topic_id, partition_data=[data])
+        request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+
+        def is_acked() -> bool:
+            reply = self.ask(request, ProduceResponse, PRODUCE_VERSION)
+            return reply.responses[0].partition_responses[0].error_code == 0
+
+        await_true("an ack", is_acked)
+
+    def _is_served(self, topic_id: bytes, partitions: int) -> bool:
+        asked = [
+            FetchPartition(partition=index, partition_max_bytes=1) for index in range(partitions)
+        ]
+        topic = FetchTopic(topic_id=topic_id, partitions=asked)
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, session_epoch=-1, topics=[topic])
+        reply = self.ask(request, FetchResponse, FETCH_VERSION)
+        answers: Sequence[int] = [
+            answer.error_code for found in reply.responses for answer in found.partitions
+        ]
+        return len(answers) == partitions and not any(answers)
+
+
+def first_asking(address: tuple[str, int], is_running: Callable[[], bool]) -> Asking:
+    """A connection as soon as there is somebody to connect to."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while True:
+        try:
+            return Asking(address)
+        except ConnectionRefusedError:
+            if not is_running() or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_SECONDS)
+
+
+def await_true(what: str, is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Refused(f"waited {WAIT_SECONDS_MAX} s for {what}")
+        time.sleep(PAUSE_SECONDS)

@@ -1,0 +1,211 @@
+"""The two brokers under measurement, each a process of its own with fresh data.
+
+Both get the same settings where the bench needs any; else each runs with its own defaults, which
+for Apache Kafka are those of its distribution (server.properties and the options of its start
+script, with a heap of 1 GiB).
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from asking import Asking, first_asking
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+MIB = 1024 * 1024
+STOP_SECONDS_MAX = 60
+CLUSTER_ID = "UGVuc3RvY2tCZW5jaEtmaw"
+
+# Deleted topics must not linger: their dirty pages would be written back under the next case.
+SHARED_SETTINGS = {"log.segment.delete.delay.ms": "100"}
+
+KAFKA_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "num.network.threads": "3",
+    "num.io.threads": "8",
+    "socket.send.buffer.bytes": "102400",
+    "socket.receive.buffer.bytes": "102400",
+    "socket.request.max.bytes": "104857600",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+}
+KAFKA_JVM = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+FETCH_JARS = """
+from rig.apache_kafka.jars import PeerMissing, fetched_jars
+try:
+    print(fetched_jars())
+except PeerMissing as missing:
+    raise SystemExit(str(missing))
+"""
+LOGGING = """\
+status = error
+appender.out.type = Console
+appender.out.name = OUT
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %m (%c)%n
+rootLogger.level = INFO
+rootLogger.appenderRef.out.ref = OUT
+"""
+
+
+class Broker(Protocol):
+    name: str
+    address: tuple[str, int]
+
+    @property
+    def pid(self) -> int: ...
+
+    def start(self) -> float:
+        """Starts it; seconds from the start of the process to the first acked record."""
+
+    def stop(self) -> None: ...
+
+
+class Served:
+    """A process that serves on `address`, and how long it took to serve."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.address = ("127.0.0.1", free_port())
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> Path:
+        return self._folder / "server.log"
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _serve(self, command: list[str]) -> float:
+        started = time.perf_counter()
+        with open(self.log, "wb") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        try:
+            with first_asking(self.address, lambda: self.is_running) as asking:
+                topic_id = asking.create_topic("first", 1)
+                asking.produce_one(topic_id)
+                taken = time.perf_counter() - started
+                asking.delete_topic("first")
+        except OSError as trouble:
+            tail = self.log.read_text("utf-8", "replace")[-2000:]
+            raise SystemExit(f"{self.name} does not serve: {trouble}\n{tail}") from trouble
+        return taken
+
+
+class Penstock(Served):
+    def __init__(self, folder: Path, *, settings: dict[str, str]) -> None:
+        super().__init__("penstock", folder)
+        self._settings = {**SHARED_SETTINGS, **settings}
+
+    def start(self) -> float:
+        self._folder.mkdir(parents=True)
+        command = [str(Path(sys.executable).with_name("penstock")), "serve"]
+        command += ["--data", str(self._folder / "data")]
+        command += ["--listen", f"{self.address[0]}:{self.address[1]}"]
+        for name, value in self._settings.items():
+            command += ["--set", f"{name}={value}"]
+        return self._serve(command)
+
+
+class ApacheKafka(Served):
+    def __init__(self, folder: Path, *, jars: Path) -> None:
+        super().__init__("kafka", folder)
+        self._jars = jars
+
+    def start(self) -> float:
+        self._folder.mkdir(parents=True)
+        properties = self._folder / "server.properties"
+        properties.write_text(self._properties(), encoding="utf-8")
+        logging = self._folder / "log4j2.properties"
+        logging.write_text(LOGGING, encoding="utf-8")
+        java = ["java", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{self._jars}/*"]
+        storage = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
+        subprocess.run([*java, *storage], check=True, capture_output=True, timeout=60)
+        return self._serve([*java[:1], *KAFKA_JVM, *java[1:], "kafka.Kafka", str(properties)])
+
+    def _properties(self) -> str:
+        host, port = self.address
+        controller = free_port()
+        settings = {
+            **KAFKA_SETTINGS,
+            **SHARED_SETTINGS,
+            "controller.quorum.voters": f"1@{host}:{controller}",
+            "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+            "log.dirs": str(self._folder / "data"),
+        }
+        return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def kafka_jars() -> Path | str:
+    """The jars that the tests use as well, or the reason why there are none."""
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    found = subprocess.run(
+        [sys.executable, "-c", FETCH_JARS], capture_output=True, text=True, env=environment
+    )
+    if found.returncode:
+        return found.stderr.strip().splitlines()[-1]
+    return Path(found.stdout.strip())
+
+
+def resident_mib(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def topic_on(broker: Broker, name: str, partitions: int) -> bytes:
+    with Asking(broker.address) as asking:
+        topic_id = asking.create_topic(name, partitions)
+        asking.await_served(topic_id, partitions)
+        return topic_id
+
+
+def forget_topic(broker: Broker, name: str) -> None:
+    with Asking(broker.address) as asking:
+        asking.delete_topic(name)

@@ -1,0 +1,185 @@
+"""What a broker costs, side by side with Apache Kafka: `python bench/compare.py --help`.
+
+Both brokers run at the same time and are asked in turn, case by case, round by round; a first round
+warms them up and is not counted. Between runs the bench waits until the disk has taken what was
+written, and topics are deleted, since a machine full of dirty pages makes every write dearer.
+"""
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from pathlib import Path
+
+from brokers import (
+    ApacheKafka,
+    Broker,
+    Penstock,
+    forget_topic,
+    kafka_jars,
+    resident_mib,
+    topic_on,
+)
+from cases import ALL_CASES, Case, Kind, chosen
+from loading import Measured, Templates, apply_load, built_load, write_templates
+from report import Figures, Ledger, figures_of
+from rich.console import Console
+
+DIRTY_BYTES_MAX = 300_000_000
+DIRTY_SECONDS_MAX = 20
+QUICK_SCALE = 0.5
+TABLE_WIDTH = 170  # of a file, which has no width of its own
+KAFKA_WARM_UPS = 2  # a virtual machine that compiles as it goes needs more than one
+
+
+def main() -> None:
+    arguments = parsed()
+    console = Console()
+    if not console.is_terminal:
+        console.width = TABLE_WIDTH
+    if arguments.list:
+        console.print("\n".join(case.name for case in ALL_CASES))
+        return
+    cases = chosen(arguments.cases, quick=arguments.quick)
+    if not cases:
+        raise SystemExit(f"no case is called {arguments.cases}; --list names them all")
+    program = built_load()
+    if isinstance(program, str):
+        raise SystemExit(program)
+    scale = QUICK_SCALE if arguments.quick else 1.0
+    with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="penstock-bench-") as folder:
+        brokers = brokers_in(Path(folder), arguments, console)
+        ledger = Ledger(arguments.output)
+        try:
+            for broker in brokers:
+                ledger.add_single("start to first ack", broker.name, broker.start() * 1000, "ms")
+                resident = resident_mib(broker.pid)
+                ledger.add_single("RSS, idle", broker.name, resident, "MiB")
+            templates = {case.name: write_templates(case, Path(folder)) for case in cases}
+            bench = Bench(program, brokers, cases, templates, ledger, console, scale)
+            bench.run(arguments.rounds)
+            for broker in brokers:
+                resident = resident_mib(broker.pid)
+                ledger.add_single("RSS, after load", broker.name, resident, "MiB")
+        finally:
+            for broker in brokers:
+                broker.stop()
+            ledger.close()
+    title = f"{arguments.rounds} rounds, medians; {machine()}"
+    ledger.show(console, cases, [broker.name for broker in brokers], title)
+    console.print(f"every run: {arguments.output}")
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="the key cases, in a few minutes")
+    parser.add_argument("--cases", metavar="TEXT,...", help="cases whose name has this in it")
+    parser.add_argument("--only", choices=("penstock", "kafka"), help="one broker")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--list", action="store_true", help="name all cases and do nothing")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="penstock's"
+    )
+    parser.add_argument(
+        "--folder", help="where both keep their data (default: the system's choice)"
+    )
+    parser.add_argument("--output", type=Path, default=Path("bench-results.jsonl"))
+    return parser.parse_args()
+
+
+def brokers_in(folder: Path, arguments: argparse.Namespace, console: Console) -> list[Broker]:
+    brokers: list[Broker] = []
+    if arguments.only != "kafka":
+        settings = dict(pair.split("=", 1) for pair in arguments.set)
+        brokers.append(Penstock(folder / "penstock", settings=settings))
+    if arguments.only != "penstock":
+        jars = kafka_jars()
+        if isinstance(jars, str):
+            console.print(f"[yellow]without Apache Kafka beside it: {jars}")
+        else:
+            brokers.append(ApacheKafka(folder / "kafka", jars=jars))
+    if not brokers:
+        raise SystemExit("no broker to measure")
+    return brokers
+
+
+class Bench:
+    def __init__(
+        self,
+        program: Path,
+        brokers: list[Broker],
+        cases: list[Case],
+        templates: dict[str, Templates],
+        ledger: Ledger,
+        console: Console,
+        scale: float,
+    ) -> None:
+        self._program = program
+        self._brokers = brokers
+        self._cases = cases
+        self._templates = templates
+        self._ledger = ledger
+        self._console = console
+        self._scale = scale
+        self._topics = 0
+
+    def run(self, rounds: int) -> None:
+        for number in range(rounds + 1):
+            for case in self._cases:
+                for broker in self._brokers:
+                    if number == 0:
+                        self._warm_up(case, broker)
+                    else:
+                        self._measure(case, broker, number)
+
+    def _warm_up(self, case: Case, broker: Broker) -> None:
+        times = KAFKA_WARM_UPS if broker.name == "kafka" else 1
+        with self._console.status(f"warming up {broker.name}: {case.name}"):
+            for _ in range(times):
+                self._once(case, broker, scale=self._scale / 2)
+
+    def _measure(self, case: Case, broker: Broker, number: int) -> None:
+        with self._console.status(f"round {number}, {broker.name}: {case.name}"):
+            measured, figures = self._once(case, broker, scale=self._scale)
+        self._ledger.add(case, broker.name, number, figures, measured)
+        quantiles = f" p50 {figures.p50_ms:.2f} p99 {figures.p99_ms:.2f}" if figures.p50_ms else ""
+        self._console.print(
+            f"[dim]{number} {broker.name:8} {case.name:32} "
+            f"rate {figures.rate:10,.0f}  cost {figures.cost:8.3f}{quantiles}"
+        )
+
+    def _once(self, case: Case, broker: Broker, *, scale: float) -> tuple[Measured, Figures]:
+        await_clean_pages()
+        self._topics += 1
+        name = f"bench-{self._topics}"
+        topic_id = topic_on(broker, name, case.partitions)
+        templates = self._templates[case.name]
+        if case.kind is Kind.LATENCY:
+            scale = max(scale, 0.5)
+        measured = apply_load(self._program, case, templates, broker, topic_id, scale=scale)
+        forget_topic(broker, name)
+        return measured, figures_of(case, templates, measured)
+
+
+def await_clean_pages() -> None:
+    """Waits, within bounds, until little is left that the disk has yet to take."""
+    deadline = time.monotonic() + DIRTY_SECONDS_MAX
+    while dirty_bytes() > DIRTY_BYTES_MAX and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def dirty_bytes() -> int:
+    wanted = ("Dirty:", "Writeback:")
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(wanted))
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+
+
+if __name__ == "__main__":
+    main()

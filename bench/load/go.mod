@@ -1,0 +1,3 @@
+module penstock/bench/load
+
+go 1.22

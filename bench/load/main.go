@@ -1,0 +1,126 @@
+// Load for a Kafka-protocol broker: prebuilt batches in, raw bytes out, nothing decoded.
+//
+// A broker is measured best by a client that costs next to nothing, so this one builds its frames by
+// hand and speaks through plain sockets. Batches come from a file of templates (see bench/templates.py).
+// One JSON object on standard output tells what happened; trouble goes to standard error.
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+// Options is what every kind of load is told; see bench/loader.py, which is its only caller.
+type Options struct {
+	address     string
+	topicID     []byte
+	partitions  int
+	acks        int
+	connections int
+	inFlight    int
+	templates   [][]byte
+	requests    int
+	passes      int
+	rate        int
+	readers     int
+	pid         int
+}
+
+// Result is the one line of output. CPU is the broker's, over the measured time alone.
+type Result struct {
+	Seconds    float64 `json:"seconds"`
+	CPUSeconds float64 `json:"cpu_seconds"`
+	Requests   int64   `json:"requests"`
+	Bytes      int64   `json:"bytes"` // of batches as they stand on the wire
+	P50        float64 `json:"p50_ms"`
+	P99        float64 `json:"p99_ms"`
+	P999       float64 `json:"p999_ms"`
+	Max        float64 `json:"max_ms"`
+}
+
+var kinds = map[string]func(*Options) (Result, error){
+	"produce": produce,
+	"fetch":   fetchAll,
+	"tail":    tail,
+	"latency": latency,
+}
+
+func main() {
+	options, kind, err := parse()
+	if err == nil {
+		var result Result
+		if result, err = kinds[kind](options); err == nil {
+			err = json.NewEncoder(os.Stdout).Encode(result)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(1)
+	}
+}
+
+func parse() (*Options, string, error) {
+	options := &Options{}
+	kind := flag.String("kind", "produce", "produce, fetch, tail or latency")
+	topicID := flag.String("topic-id", "", "hexadecimal")
+	templates := flag.String("templates", "", "file of batches, each after its size as int32")
+	flag.StringVar(&options.address, "address", "", "host:port")
+	flag.IntVar(&options.partitions, "partitions", 1, "of the topic")
+	flag.IntVar(&options.acks, "acks", 1, "1, or -1 for all")
+	flag.IntVar(&options.connections, "connections", 4, "")
+	flag.IntVar(&options.inFlight, "in-flight", 4, "requests of one connection")
+	flag.IntVar(&options.requests, "requests", 1000, "produce requests in all")
+	flag.IntVar(&options.passes, "passes", 1, "how often all is fetched")
+	flag.IntVar(&options.rate, "rate", 1000, "produce requests a second (tail, latency)")
+	flag.IntVar(&options.readers, "readers", 1, "who read the tail")
+	flag.IntVar(&options.pid, "pid", 0, "the broker's process, whose CPU is counted")
+	flag.Parse()
+	if kinds[*kind] == nil {
+		return nil, "", fmt.Errorf("no kind of load is called %q", *kind)
+	}
+	var err error
+	if options.topicID, err = hex.DecodeString(*topicID); err != nil || len(options.topicID) != 16 {
+		return nil, "", fmt.Errorf("not a topic id: %q", *topicID)
+	}
+	if *templates != "" {
+		options.templates, err = readTemplates(*templates)
+	}
+	return options, *kind, err
+}
+
+func readTemplates(path string) ([][]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var found [][]byte
+	for len(data) >= 4 {
+		size := int(binary.BigEndian.Uint32(data))
+		found = append(found, data[4:4+size:4+size])
+		data = data[4+size:]
+	}
+	return found, nil
+}
+
+// Meter counts the time and the broker's CPU between its start and its end.
+type Meter struct {
+	pid     int
+	started time.Time
+	cpu     float64
+}
+
+func startMeter(pid int) Meter {
+	return Meter{pid: pid, cpu: cpuSeconds(pid), started: time.Now()}
+}
+
+func (meter Meter) result(latencies []time.Duration) Result {
+	seconds := time.Since(meter.started).Seconds()
+	result := Result{Seconds: seconds, CPUSeconds: cpuSeconds(meter.pid) - meter.cpu}
+	quantiles(&result, latencies)
+	return result
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const gatheredBytesMax = 64 << 10 // requests up to this size leave in one write
+
+// produce sends templates in turn to all partitions, over several connections at once.
+func produce(options *Options) (Result, error) {
+	frames := make([]Frame, 0, len(options.templates)*options.partitions)
+	for _, template := range options.templates {
+		for partition := 0; partition < options.partitions; partition++ {
+			frames = append(frames, produceFrame(options, partition, template))
+		}
+	}
+	connections := make([]*net.TCPConn, options.connections)
+	for index := range connections {
+		var err error
+		if connections[index], err = dial(options.address); err != nil {
+			return Result{}, err
+		}
+		defer connections[index].Close()
+	}
+	var left, sentBytes atomic.Int64
+	left.Store(int64(options.requests))
+	latencies := make([][]time.Duration, options.connections)
+	failures := make(chan error, options.connections)
+	var group sync.WaitGroup
+	meter := startMeter(options.pid)
+	for index := range connections {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			sender := &Sender{connection: connections[index], frames: frames, next: index * 7}
+			if err := sender.run(&left, options.inFlight); err != nil {
+				failures <- err
+			}
+			latencies[index] = sender.latencies
+			sentBytes.Add(sender.sentBytes)
+		}()
+	}
+	group.Wait()
+	var all []time.Duration
+	for _, some := range latencies {
+		all = append(all, some...)
+	}
+	result := meter.result(all)
+	result.Requests, result.Bytes = int64(options.requests), sentBytes.Load()
+	select {
+	case err := <-failures:
+		return result, err
+	default:
+		return result, nil
+	}
+}
+
+// Sender keeps so many requests in flight on one connection: for each ack it sends another.
+type Sender struct {
+	connection *net.TCPConn
+	frames     []Frame
+	next       int
+	sentAt     []time.Time // of requests in flight, the oldest first
+	latencies  []time.Duration
+	sentBytes  int64
+	gathered   []byte
+}
+
+func (sender *Sender) run(left *atomic.Int64, inFlight int) error {
+	replies := bufio.NewReaderSize(sender.connection, replyBufferBytes)
+	scratch := make([]byte, 4096)
+	room := inFlight
+	for {
+		taken := 0
+		for taken < room && left.Add(-1) >= 0 {
+			taken++
+		}
+		if err := sender.send(taken); err != nil {
+			return err
+		}
+		if len(sender.sentAt) == 0 {
+			return nil
+		}
+		room = 0
+		// Whatever has arrived is taken at once, so that the next requests share a write.
+		for room == 0 || (replies.Buffered() >= 4 && len(sender.sentAt) > 0) {
+			if err := readAck(replies, scratch); err != nil {
+				return err
+			}
+			sender.latencies = append(sender.latencies, time.Since(sender.sentAt[0]))
+			sender.sentAt = sender.sentAt[1:]
+			room++
+		}
+	}
+}
+
+func (sender *Sender) send(count int) error {
+	sender.gathered = sender.gathered[:0]
+	for range count {
+		frame := sender.frames[sender.next%len(sender.frames)]
+		sender.next++
+		sender.sentBytes += int64(len(frame.batch))
+		sender.sentAt = append(sender.sentAt, time.Now())
+		if len(frame.batch) <= gatheredBytesMax/4 {
+			sender.gathered = frame.appendTo(sender.gathered)
+			continue
+		}
+		buffers := net.Buffers{frame.head, frame.batch, produceTail}
+		if _, err := buffers.WriteTo(sender.connection); err != nil {
+			return err
+		}
+	}
+	if len(sender.gathered) == 0 {
+		return nil
+	}
+	_, err := sender.connection.Write(sender.gathered)
+	return err
+}

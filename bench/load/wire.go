@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+)
+
+// The two requests there are, in the versions that today's clients speak: topics by id.
+const (
+	produceKey     = 0
+	produceVersion = 13
+	fetchKey       = 1
+	fetchVersion   = 17
+
+	replyBufferBytes = 64 << 10
+	receiveBytes     = 256 << 10
+)
+
+// dial connects with buffers as large as the system gives by itself.
+func dial(address string) (*net.TCPConn, error) {
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return connection.(*net.TCPConn), nil
+}
+
+func uvarint(value int) []byte {
+	return binary.AppendUvarint(nil, uint64(value))
+}
+
+// header is a request header v2 after a place for the size.
+func header(key, version int) []byte {
+	head := make([]byte, 4, 64)
+	head = binary.BigEndian.AppendUint16(head, uint16(key))
+	head = binary.BigEndian.AppendUint16(head, uint16(version))
+	head = binary.BigEndian.AppendUint32(head, 0) // correlation id: replies come in order
+	head = binary.BigEndian.AppendUint16(head, 4)
+	head = append(head, "load"...)
+	return append(head, 0)
+}
+
+// Frame is a Produce request for one batch: head, batch, tail.
+type Frame struct {
+	head  []byte
+	batch []byte
+}
+
+// A topic's and the request's tagged fields, after the partition's own.
+var produceTail = []byte{0, 0, 0}
+
+func produceFrame(options *Options, partition int, batch []byte) Frame {
+	head := header(produceKey, produceVersion)
+	head = append(head, 0) // no transactional id
+	head = binary.BigEndian.AppendUint16(head, uint16(options.acks))
+	head = binary.BigEndian.AppendUint32(head, 30_000)
+	head = append(head, 2)
+	head = append(head, options.topicID...)
+	head = append(head, 2)
+	head = binary.BigEndian.AppendUint32(head, uint32(partition))
+	head = append(head, uvarint(len(batch)+1)...)
+	size := len(head) - 4 + len(batch) + len(produceTail)
+	binary.BigEndian.PutUint32(head, uint32(size))
+	return Frame{head: head, batch: batch}
+}
+
+func (frame Frame) appendTo(buffer []byte) []byte {
+	buffer = append(buffer, frame.head...)
+	buffer = append(buffer, frame.batch...)
+	return append(buffer, produceTail...)
+}
+
+// readAck reads one Produce reply; anything but success is an error.
+func readAck(replies *bufio.Reader, scratch []byte) error {
+	const codeAt = 4 + 1 + 1 + 16 + 1 + 4 // correlation id, tags, array, topic id, array, index
+	if _, err := io.ReadFull(replies, scratch[:4]); err != nil {
+		return err
+	}
+	size := int(binary.BigEndian.Uint32(scratch))
+	if size < codeAt+2 || size > len(scratch) {
+		return fmt.Errorf("a Produce reply of %d bytes", size)
+	}
+	if _, err := io.ReadFull(replies, scratch[:size]); err != nil {
+		return err
+	}
+	if code := binary.BigEndian.Uint16(scratch[codeAt:]); code != 0 {
+		return fmt.Errorf("the broker refused a batch with error %d: %q", code, scratch[:size])
+	}
+	return nil
+}
+
+// fetchRequest asks for all partitions of `offsets`, without a session.
+func fetchRequest(topicID []byte, offsets map[int]int64, order []int, waitMs, partitionBytes int) []byte {
+	request := header(fetchKey, fetchVersion)
+	request = binary.BigEndian.AppendUint32(request, uint32(waitMs))
+	request = binary.BigEndian.AppendUint32(request, 1) // bytes at least
+	request = binary.BigEndian.AppendUint32(request, 50<<20)
+	request = append(request, 0)                              // read uncommitted
+	request = binary.BigEndian.AppendUint32(request, 0)       // no session,
+	request = binary.BigEndian.AppendUint32(request, 1<<32-1) // and none wanted
+	request = append(request, 2)
+	request = append(request, topicID...)
+	request = append(request, uvarint(len(order)+1)...)
+	for _, partition := range order {
+		request = binary.BigEndian.AppendUint32(request, uint32(partition))
+		request = binary.BigEndian.AppendUint32(request, 1<<32-1) // leader epoch unknown
+		request = binary.BigEndian.AppendUint64(request, uint64(offsets[partition]))
+		request = binary.BigEndian.AppendUint32(request, 1<<32-1) // last fetched epoch unknown
+		request = binary.BigEndian.AppendUint64(request, 1<<64-1) // a client has no start offset
+		request = binary.BigEndian.AppendUint32(request, uint32(partitionBytes))
+		request = append(request, 0)
+	}
+	request = append(request, 0) // the topic's tagged fields
+	request = append(request, 1) // no topics to forget
+	request = append(request, 1) // no rack
+	request = append(request, 0)
+	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
+	return request
+}

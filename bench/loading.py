@@ -1,0 +1,156 @@
+"""The load: templates of batches, and the Go program in bench/load that sends them."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from brokers import Broker
+from cases import Case, Kind
+
+from penstock.records.build import build_batch, record_bytes_max
+from penstock.records.record import Record
+
+SOURCE = Path(__file__).resolve().parent / "load"
+BATCH_HEADER_BYTES = 61
+TEMPLATE_BYTES_MAX = 8 * 1024 * 1024  # of one file: enough to vary, little enough to stay cached
+TEMPLATES_MAX = 64
+LOAD_SECONDS_MAX = 300
+RUNS_OF = {Kind.SMALL: "produce"}  # a kind of case that is another kind of load
+WORDS = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What the load program saw in one run."""
+
+    seconds: float
+    cpu_seconds: float
+    requests: int
+    bytes: int
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Templates:
+    """A file of prebuilt batches, and what one of them holds."""
+
+    path: Path
+    values_per_batch: int
+    value_share: float  # bytes of values in a byte of batch, as sent
+
+
+def built_load() -> Path | str:
+    """The load program, compiled when its source has changed; or why there is none."""
+    go = shutil.which("go")
+    if go is None:
+        return "the load program needs Go (1.22 or newer): `go` is not on the PATH"
+    digest = hashlib.sha256()
+    for file in sorted(SOURCE.iterdir()):
+        digest.update(file.read_bytes())
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    program = Path(root) / "penstock-bench" / f"load-{digest.hexdigest()[:16]}"
+    if not program.exists():
+        program.parent.mkdir(parents=True, exist_ok=True)
+        command = [go, "build", "-o", str(program), "."]
+        built = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True)
+        if built.returncode:
+            return f"the load program does not compile: {built.stderr.strip()}"
+    return program
+
+
+def write_templates(case: Case, folder: Path) -> Templates:
+    """Batches of text-like values: LZ4 makes them about half as large."""
+    chance = random.Random(7)
+    words = [
+        "".join(chance.choices("etaoinshrdlucmfw", k=chance.randint(3, 9))) for _ in range(WORDS)
+    ]
+    now_ms = int(time.time() * 1000)
+
+    def value() -> bytes:
+        text = " ".join(chance.choices(words, k=case.record_bytes // 4))
+        return text.encode()[: case.record_bytes]
+
+    size_max = record_bytes_max(None, bytes(case.record_bytes), ())
+    per_batch = max((case.batch_bytes - BATCH_HEADER_BYTES) // (size_max - 20), 1)
+    count = min(max(TEMPLATE_BYTES_MAX // max(case.batch_bytes, 1024), 1), TEMPLATES_MAX)
+    name = f"{case.record_bytes}-{case.batch_bytes}-{case.codec.name}"
+    path = folder / f"{name}.batches"
+    size = 0
+    with open(path, "wb") as file:
+        for _ in range(count):
+            records = [
+                Record(key=None, value=value(), timestamp_ms=now_ms) for _ in range(per_batch)
+            ]
+            batch = build_batch(records, codec=case.codec)
+            file.write(len(batch).to_bytes(4, "big") + batch)
+            size += len(batch)
+    share = per_batch * case.record_bytes * count / size
+    return Templates(path=path, values_per_batch=per_batch, value_share=share)
+
+
+def apply_load(
+    program: Path,
+    case: Case,
+    templates: Templates,
+    broker: Broker,
+    topic_id: bytes,
+    *,
+    scale: float,
+) -> Measured:
+    """Runs the case against a broker; a fetch case first writes, unmeasured, what it reads."""
+    if case.kind is Kind.FETCH:
+        _run(program, "produce", case, templates, broker, topic_id, scale=scale)
+    return _run(
+        program,
+        RUNS_OF.get(case.kind, case.kind.value),
+        case,
+        templates,
+        broker,
+        topic_id,
+        scale=scale,
+    )
+
+
+def _run(
+    program: Path,
+    kind: str,
+    case: Case,
+    templates: Templates,
+    broker: Broker,
+    topic_id: bytes,
+    *,
+    scale: float,
+) -> Measured:
+    requests = case.requests
+    if requests is None:
+        requests = case.value_bytes // (templates.values_per_batch * case.record_bytes)
+    options = {
+        "kind": kind,
+        "address": f"{broker.address[0]}:{broker.address[1]}",
+        "topic-id": topic_id.hex(),
+        "partitions": case.partitions,
+        "acks": case.acks,
+        "connections": case.connections,
+        "in-flight": case.in_flight,
+        "templates": templates.path,
+        "requests": max(int(requests * scale), 1),
+        "passes": case.passes,
+        "rate": case.rate or 1000,
+        "readers": case.readers,
+        "pid": broker.pid,
+    }
+    command = [str(program), *(f"-{name}={value}" for name, value in options.items())]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
+    if ended.returncode:
+        raise SystemExit(f"{case.name} on {broker.name}: {ended.stderr.strip()}")
+    found = json.loads(ended.stdout)
+    return Measured(**{field.name: found[field.name] for field in fields(Measured)})
