@@ -140,6 +140,37 @@ def test_large_requests_share_a_budget_and_all_get_through() -> None:
     run(scenario())
 
 
+def test_request_that_went_beyond_the_budget_leaves_that_right_to_the_next() -> None:
+    size = 800_000
+
+    async def scenario() -> None:
+        settings = BrokerSettings(queued_max_request_bytes=1_000_000)
+        async with serving(settings=settings) as served:
+            budget = served.server.budget
+            clients = [await served.connect() for _ in range(4)]
+            given_up, idle, *waiting = clients
+            await given_up.send(large_request(size, 1)[:-100])
+            await until(lambda: budget.held_bytes > 700_000)
+            large = large_request(400_000, 2)
+            await idle.send(large[:-100])
+            await until(lambda: budget.held_bytes > budget.bytes_max)
+            given_up.stream.close()
+            await until(lambda: budget.held_bytes < 400_000)
+            await idle.send(large[-100:])
+            assert (await idle.reply())[0] == 2
+            # Two that are half way, and too large for the budget together.
+            whole = large_request(size, 3)
+            for client in waiting:
+                await client.send(whole[: size // 4])
+            await until(lambda: budget.held_bytes > 600_000)
+            sending = [asyncio.create_task(one.send(whole[size // 4 :])) for one in waiting]
+            for client in waiting:
+                assert (await asyncio.wait_for(client.reply(), 5))[0] == 3
+            await asyncio.gather(*sending)
+
+    run(scenario())
+
+
 def test_budget_lets_one_holder_at_a_time_go_beyond() -> None:
     async def scenario() -> None:
         budget = Budget(100)
@@ -172,6 +203,38 @@ def test_cancelled_wait_for_the_budget_holds_nothing() -> None:
             await waiting
         budget.give("second", 50, all_given=True)
         assert budget.held_bytes == 100
+
+    run(scenario())
+
+
+def test_room_made_while_a_waiter_is_being_cancelled_goes_to_the_next() -> None:
+    async def scenario() -> None:
+        budget = Budget(100)
+        await budget.take("first", 100)
+        await budget.take("second", 50)
+        cancelled = asyncio.create_task(budget.take("third", 50))
+        next_one = asyncio.create_task(budget.take("fourth", 50))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        budget.give("second", 50, all_given=True)  # before the third has noticed
+        await next_one
+        assert budget.held_bytes == 150
+
+    run(scenario())
+
+
+def test_waiter_that_gives_up_makes_way_for_a_smaller_one() -> None:
+    async def scenario() -> None:
+        budget = Budget(100)
+        await budget.take("first", 90)
+        await budget.take("second", 50)
+        budget.give("second", 50, all_given=False)  # still the one that may go beyond
+        large = asyncio.create_task(budget.take("third", 50))
+        small = asyncio.create_task(budget.take("fourth", 5))
+        await asyncio.sleep(0)
+        large.cancel()
+        await asyncio.wait_for(small, 5)
+        assert budget.held_bytes == 95
 
     run(scenario())
 

@@ -142,3 +142,13 @@ def test_idle_buffer_shrinks_when_told_to() -> None:
     frames.shrink()
     assert frames.buffer_bytes == 64
     assert feed(frames, framed(b"next")) == [b"next"]
+
+
+def test_buffer_shrinks_to_what_is_pending_when_told_to() -> None:
+    frames = FrameReader(frame_bytes_max=10_000, buffer_bytes=64)
+    feed(frames, framed(bytes(5000)))
+    whole = framed(bytes(range(200)))
+    assert feed(frames, whole[:100]) == []
+    frames.shrink()
+    assert frames.buffer_bytes == 200  # twice what has come of it
+    assert feed(frames, whole[100:]) == [bytes(range(200))]

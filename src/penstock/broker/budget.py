@@ -3,8 +3,8 @@
 A connection counts what it holds beyond its idle buffer, which is what its peer has sent and not
 what it has announced. When the budget is spent, whoever needs more waits, in order. Waiting alone
 could last for ever, with every connection half way through a request; so one holder at a time may
-go beyond the budget until its request is in. All that is held is therefore bounded by the budget
-plus one request of the largest size.
+go beyond the budget until that request is in; the next one of the same sender has no such right.
+All that is held is therefore bounded by the budget plus one request of the largest size.
 """
 
 import asyncio
@@ -27,6 +27,9 @@ class Budget:
         """
         return self.held_bytes > self.bytes_max // 2
 
+    def is_beyond(self, holder: object) -> bool:
+        return holder is self._beyond
+
     async def take(self, holder: object, count: int) -> None:
         """Returns when `holder` may hold `count` bytes more."""
         assert count > 0, count
@@ -44,6 +47,7 @@ class Budget:
                 self.give(holder, count, all_given=True)
             else:
                 self._line = deque(entry for entry in self._line if entry[2] is not turn)
+                self._admit()  # it may have stood in the way of a smaller one
             raise
 
     def give(self, holder: object, count: int, *, all_given: bool) -> None:
@@ -54,9 +58,18 @@ class Budget:
             self._beyond = None
         self._admit()
 
+    def come_back(self, holder: object) -> None:
+        """The request for which `holder` was let beyond the budget is in, and its memory given."""
+        assert holder is self._beyond, holder
+        self._beyond = None
+        self._admit()
+
     def _admit(self) -> None:
         while self._line:
             holder, count, turn = self._line[0]
+            if turn.cancelled():  # its task ends in a moment
+                self._line.popleft()
+                continue
             if self.held_bytes + count > self.bytes_max:
                 if self._beyond is not None:
                     return

@@ -135,7 +135,7 @@ class Connection:
     async def _receive(self) -> bool:
         """Some bytes more; False when the peer has closed."""
         frames = self._frames
-        if self._bytes_held and self._budget.is_tight and frames.is_idle:
+        if self._bytes_held and self._budget.is_tight:
             frames.shrink()
         needed = frames.buffer_bytes_next - self._buffer_bytes_idle
         if needed > self._bytes_held:
@@ -158,6 +158,8 @@ class Connection:
             self.active_ms = received_ms
             self._bytes_since_request = 0
             self._take(frame, received_ms)
+            if self._bytes_held and self._budget.is_beyond(self):
+                self._come_back()
             if self._is_full():
                 await self._flush()
                 await self._wait_for_room()
@@ -256,6 +258,13 @@ class Connection:
     def _make_room(self) -> None:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
+
+    def _come_back(self) -> None:
+        """The request that was too large for the budget is in; a next one has no such right."""
+        self._frames.shrink()
+        self._hold_less(self._frames.buffer_bytes - self._buffer_bytes_idle)
+        if self._budget.is_beyond(self):
+            self._budget.come_back(self)
 
     def _hold_less(self, bytes_held: int) -> None:
         if bytes_held < self._bytes_held:

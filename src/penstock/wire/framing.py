@@ -94,11 +94,14 @@ class FrameReader:
         assert self._end <= len(self._view)
 
     def shrink(self) -> None:
-        """Goes back to the usual size, where memory is rationed; only while it is idle."""
-        assert self.is_idle
-        if len(self._view) > self._usual_bytes:
-            self._view = memoryview(bytearray(self._usual_bytes))
-        self._start = self._end = 0
+        """Holds no more than what is pending needs, where memory is rationed.
+
+        Frames taken before are gone after this call.
+        """
+        pending = 0 if self.is_idle else self._bytes_wanted()
+        needed = max(pending, self._usual_bytes)
+        if len(self._view) > needed:
+            self._move_to(memoryview(bytearray(needed)))
 
     def check(self) -> None:
         """Invariant 1."""
