@@ -8,9 +8,9 @@ from penstock.client.partitioner import (
     Custom,
     RoundRobin,
     Sticky,
-    murmur2,
     partition_of_key,
 )
+from penstock.records.write import murmur2
 
 
 # The values that Apache Kafka's own test of its hash expects.

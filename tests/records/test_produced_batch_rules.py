@@ -8,13 +8,14 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.limit import RECORD_ERRORS_MAX
 from penstock.records.batch import BatchView
-from penstock.records.build import build_batch, encode_record, seal_batch
+from penstock.records.build import build_batch, seal_batch
 from penstock.records.checksum import crc32c
 from penstock.records.compression import Codec, compress
 from penstock.records.iterate import records_of
 from penstock.records.layout import FIRST_OFFSET, TimestampType
 from penstock.records.record import Record
 from penstock.records.trouble import InvalidBatch
+from penstock.records.twin.write import encode_record
 from penstock.records.validate import AppendRules, check_produced
 
 NOW = 1_700_000_000_000

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "penstock"
 LEFT_BEHIND = re.compile(r"\.|__pycache__$|.*\.egg-info$|build$|dist$|penstock-data$")
+COMPILED = {".so", ".pyd"}
 KEPT_HIDDEN = {".ci"}
 
 
@@ -43,5 +44,5 @@ def kept_files() -> list[Path]:
     found = []
     for folder, names, files in os.walk(ROOT):
         names[:] = [name for name in names if name in KEPT_HIDDEN or not LEFT_BEHIND.match(name)]
-        found += [Path(folder) / name for name in files]
+        found += [Path(folder) / name for name in files if Path(name).suffix not in COMPILED]
     return sorted(found)

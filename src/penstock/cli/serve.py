@@ -23,6 +23,7 @@ from penstock.model.error import PenstockError
 from penstock.model.settings.broker import BrokerSettings, parse_broker, without_effect
 from penstock.node.build import build
 from penstock.node.config import NodeConfig
+from penstock.records.walk import KERNEL
 from penstock.world.real import real_world
 
 try:
@@ -88,6 +89,7 @@ def serve(
         raise ServeError(f"--console {console}: there is no console yet, leave it off")
     settings = read_settings(listen=listen, config=config, assignments=assignments)
     log_to_stderr()
+    log.info("record_kernel kind=%s", KERNEL.value)
     idle = without_effect(settings)
     if idle:
         log.info("settings_without_effect names=%s", ",".join(idle))

@@ -8,28 +8,9 @@ wrapped by `Custom`.
 """
 
 from collections.abc import Callable
-from struct import Struct
 from typing import Protocol
 
-_SEED = 0x9747B28C
-_MULTIPLIER = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-_WORD = Struct("<I")
-
-
-def murmur2(data: bytes) -> int:
-    """The 32-bit MurmurHash2 with the Java client's seed, as an unsigned number."""
-    length = len(data)
-    tail = length & ~3
-    state = _SEED ^ length
-    for (word,) in _WORD.iter_unpack(data[:tail]):
-        word = word * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
-        state = (state * _MULTIPLIER & _MASK) ^ word
-    if tail != length:
-        state = (state ^ int.from_bytes(data[tail:], "little")) * _MULTIPLIER & _MASK
-    state = (state ^ state >> 13) * _MULTIPLIER & _MASK
-    return state ^ state >> 15
+from penstock.records.write import murmur2
 
 
 def partition_of_key(key: bytes, partition_count: int) -> int:

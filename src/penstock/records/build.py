@@ -1,7 +1,7 @@
-"""Batches of our own making. `build_batch` for records at hand, `BatchBuilder` for a producer.
+"""Batches of our own making.
 
-Everything is numbered densely from the base offset; timestamps are relative to the first record's.
-`seal_batch` puts a header and its checksum before records that are encoded already.
+`build_batch` numbers records densely from the base offset, with timestamps relative to the first
+record's. `seal_batch` puts a header and its checksum before records that are encoded already.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,6 @@ from penstock.records.layout import (
     MAGIC_V2,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    NO_TIMESTAMP,
     OVERHEAD_BYTES,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
@@ -29,8 +28,8 @@ from penstock.records.layout import (
     Buffer,
     TimestampType,
 )
-from penstock.records.record import Headers, Record
-from penstock.records.walk import encode_varint
+from penstock.records.record import Record
+from penstock.records.write import encode_records
 
 RECORD_OVERHEAD_BYTES_MAX = 5 + 1 + 10 + 5 + 5 + 5 + 5  # all numbers of a record at their longest
 HEADER_OVERHEAD_BYTES_MAX = 5 + 5
@@ -51,98 +50,22 @@ def build_batch(
     control: bool = False,
 ) -> bytearray:
     """One batch with these records, numbered from `base_offset`; their own offsets do not count."""
-    builder = BatchBuilder(codec=codec, level=level)
-    for record in records:
-        builder.append(record.key, record.value, record.headers, timestamp_ms=record.timestamp_ms)
-    return builder.finish(
+    encoded = encode_records(records)
+    attributes = codec | (TRANSACTIONAL_FLAG if transactional else 0)
+    attributes |= CONTROL_FLAG if control else 0
+    attributes |= TIMESTAMP_TYPE_FLAG if timestamp_type else 0
+    return seal_batch(
+        compress(codec, encoded.payload, level),
         base_offset=base_offset,
-        timestamp_type=timestamp_type,
         leader_epoch=leader_epoch,
+        attributes=attributes,
+        base_timestamp=encoded.base_timestamp,
+        max_timestamp=encoded.max_timestamp,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        transactional=transactional,
-        control=control,
+        record_count=encoded.record_count,
     )
-
-
-class BatchBuilder:
-    """Gathers records; `finish` makes the batch. It may be finished again, as for a new epoch."""
-
-    __slots__ = (
-        "_codec",
-        "_level",
-        "_payload",
-        "base_timestamp",
-        "max_timestamp",
-        "record_count",
-    )
-
-    def __init__(self, *, codec: Codec = Codec.NONE, level: int | None = None) -> None:
-        self._codec = codec
-        self._level = level
-        self._payload = bytearray()
-        self.record_count = 0
-        self.base_timestamp = NO_TIMESTAMP
-        self.max_timestamp = NO_TIMESTAMP
-
-    @property
-    def size_bytes(self) -> int:
-        """Of the batch as it stands, before compression."""
-        return HEADER_BYTES + len(self._payload)
-
-    def append(
-        self,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers = (),
-        *,
-        timestamp_ms: int,
-    ) -> int:
-        """Adds a record and returns its index in the batch."""
-        index = self.record_count
-        if index == 0:
-            self.base_timestamp = timestamp_ms
-        if timestamp_ms > self.max_timestamp:
-            self.max_timestamp = timestamp_ms
-        self._payload += encode_record(
-            key,
-            value,
-            headers,
-            timestamp_delta=timestamp_ms - self.base_timestamp,
-            offset_delta=index,
-        )
-        self.record_count = index + 1
-        return index
-
-    def finish(
-        self,
-        *,
-        base_offset: Offset = FIRST_OFFSET,
-        timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-        leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
-        producer_id: ProducerId = NO_PRODUCER_ID,
-        producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
-        base_sequence: int = NO_SEQUENCE,
-        transactional: bool = False,
-        control: bool = False,
-    ) -> bytearray:
-        assert self.record_count > 0
-        attributes = self._codec | (TRANSACTIONAL_FLAG if transactional else 0)
-        attributes |= CONTROL_FLAG if control else 0
-        attributes |= TIMESTAMP_TYPE_FLAG if timestamp_type else 0
-        return seal_batch(
-            compress(self._codec, self._payload, self._level),
-            base_offset=base_offset,
-            leader_epoch=leader_epoch,
-            attributes=attributes,
-            base_timestamp=self.base_timestamp,
-            max_timestamp=self.max_timestamp,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            record_count=self.record_count,
-        )
 
 
 def seal_batch(
@@ -184,25 +107,6 @@ def seal_batch(
     return batch
 
 
-def encode_record(
-    key: bytes | None,
-    value: bytes | None,
-    headers: Sequence[tuple[str, bytes | None]],
-    *,
-    timestamp_delta: int,
-    offset_delta: int,
-) -> bytes:
-    parts = [b"\x00", encode_varint(timestamp_delta), encode_varint(offset_delta)]
-    _add_nullable(parts, key)
-    _add_nullable(parts, value)
-    parts.append(encode_varint(len(headers)))
-    for name, content in headers:
-        _add_nullable(parts, name.encode())
-        _add_nullable(parts, content)
-    body = b"".join(parts)
-    return encode_varint(len(body)) + body
-
-
 def record_bytes_max(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
 ) -> int:
@@ -216,14 +120,3 @@ def record_bytes_max(
             for name, content in headers
         )
     )
-
-
-def _add_nullable(parts: list[bytes], content: bytes | None) -> None:
-    if content is None:
-        parts.append(NULL)
-    else:
-        parts.append(encode_varint(len(content)))
-        parts.append(content)
-
-
-NULL = encode_varint(-1)

@@ -31,7 +31,7 @@ from typing import NoReturn
 
 from penstock.model.error import ErrorCode
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, RECORD_ERRORS_MAX
-from penstock.records.batch import BatchView, whole_batches
+from penstock.records.batch import BatchView, whole_batch
 from penstock.records.build import seal_batch
 from penstock.records.checksum import crc32c
 from penstock.records.compression import Codec, compress
@@ -40,6 +40,7 @@ from penstock.records.layout import (
     ATTRIBUTES_POSITION,
     CHECKSUM_POSITION,
     CODEC_MASK,
+    CONTROL_FLAG,
     INT16,
     INT64,
     MAGIC_V2,
@@ -52,11 +53,15 @@ from penstock.records.layout import (
     TimestampType,
 )
 from penstock.records.trouble import CorruptBatch, InvalidBatch, NotOneBatch, OversizedBatch
-from penstock.records.walk import Walked, check_records, renumber_records
+from penstock.records.walk import check_records
+from penstock.records.walked import Walked
+from penstock.records.write import renumber_records
 
 TIMESTAMP_LOW = -(2**63)
 TIMESTAMP_HIGH = 2**63 - 1
 INT32_MAX = 2**31 - 1
+CODEC_MAX = int(max(Codec))
+LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,7 +96,7 @@ def check_produced(data: memoryview, rules: AppendRules) -> BatchView:
     codec = batch.codec
     payload, walked = _check_payload(batch, rules)
     target = codec if rules.codec is None else rules.codec
-    if rules.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if rules.timestamp_type is LOG_APPEND_TIME:
         max_timestamp = rules.now_ms
     else:
         max_timestamp = walked.timestamp_max
@@ -114,9 +119,8 @@ def check_produced(data: memoryview, rules: AppendRules) -> BatchView:
 
 def _only_batch(data: memoryview, rules: AppendRules) -> BatchView:
     """Rules 1 and 2."""
-    found = whole_batches(data)
     try:
-        batch = next(found, None)
+        batch = whole_batch(data)
         if batch is None:
             raise NotOneBatch(
                 ErrorCode.INVALID_RECORD, "A produce request must have one batch per partition."
@@ -131,7 +135,7 @@ def _only_batch(data: memoryview, rules: AppendRules) -> BatchView:
                 ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
                 "zstd needs a produce request of version 7 or later.",
             )
-        if next(found, None) is not None:
+        if batch.size_bytes < len(data) and whole_batch(data, batch.size_bytes) is not None:
             raise NotOneBatch(
                 ErrorCode.INVALID_RECORD,
                 "A produce request must have exactly one batch per partition.",
@@ -143,6 +147,8 @@ def _only_batch(data: memoryview, rules: AppendRules) -> BatchView:
 
 def _check_header(batch: BatchView, rules: AppendRules) -> None:
     """Rules 3 and 4."""
+    attributes = batch.attributes
+    last_offset_delta = batch.last_offset_delta
     if batch.base_offset != 0:
         _refuse(f"The base offset of a produced batch must be 0, not {batch.base_offset}.")
     _check_size(batch, rules)
@@ -150,21 +156,21 @@ def _check_header(batch: BatchView, rules: AppendRules) -> None:
         raise InvalidBatch(
             ErrorCode.CORRUPT_MESSAGE, f"The batch does not match its checksum {batch.checksum}."
         )
-    if batch.attributes & CODEC_MASK > Codec.ZSTD:
+    if attributes & CODEC_MASK > CODEC_MAX:
         raise InvalidBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"There is no codec {batch.attributes & CODEC_MASK}.",
+            f"There is no codec {attributes & CODEC_MASK}.",
         )
-    if batch.last_offset_delta < 0:
-        _refuse(f"The last offset delta is {batch.last_offset_delta}.")
+    if last_offset_delta < 0:
+        _refuse(f"The last offset delta is {last_offset_delta}.")
     if batch.record_count <= 0:
         _refuse(f"The batch says that it has {batch.record_count} records.")
-    if batch.last_offset_delta + 1 != batch.record_count:
+    if last_offset_delta + 1 != batch.record_count:
         _refuse(
-            f"The batch has offsets up to {batch.last_offset_delta}"
+            f"The batch has offsets up to {last_offset_delta}"
             f" but says that it has {batch.record_count} records."
         )
-    if batch.is_control:
+    if attributes & CONTROL_FLAG:
         _refuse("Clients may not write control records.")
     if batch.producer_id > NO_PRODUCER_ID and batch.base_sequence < 0:
         _refuse(f"Producer {batch.producer_id} gave the sequence number {batch.base_sequence}.")
@@ -172,7 +178,7 @@ def _check_header(batch: BatchView, rules: AppendRules) -> None:
 
 def _check_payload(batch: BatchView, rules: AppendRules) -> tuple[Buffer, Walked]:
     """Rule 5."""
-    appended = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+    appended = rules.timestamp_type is LOG_APPEND_TIME
     low = TIMESTAMP_LOW
     high = TIMESTAMP_HIGH
     if not appended:
@@ -187,29 +193,35 @@ def _check_payload(batch: BatchView, rules: AppendRules) -> tuple[Buffer, Walked
         raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, str(trouble)) from trouble
     except CorruptBatch as trouble:
         raise InvalidBatch(ErrorCode.INVALID_RECORD, str(trouble)) from trouble
-    if appended and batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        walked.untimely[:] = [(index, batch.max_timestamp) for index in range(batch.record_count)]
+    if appended and batch.attributes & TIMESTAMP_TYPE_FLAG:
+        _refuse_append_time(batch, walked)
     if walked.keyless or walked.untimely:
-        _refuse_records(walked, low=low, high=high, appended=appended)
+        untimely = f"The timestamp {{}} is not within [{low}, {high}]."
+        _refuse_records(
+            walked,
+            {index: untimely.format(timestamp) for index, timestamp in walked.untimely},
+            untimely_count=walked.untimely_count,
+        )
     return payload, walked
 
 
-def _refuse_records(walked: Walked, *, low: int, high: int, appended: bool) -> NoReturn:
-    errors = dict.fromkeys(walked.keyless, "A compacted topic takes no record without a key.")
-    untimely = False
-    for index, timestamp in walked.untimely:
-        if index in errors:  # the key is looked at first, and a record has one error
-            continue
-        untimely = True
-        errors[index] = (
-            "A producer may not set the timestamp type LogAppendTime."
-            if appended
-            else f"The timestamp {timestamp} is not within [{low}, {high}]."
-        )
+def _refuse_append_time(batch: BatchView, walked: Walked) -> NoReturn:
+    """Every record is refused: for its missing key, or because its time is not the producer's."""
+    listed = range(min(batch.record_count, RECORD_ERRORS_MAX))
+    _refuse_records(
+        walked,
+        dict.fromkeys(listed, "A producer may not set the timestamp type LogAppendTime."),
+        untimely_count=batch.record_count - walked.keyless_count,
+    )
+
+
+def _refuse_records(walked: Walked, errors: dict[int, str], *, untimely_count: int) -> NoReturn:
+    """`errors` are those of untimely records; a missing key takes the place of one."""
+    errors |= dict.fromkeys(walked.keyless, "A compacted topic takes no record without a key.")
     raise InvalidBatch(
-        ErrorCode.INVALID_TIMESTAMP if untimely else ErrorCode.INVALID_RECORD,
-        f"{len(errors)} records were refused"
-        + (", of which at least one for its timestamp." if untimely else "."),
+        ErrorCode.INVALID_TIMESTAMP if untimely_count else ErrorCode.INVALID_RECORD,
+        f"{walked.keyless_count + untimely_count} records were refused"
+        + (", of which at least one for its timestamp." if untimely_count else "."),
         tuple(sorted(errors.items())[:RECORD_ERRORS_MAX]),
     )
 
@@ -224,7 +236,7 @@ def _check_size(batch: BatchView, rules: AppendRules) -> None:
 
 def _stamp(batch: BatchView, timestamp_type: TimestampType, max_timestamp: int) -> None:
     """Writes both into the batch, in place; a batch that has them already is left untouched."""
-    if batch.timestamp_type is timestamp_type and batch.max_timestamp == max_timestamp:
+    if batch.max_timestamp == max_timestamp and batch.timestamp_type is timestamp_type:
         return
     batch.attributes = _with_timestamp_type(batch.attributes, timestamp_type)
     batch.max_timestamp = max_timestamp
