@@ -30,6 +30,7 @@ NOUNS = {
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "produce": Noun("penstock.cli.produce", "Write records to a topic, line by line."),
     "consume": Noun("penstock.cli.consume", "Read records of a topic."),
+    "perf": Noun("penstock.cli.perf", "Measure producing, consuming and latency."),
     "demo": Noun("penstock.cli.demo", "Start a node, write and read a million records."),
 }
 

@@ -1,0 +1,78 @@
+"""`penstock perf` against a broker: it measures what it says, and says when it cannot."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.cli.perf_figures import Figures, quantile
+from penstock.testing import Broker
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def at_broker(penstock: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", penstock.bootstrap)
+
+
+def test_every_record_produced_is_acked_and_counted(run: Run, penstock: Broker) -> None:
+    topic = penstock.topic(partitions=3)
+    told = run(f"perf produce {topic} --records 500 --size 100 --compression lz4 --json").json()
+    assert told["records"] == 500
+    assert told["records_per_second"] > 0
+    assert 0 < told["latency_ms"]["p50"] <= told["latency_ms"]["p99"] <= told["latency_ms"]["max"]
+    assert len(run(f"consume {topic} --json").lines) == 500
+
+
+def test_a_rate_is_kept(run: Run, penstock: Broker) -> None:
+    topic = penstock.topic()
+    told = run(f"perf produce {topic} --records 50 --rate 100 --acks 1 --json").json()
+    assert told["seconds"] >= 0.49
+
+
+def test_consume_reads_all_that_is_there_or_as_many_as_asked(run: Run, penstock: Broker) -> None:
+    topic = penstock.topic(partitions=2)
+    run(f"perf produce {topic} --records 300 --size 50")
+    told = run(f"perf consume {topic} --json").json()
+    assert told["records"] == 300
+    assert run(f"perf consume {topic} --records 120 --json").json()["records"] == 120
+
+
+def test_an_empty_topic_is_read_at_once(run: Run, penstock: Broker) -> None:
+    assert run(f"perf consume {penstock.topic()} --json").json()["records"] == 0
+
+
+def test_latency_is_from_send_to_receipt(run: Run, penstock: Broker) -> None:
+    topic = penstock.topic(partitions=2)
+    told = run(f"perf latency {topic} --rate 100 --seconds 1 --json").json()
+    assert told["records"] == 100
+    assert 0 < told["latency_ms"]["p50"] <= told["latency_ms"]["p99.9"]
+
+
+def test_people_get_a_line(run: Run, penstock: Broker) -> None:
+    produced = run(f"perf produce {penstock.topic()} --records 10 --size 10")
+    assert produced.status == 0
+    assert produced.text.startswith("10 records in ")
+    assert "latency p50" in produced.text
+
+
+def test_an_unknown_topic_is_said_in_one_line(run: Run) -> None:
+    refused = run("perf produce nowhere --records 1")
+    assert (refused.status, refused.err.count("\n")) == (1, 1)
+
+
+def test_a_quantile_is_a_value_that_was_seen() -> None:
+    ordered = [float(value) for value in range(1, 101)]
+    assert quantile(ordered, 0.5) == 50
+    assert quantile(ordered, 0.99) == 99
+    assert quantile(ordered, 0.999) == 100
+    assert quantile([7.0], 0.5) == 7
+
+
+def test_figures_without_latencies_tell_none() -> None:
+    figures = Figures()
+    figures.add(value_bytes=10)
+    figures.end()
+    assert "latency_ms" not in figures.summary()
+    assert "latency" not in figures.line()
