@@ -145,7 +145,7 @@ def test_api_versions_refuses_a_strange_client_software_name(name: str) -> None:
     run(scenario())
 
 
-def test_garbage_never_ends_the_server() -> None:
+def test_random_bytes_never_end_the_server() -> None:
     dice = random.Random(20)
 
     async def scenario() -> None:
