@@ -5,7 +5,13 @@ from collections.abc import Iterator
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX
 from penstock.records.batch import BatchView
 from penstock.records.compression import decompress
-from penstock.records.layout import MAGIC_V2, RECORDS_POSITION, Buffer, TimestampType
+from penstock.records.layout import (
+    CODEC_MASK,
+    MAGIC_V2,
+    RECORDS_POSITION,
+    Buffer,
+    TimestampType,
+)
 from penstock.records.legacy import records_of_message
 from penstock.records.record import Record
 from penstock.records.trouble import CorruptBatch
@@ -34,4 +40,7 @@ def records_of(batch: BatchView, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> 
 def payload_of(batch: BatchView, *, bytes_max: int) -> Buffer:
     """The encoded records of a v2 batch, decompressed."""
     assert batch.magic == MAGIC_V2, batch.magic
-    return decompress(batch.codec, batch.view[RECORDS_POSITION:], bytes_max=bytes_max)
+    payload = batch.view[RECORDS_POSITION:]
+    if not batch.attributes & CODEC_MASK and len(payload) <= bytes_max:
+        return payload
+    return decompress(batch.codec, payload, bytes_max=bytes_max)

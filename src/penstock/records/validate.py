@@ -31,7 +31,7 @@ from typing import NoReturn
 
 from penstock.model.error import ErrorCode
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, RECORD_ERRORS_MAX
-from penstock.records.batch import BatchView, whole_batch
+from penstock.records.batch import LOG_APPEND_TIME, BatchView, whole_batch
 from penstock.records.build import seal_batch
 from penstock.records.checksum import crc32c
 from penstock.records.compression import Codec, compress
@@ -61,7 +61,6 @@ TIMESTAMP_LOW = -(2**63)
 TIMESTAMP_HIGH = 2**63 - 1
 INT32_MAX = 2**31 - 1
 CODEC_MAX = int(max(Codec))
-LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,11 +178,12 @@ def _check_header(batch: BatchView, rules: AppendRules) -> None:
 def _check_payload(batch: BatchView, rules: AppendRules) -> tuple[Buffer, Walked]:
     """Rule 5."""
     appended = rules.timestamp_type is LOG_APPEND_TIME
-    low = TIMESTAMP_LOW
-    high = TIMESTAMP_HIGH
-    if not appended:
-        low = max(low, rules.now_ms - rules.timestamp_before_max_ms)
-        high = min(high, rules.now_ms + rules.timestamp_after_max_ms)
+    low = rules.now_ms - rules.timestamp_before_max_ms
+    high = rules.now_ms + rules.timestamp_after_max_ms
+    if appended or low < TIMESTAMP_LOW:
+        low = TIMESTAMP_LOW
+    if appended or high > TIMESTAMP_HIGH:
+        high = TIMESTAMP_HIGH
     try:
         payload = payload_of(batch, bytes_max=rules.decompressed_bytes_max)
         walked = check_records(
@@ -267,7 +267,7 @@ def _rebuild(
 
 
 def _with_timestamp_type(attributes: int, timestamp_type: TimestampType) -> int:
-    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+    if timestamp_type is LOG_APPEND_TIME:
         return attributes | TIMESTAMP_TYPE_FLAG
     return attributes & ~TIMESTAMP_TYPE_FLAG
 
