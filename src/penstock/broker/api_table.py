@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from penstock.broker.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.codec import Buffer
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -32,6 +33,8 @@ class Api(Generic[Request, Response]):
     request: type[Request]
     handle: Callable[[Services, Request, RequestContext], Response | Awaitable[Response] | None]
     refuse: Callable[[Request, ErrorCode, str | None], Response]
+    # Answers the commonest form of the request from its bytes; None, with nothing done, for others.
+    shortcut: Callable[[Services, memoryview], Buffer | None] | None = None
 
 
 # Requests and responses of many kinds meet in the table; each entry is typed where it is made.

@@ -7,7 +7,8 @@
     CloseConnection                     passed on
     anything else                       a bug of ours: passed on, and the node stops
 
-Authorisation and quota belong between decoding and handling, in `Dispatch.answer`.
+Authorisation and quota belong between decoding and handling, in `Dispatch.answer`, and so before an
+API's shortcut as well.
 """
 
 from collections.abc import Awaitable, Coroutine, Iterable
@@ -34,6 +35,9 @@ class Dispatch:
         self.listener = listener
         self._services = services
         self._apis = by_key(apis)
+        self._shortcuts = {
+            key: api.shortcut for key, api in self._apis.items() if api.shortcut is not None
+        }
 
     def answer(
         self, frame: memoryview, *, peer: Address, received_ms: int
@@ -43,6 +47,11 @@ class Dispatch:
         The frame may be overwritten when this returns. CloseConnection when the peer cannot be
         talked to.
         """
+        # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
+        if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:
+            reply = shortcut(self._services, frame)
+            if reply is not None:
+                return [reply]
         try:
             header, position = decode_request_header(frame)
         except MalformedMessage as trouble:

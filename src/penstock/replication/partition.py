@@ -122,6 +122,11 @@ class Partition:
             high_watermark=self.high_watermark, first_unstable_offset=self._first_unstable_offset
         )
 
+    @property
+    def commits_at_once(self) -> bool:
+        """Whether an append is committed when it returns: nobody else must have it first."""
+        return not self._follower_ends and self._synced_offset is None
+
     def check(self) -> None:
         assert self.log.start_offset <= self.high_watermark  # invariant 1
         assert self.high_watermark <= self.log.end_offset  # invariant 1
@@ -257,7 +262,7 @@ class Partition:
     def _advance(self) -> None:
         end_offset = self.log.end_offset
         if not self._follower_ends and self._synced_offset is None:
-            reached = end_offset  # the common case, without a call
+            reached = end_offset  # as `commits_at_once` says, without a call
         else:
             reached = advance_high_watermark(
                 self.high_watermark,

@@ -22,18 +22,20 @@ from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.records.trouble import InvalidBatch, NotOneBatch
 from penstock.replication.leader import Refusal
-from penstock.replication.partition import Partition
+from penstock.replication.partition import Appended, Partition
 from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.codec import Buffer
+from penstock.wire.header import encode_response
 from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.wire.single_produce import encode_single_ack, read_single_produce
 from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
@@ -82,9 +84,17 @@ def handle(
             elif not ACKS_ALL <= acks <= ACKS_LEADER:
                 answers.append(refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS))
             else:
-                answers.append(
-                    _append(found, data, acks=acks, version=version, now_ms=now_ms, pending=pending)
+                outcome = _append(
+                    found, data.index, data.records, acks=acks, version=version, now_ms=now_ms
                 )
+                answer = _answer(outcome, data.index, found)
+                answers.append(answer)
+                if (
+                    acks == ACKS_ALL
+                    and isinstance(outcome, Appended)
+                    and found.high_watermark < outcome.end_offset
+                ):
+                    pending.append((found, outcome.end_offset, answer))
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -99,6 +109,45 @@ def handle(
     if pending:
         return _when_committed(services, response, pending, wait_ms=request.timeout_ms)
     return response
+
+
+def answer_single(services: Services, frame: memoryview) -> bytes | None:
+    """A produce of one batch to one partition, from bytes to bytes; None for any other.
+
+    The rules are those of `handle`: whatever needs more than an ack at once is left to it, and what
+    went wrong is told in its words.
+    """
+    request = read_single_produce(frame)
+    if request is None:
+        return None
+    version, correlation_id, acks, topic, index, records = request
+    if version >= TOPIC_IDS_FROM:
+        found = services.partitions.find_by_id(topic, index)
+    else:
+        try:
+            found = services.partitions.find(topic.decode(), index)
+        except UnicodeDecodeError:
+            return None
+    if not isinstance(found, Partition) or found.is_internal:
+        return None
+    if acks != ACKS_LEADER and (acks != ACKS_ALL or not found.commits_at_once):
+        return None
+    outcome = _append(
+        found, index, records, acks=acks, version=version, now_ms=services.world.clock.now_ms()
+    )
+    if isinstance(outcome, Appended):
+        return encode_single_ack(
+            request,
+            base_offset=outcome.base_offset,
+            log_append_time_ms=outcome.log_append_time_ms,
+            start_offset=found.log.start_offset,
+        )
+    by_id = version >= TOPIC_IDS_FROM
+    answer = TopicProduceResponse(partition_responses=[outcome])
+    answer.topic_id, answer.name = (topic, "") if by_id else (answer.topic_id, topic.decode())
+    [reply] = encode_response(correlation_id, ProduceResponse(responses=[answer]), version)
+    assert isinstance(reply, bytes)
+    return reply
 
 
 def refuse(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceResponse:
@@ -138,15 +187,14 @@ def _refuse_version(version: int, *, acks: int) -> NoReturn:
 
 def _append(
     partition: Partition,
-    data: PartitionProduceData,
+    index: int,
+    records: Buffer | None,
     *,
     acks: int,
     version: int,
     now_ms: int,
-    pending: list[Pending],
-) -> PartitionProduceResponse:
-    index = data.index
-    records = data.records
+) -> Appended | PartitionProduceResponse:
+    """What was appended, or the reply that tells why nothing was."""
     try:
         outcome = partition.append(
             memoryview(EMPTY if records is None else records),
@@ -163,15 +211,20 @@ def _append(
         return refused(
             index, outcome.code, outcome.message, start_offset=partition.log.start_offset
         )
-    answer = PartitionProduceResponse(
+    return outcome
+
+
+def _answer(
+    outcome: Appended | PartitionProduceResponse, index: int, partition: Partition
+) -> PartitionProduceResponse:
+    if isinstance(outcome, PartitionProduceResponse):
+        return outcome
+    return PartitionProduceResponse(
         index=index,
         base_offset=outcome.base_offset,
         log_append_time_ms=outcome.log_append_time_ms,
         log_start_offset=partition.log.start_offset,
     )
-    if acks == ACKS_ALL and partition.high_watermark < outcome.end_offset:
-        pending.append((partition, outcome.end_offset, answer))
-    return answer
 
 
 def _invalid(index: int, trouble: InvalidBatch, partition: Partition) -> PartitionProduceResponse:
@@ -245,4 +298,5 @@ API = Api(
     request=ProduceRequest,
     handle=handle,
     refuse=refuse,
+    shortcut=answer_single,
 )

@@ -1,0 +1,97 @@
+"""The commonest request there is, read and acked without building it: one batch, one partition.
+
+Producers that do not gather, and those that write to few partitions, send little else, and for
+small records the objects of a whole ProduceRequest and its reply cost more than the append. Both
+functions here know one shape of the bytes and give way, with None, to `wire/codec` for every other:
+
+    request   api key 0, version 9 to 13, correlation id, client id | no tags
+              | no transactional id | acks int16 | timeout int32
+              | one topic: id (from 13), or name of less than 127 bytes
+              | one partition: index int32 | records | no tags, three times
+    reply     no tags | one topic: the same | one partition: index int32 | error 0 | base offset
+              | log append time | start offset | no record errors | no message | no tags
+              | no tags | throttle time 0 | no tags
+
+What is read here means the same as when it is read there: a test compares the two.
+"""
+
+import struct
+
+from penstock.wire.primitive import SHORT_VARINTS, long_uvarint
+from penstock.wire.trouble import MalformedMessage
+
+# Version, correlation id, acks, topic (16 bytes: its id; else its name), index, records.
+# A tuple because one is built per request; `read_single_produce` is its only maker.
+SingleProduce = tuple[int, int, int, bytes, int, memoryview]
+
+PRODUCE_KEY = 0
+BY_NAME_FROM = 9  # the first flexible version
+BY_ID_FROM = 13
+VERSION_MAX = 13
+ONE = 2  # the length of an array of one
+NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
+
+_HEADER = struct.Struct(">hhih")
+_UP_TO_TOPIC = struct.Struct(">BBhiB")  # tags, transactional id, acks, timeout, topics
+_UP_TO_RECORDS = struct.Struct(">Bi")  # partitions, index
+_BY_ID = struct.Struct(">BBhiB16sBi")  # both, around a topic id
+_HEADER_UNPACK, _BY_ID_UNPACK = _HEADER.unpack_from, _BY_ID.unpack_from
+_ACK_HEAD = struct.Struct(">iixB")
+_ACK_TAIL = struct.Struct(">Bi2xqqqB8x")
+_ACK_BY_ID = struct.Struct(">iixB16sBi2xqqqB8x")
+_ACK_BYTES = _ACK_HEAD.size - 4 + _ACK_TAIL.size  # without the size itself and the topic
+
+
+def read_single_produce(frame: memoryview) -> SingleProduce | None:
+    """The request, if it has the one shape; None says nothing about whether it is well-formed."""
+    try:
+        key, version, correlation_id, client_id_bytes = _HEADER_UNPACK(frame)
+        if key != PRODUCE_KEY or not BY_NAME_FROM <= version <= VERSION_MAX or client_id_bytes < 0:
+            return None
+        at = _HEADER.size + client_id_bytes
+        if version >= BY_ID_FROM:
+            tags, transactional_id, acks, _, topics, topic, partitions, index = _BY_ID_UNPACK(
+                frame, at
+            )
+            at += _BY_ID.size
+        else:
+            tags, transactional_id, acks, _, topics = _UP_TO_TOPIC.unpack_from(frame, at)
+            at += _UP_TO_TOPIC.size
+            name_end = at + frame[at]  # its length plus one
+            if frame[at] > 127:
+                return None
+            topic = frame[at + 1 : name_end].tobytes()
+            partitions, index = _UP_TO_RECORDS.unpack_from(frame, name_end)
+            at = name_end + _UP_TO_RECORDS.size
+        if tags or transactional_id or topics != ONE or partitions != ONE:
+            return None
+        size = frame[at]
+        at += 1
+        if size > 127:
+            size, at = long_uvarint(frame, at, size)
+    except (struct.error, IndexError, MalformedMessage):
+        return None
+    stop = at + size - 1
+    if stop < at or frame[stop:] != NO_TAGS:
+        return None
+    return version, correlation_id, acks, topic, index, frame[at:stop]
+
+
+def encode_single_ack(
+    request: SingleProduce, *, base_offset: int, log_append_time_ms: int, start_offset: int
+) -> bytes:
+    """The whole reply, its size and header included, to a request that succeeded."""
+    version, correlation_id, _, topic, index, _ = request
+    if version >= BY_ID_FROM:
+        return _ACK_BY_ID.pack(
+            _ACK_BYTES + len(topic), correlation_id, ONE, topic, ONE, index,
+            base_offset, log_append_time_ms, start_offset, 1,
+        )  # fmt: skip
+    return b"".join(
+        (
+            _ACK_HEAD.pack(_ACK_BYTES + 1 + len(topic), correlation_id, ONE),
+            SHORT_VARINTS[len(topic) + 1],
+            topic,
+            _ACK_TAIL.pack(ONE, index, base_offset, log_append_time_ms, start_offset, 1),
+        )
+    )

@@ -1,0 +1,119 @@
+"""The shortcut for a produce of one batch answers, byte for byte, what the long way answers."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.api import produce as produce_api
+from penstock.broker.dispatch import Dispatch
+from penstock.model.offset import Offset
+from penstock.wire.header import encode_request
+from penstock.wire.messages.produce import ProduceRequest
+from penstock.world.ports import Address
+from rig.data_requests import produce_request
+from rig.produced import produced
+from rig.services import LISTENER, NODE, OTHER, Broker
+
+PEER = Address(host="127.0.0.1", port=1)
+VERSIONS = range(9, 14)
+
+
+class Ways:
+    """Two brokers with the same topics: one may take the shortcut, the other may not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.brokers = (Broker(folder / "short"), Broker(folder / "long"))
+        api = produce_api.API
+        self._dispatches = [
+            Dispatch(broker.services, [chosen], listener=LISTENER)
+            for broker, chosen in zip(self.brokers, (api, replace(api, shortcut=None)), strict=True)
+        ]
+
+    def create_topic(self, name: str, **options: object) -> bytes:
+        ids = {broker.create_topic(name, **options) for broker in self.brokers}  # type: ignore[arg-type]
+        [topic_id] = ids
+        return topic_id
+
+    def answers(self, request: ProduceRequest, version: int) -> tuple[bytes, bytes]:
+        """What each way answers to the same bytes."""
+        short, long = (self._answer(one, request, version) for one in self._dispatches)
+        return short, long
+
+    def _answer(self, dispatch: Dispatch, request: ProduceRequest, version: int) -> bytes:
+        parts = encode_request(request, version=version, correlation_id=7, client_id="test")
+        data = b"".join(bytes(part) for part in parts)[4:]  # type: ignore[arg-type]
+        answer = dispatch.answer(memoryview(bytearray(data)), peer=PEER, received_ms=0)
+        if asyncio.iscoroutine(answer):
+            answer = asyncio.run(answer)
+        assert isinstance(answer, list)
+        return b"".join(bytes(part) for part in answer)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ways(tmp_path: Path) -> Iterator[Ways]:
+    ways = Ways(tmp_path)
+    yield ways
+    for broker in ways.brokers:
+        broker.close()
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_good_batch(ways: Ways, version: int, acks: int) -> None:
+    topic_id = ways.create_topic("t")
+    for count in (3, 1):
+        request = produce_request("t", produced(count), topic_id=topic_id, acks=acks)
+        short, long = ways.answers(request, version)
+        assert short == long
+    assert [broker.partition("t").high_watermark for broker in ways.brokers] == [4, 4]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_corrupt_batch(ways: Ways, version: int) -> None:
+    topic_id = ways.create_topic("t")
+    bad = produced()
+    bad[-1] ^= 1
+    short, long = ways.answers(produce_request("t", bad, topic_id=topic_id), version)
+    assert short == long
+    assert [broker.partition("t").log.end_offset for broker in ways.brokers] == [0, 0]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_retry_and_a_gap_in_the_sequence(ways: Ways, version: int) -> None:
+    topic_id = ways.create_topic("t")
+    for sequence in (0, 0, 5, 1):
+        batch = produced(producer_id=1, epoch=0, sequence=sequence)
+        short, long = ways.answers(produce_request("t", batch, topic_id=topic_id), version)
+        assert short == long
+    assert [broker.partition("t").log.end_offset for broker in ways.brokers] == [2, 2]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_that_is_unknown_led_elsewhere_or_internal(ways: Ways, version: int) -> None:
+    elsewhere = ways.create_topic("elsewhere", leader=OTHER, replicas=(OTHER,))
+    internal = ways.create_topic("__consumer_offsets")
+    for name, topic_id in (
+        ("nowhere", b"\1" * 16),
+        ("elsewhere", elsewhere),
+        ("__consumer_offsets", internal),
+    ):
+        short, long = ways.answers(produce_request(name, produced(), topic_id=topic_id), version)
+        assert short == long
+
+
+def test_acks_nobody_knows(ways: Ways) -> None:
+    topic_id = ways.create_topic("t")
+    short, long = ways.answers(produce_request("t", produced(), topic_id=topic_id, acks=2), 13)
+    assert short == long
+
+
+def test_all_acks_wait_for_followers(ways: Ways) -> None:
+    topic_id = ways.create_topic("t", replicas=(NODE, OTHER))
+    request = produce_request("t", produced(), topic_id=topic_id, acks=-1)
+    request.timeout_ms = 1
+    short, long = ways.answers(request, 13)
+    assert short == long
+    assert [broker.partition("t").high_watermark for broker in ways.brokers] == [Offset(0)] * 2

@@ -1,0 +1,132 @@
+"""The shortcut for a produce of one batch reads and writes what the codec reads and writes."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.wire.codec import decode
+from penstock.wire.header import decode_request_header, encode_request, encode_response
+from penstock.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from penstock.wire.single_produce import encode_single_ack, read_single_produce
+
+INT16 = st.integers(-(2**15), 2**15 - 1)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+VERSIONS = st.integers(9, 13)
+NAMES = st.text(st.characters(codec="utf-8"), max_size=30)
+IDS = st.binary(min_size=16, max_size=16)
+
+
+def framed(
+    request: ProduceRequest, version: int, *, correlation_id: int = 1, client_id: str | None = "c"
+) -> memoryview:
+    parts = encode_request(
+        request, version=version, correlation_id=correlation_id, client_id=client_id
+    )
+    return memoryview(b"".join(bytes(part) for part in parts)[4:])  # type: ignore[arg-type]
+
+
+def single(name: str = "t", records: bytes | None = b"batch", **fields: object) -> ProduceRequest:
+    partition = PartitionProduceData(index=3, records=records)
+    topic = TopicProduceData(name=name, topic_id=bytes(range(16)), partition_data=[partition])
+    return ProduceRequest(acks=1, timeout_ms=9, topic_data=[topic], **fields)
+
+
+@given(VERSIONS, NAMES, IDS, INT16, INT32, INT32, INT32, st.binary(max_size=20_000), NAMES)
+def test_what_is_read_is_what_the_codec_reads(
+    version: int,
+    name: str,
+    topic_id: bytes,
+    acks: int,
+    timeout_ms: int,
+    index: int,
+    correlation_id: int,
+    records: bytes,
+    client_id: str,
+) -> None:
+    partition = PartitionProduceData(index=index, records=records)
+    topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])
+    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+    frame = framed(request, version, correlation_id=correlation_id, client_id=client_id)
+    found = read_single_produce(frame)
+    if len(name.encode()) > 126 and version < 13:
+        assert found is None
+        return
+    assert found is not None
+    header, position = decode_request_header(frame)
+    read = decode(ProduceRequest, version, frame, position)
+    [topic_read] = read.topic_data
+    [partition_read] = topic_read.partition_data
+    told = topic_read.topic_id if version >= 13 else topic_read.name.encode()
+    assert partition_read.records is not None
+    assert found == (
+        header.api_version, header.correlation_id, read.acks, told, partition_read.index,
+        partition_read.records,
+    )  # fmt: skip
+
+
+@given(VERSIONS, NAMES.filter(lambda name: len(name.encode()) < 127), IDS, INT32, INT32, INT64)
+def test_an_ack_is_what_the_codec_writes(
+    version: int, name: str, topic_id: bytes, index: int, correlation_id: int, offset: int
+) -> None:
+    topic = topic_id if version >= 13 else name.encode()
+    ack = encode_single_ack(
+        (version, correlation_id, 1, topic, index, memoryview(b"")),
+        base_offset=offset,
+        log_append_time_ms=offset ^ 1,
+        start_offset=offset ^ 2,
+    )
+    answer = PartitionProduceResponse(
+        index=index,
+        base_offset=offset,
+        log_append_time_ms=offset ^ 1,
+        log_start_offset=offset ^ 2,
+    )
+    told = TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=[answer])
+    [expected] = encode_response(correlation_id, ProduceResponse(responses=[told]), version)
+    assert ack == expected
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize(
+    "request_",
+    [
+        single(transactional_id="t"),
+        single(records=None),
+        ProduceRequest(topic_data=[]),
+        ProduceRequest(topic_data=single().topic_data * 2),
+        ProduceRequest(
+            topic_data=[TopicProduceData(partition_data=single().topic_data[0].partition_data * 2)]
+        ),
+    ],
+    ids=["transactional", "no records", "no topic", "two topics", "two partitions"],
+)
+def test_other_shapes_are_left_to_the_codec(request_: ProduceRequest, version: int) -> None:
+    assert read_single_produce(framed(request_, version)) is None
+
+
+def test_older_versions_and_a_missing_client_id_are_left_to_the_codec() -> None:
+    for version in range(3, 9):
+        assert read_single_produce(framed(single(), version)) is None
+    assert read_single_produce(framed(single(), 13, client_id=None)) is None
+
+
+@given(VERSIONS, st.data())
+def test_a_cut_or_longer_frame_is_left_to_the_codec(version: int, data: st.DataObject) -> None:
+    frame = framed(single(), version)
+    cut = data.draw(st.integers(0, len(frame) - 1))
+    assert read_single_produce(frame[:cut]) is None
+    assert read_single_produce(memoryview(frame.tobytes() + b"\0")) is None
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_left(data: bytes) -> None:
+    read_single_produce(memoryview(b"\0\0\0\x0d" + data))
+    read_single_produce(memoryview(data))
