@@ -94,6 +94,20 @@ def test_lz4_blocks_are_independent_as_the_java_client_demands() -> None:
     assert frame[4] & 0x20
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        bytes(compress(Codec.LZ4, b"one" * 50)) + bytes(compress(Codec.LZ4, b"two" * 50)),
+        bytes(compress(Codec.LZ4, b"one" * 50)) + b"\x00",
+        bytes(cramjam.lz4.compress(b"linked" * 50_000)),
+    ],
+    ids=["two frames", "bytes after the frame", "linked blocks"],
+)
+def test_lz4_that_would_stop_a_java_consumer_is_corrupt(frame: bytes) -> None:
+    with pytest.raises(CorruptBatch):
+        decompress(Codec.LZ4, frame, bytes_max=MIB)
+
+
 @pytest.mark.parametrize("flags", [{}, {"content_checksum": True}])
 def test_wrong_lz4_header_checksum_is_put_right(flags: dict[str, bool]) -> None:
     compressor = cramjam.lz4.Compressor(**flags)

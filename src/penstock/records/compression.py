@@ -8,7 +8,7 @@ length from the input would mean trusting it.
 
 Framings. Java's snappy comes in blocks, each with its length, after a header of 16 bytes;
 librdkafka and others send one raw block. Both are read, the first is written since every client
-reads it. lz4 is written with independent blocks, the only ones the Java client takes. Messages of
+reads it. lz4 is one frame of independent blocks, the only one the Java client takes. Messages of
 format v0 carry an lz4 frame whose header checksum covers the wrong bytes; `repair_lz4_header` puts
 that right.
 """
@@ -16,6 +16,7 @@ that right.
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from struct import Struct
 
 import cramjam
 
@@ -67,6 +68,7 @@ def decompress(codec: Codec, data: Buffer, *, bytes_max: int) -> Buffer:
         case Codec.SNAPPY:
             return _decompress_snappy(memoryview(data), bytes_max)
         case Codec.LZ4:
+            _check_lz4_frame(memoryview(data))
             return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
         case Codec.ZSTD:
             return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
@@ -91,6 +93,14 @@ LZ4_FAST = 1
 LZ4_THOROUGH_MIN = 3  # below it the library compresses fast
 KAFKA_LZ4_LEVEL = 9  # Kafka's default, by which it means fast and not the ninth level
 LZ4_HEADER_BYTES_MIN = 7  # magic, flags, block descriptor, header checksum
+LZ4_MAGIC = 0x184D2204
+LZ4_BLOCKS_INDEPENDENT = 0x20
+LZ4_BLOCK_CHECKSUM = 0x10
+LZ4_CONTENT_SIZE = 0x08
+LZ4_CONTENT_CHECKSUM = 0x04
+LZ4_DICTIONARY = 0x01
+LZ4_STORED = 1 << 31  # set in the size of a block that is not compressed
+LITTLE_UINT32 = Struct("<I")
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest reader version
 XERIAL_BLOCK_BYTES = 32 * 1024
@@ -147,6 +157,31 @@ def _decompress_growing(
         else:
             del output[count:]
             return output
+
+
+def _check_lz4_frame(data: memoryview) -> None:
+    """Refuses what our library would expand but Kafka's own lz4 reader would not.
+
+    That is a second frame, bytes after the frame, blocks that need the ones before them, and a
+    dictionary. Once stored, such a batch would stop every Java consumer at its offset.
+    """
+    if len(data) < LZ4_HEADER_BYTES_MIN or LITTLE_UINT32.unpack_from(data)[0] != LZ4_MAGIC:
+        raise CorruptBatch("not an lz4 frame")
+    flags = data[4]
+    if not flags & LZ4_BLOCKS_INDEPENDENT or flags & LZ4_DICTIONARY:
+        raise CorruptBatch("an lz4 frame whose blocks cannot be read alone")
+    position = LZ4_HEADER_BYTES_MIN + (8 if flags & LZ4_CONTENT_SIZE else 0)
+    checksum_bytes = 4 if flags & LZ4_BLOCK_CHECKSUM else 0
+    while position + 4 <= len(data):
+        (block_bytes,) = LITTLE_UINT32.unpack_from(data, position)
+        position += 4
+        if block_bytes == 0:
+            position += 4 if flags & LZ4_CONTENT_CHECKSUM else 0
+            if position < len(data):
+                raise CorruptBatch("bytes after the end of the lz4 frame")
+            return
+        position += (block_bytes & ~LZ4_STORED) + checksum_bytes
+    raise CorruptBatch("the lz4 frame is cut off")
 
 
 def _compress_snappy(data: memoryview) -> bytes:
