@@ -5,6 +5,7 @@ import contextlib
 import os
 import resource
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,45 @@ def test_peer_that_closes_is_seen_as_zero_bytes(run: Run) -> None:
         assert await server.receive_into(memoryview(bytearray(10))) == 0
 
     run(connected(scenario))
+
+
+@pytest.mark.parametrize("sent", [b"", b"abc"], ids=["nothing sent", "some bytes sent"])
+@pytest.mark.parametrize("waiting", [False, True], ids=["before", "while it is read"])
+def test_peer_that_resets_is_noticed(run: Run, sent: bytes, waiting: bool) -> None:
+    async def reads_to_the_end(stream: Stream) -> None:
+        with pytest.raises(NetworkError, match="reset"):
+            while await stream.receive_into(memoryview(bytearray(10))):
+                pass
+
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        reading = asyncio.create_task(reads_to_the_end(server))
+        if waiting:
+            await asyncio.sleep(0)
+        if sent:
+            await client.send([sent])
+        reset(client)
+        await asyncio.wait_for(reading, 5)
+
+    run(connected(scenario))
+
+
+def test_peer_that_resets_is_noticed_by_who_sends(run: Run) -> None:
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        sending = asyncio.create_task(server.send([bytes(64 * 1024 * 1024)]))
+        await asyncio.sleep(0)
+        await client.send([b"abc"])
+        reset(client)
+        with pytest.raises(NetworkError):
+            await asyncio.wait_for(sending, 5)
+
+    run(connected(scenario))
+
+
+def reset(stream: TcpStream) -> None:
+    """Closes at once and drops what is under way, as a process that crashes does."""
+    at_once = struct.pack("ii", 1, 0)
+    stream._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+    stream.close()
 
 
 def test_closing_wakes_who_waits(run: Run) -> None:

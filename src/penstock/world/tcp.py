@@ -7,6 +7,10 @@ from the page cache. It works on asyncio and uvloop alike. Start reading at `Tcp
 The reader stays registered between receives: removing it and adding it again would cost two
 system calls a request. It is removed when bytes come and nobody waits for them, which is how a
 connection that is not being read pushes back on its peer.
+
+uvloop calls the reader of a connection that was reset once and then never again (libuv stops to
+watch what has an error), while asyncio calls it until it is removed. So when that one call brought
+the bytes from before the reset, the error has to be asked for; see `_wait_readable`.
 """
 
 import asyncio
@@ -39,7 +43,7 @@ class TcpStream:
 
     __slots__ = (
         "_closed", "_drained", "_fd", "_loop", "_readable", "_reading", "_row", "_socket",
-        "_writable", "peer",
+        "_unproven", "_writable", "peer",
     )  # fmt: skip
 
     def __init__(self, connected: socket.socket, peer: Address) -> None:
@@ -52,6 +56,7 @@ class TcpStream:
         self._writable: asyncio.Future[None] | None = None  # who waits for room
         self._drained = True  # the last receive came up short: asking again would be in vain
         self._row = 0
+        self._unproven = False  # bytes came, and nothing has been sent since: it may be reset
         self._closed = False
 
     async def receive_into(self, view: memoryview) -> int:
@@ -71,6 +76,7 @@ class TcpStream:
                 raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
             self._drained = count < len(view)
             self._row += 1
+            self._unproven = True
             return count
 
     async def send(self, buffers: Sequence[Buffer], *, more: bool = False) -> None:
@@ -115,12 +121,15 @@ class TcpStream:
             raise NetworkError(f"{self.peer}: closed")
         try:
             if len(buffers) == 1:
-                return self._socket.send(buffers[0], flags)
-            return self._socket.sendmsg(buffers, (), flags)
+                sent = self._socket.send(buffers[0], flags)
+            else:
+                sent = self._socket.sendmsg(buffers, (), flags)
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as trouble:
             raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
+        self._unproven = False
+        return sent
 
     def _try_send_file(self, file: RealFile, position: int, end: int) -> int:
         if self._closed:
@@ -137,6 +146,7 @@ class TcpStream:
             raise NetworkError(f"{self.peer}: {trouble}") from trouble
         if count == 0:
             raise NetworkError(f"{file.path} ends at {position}, before {end}")
+        self._unproven = False
         return count
 
     async def _wait_readable(self) -> None:
@@ -146,6 +156,12 @@ class TcpStream:
         if not self._reading:
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
+        elif self._unproven:
+            # Sending to a connection that was reset fails, so who replies needs not ask.
+            self._unproven = False
+            number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if number != 0:
+                raise NetworkError(f"{self.peer}: {os.strerror(number)}")
         self._readable = self._loop.create_future()
         try:
             await self._readable
