@@ -230,7 +230,9 @@ def test_port_in_use_is_told(run: Run) -> None:
     run(scenario())
 
 
-def test_out_of_descriptors_a_connection_waits_and_is_not_lost(run: Run) -> None:
+def test_out_of_descriptors_a_connection_waits_and_is_not_lost(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         accepted: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
         listener = await TcpNetwork().listen(ANY_PORT, accepted.set_result)
@@ -255,7 +257,10 @@ def test_out_of_descriptors_a_connection_waits_and_is_not_lost(run: Run) -> None
         client.close()
         listener.close()
 
-    run(scenario())
+    with caplog.at_level("INFO", "penstock.world.tcp"):
+        run(scenario())
+    told = [message.split(" listener=")[0] for message in caplog.messages]
+    assert told == ["accepting=failed", "accepting=again"]  # once each, however often it tried
 
 
 def test_localhost_is_found_by_name(run: Run) -> None:

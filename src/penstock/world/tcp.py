@@ -15,6 +15,7 @@ the bytes from before the reset, the error has to be asked for; see `_wait_reada
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -30,6 +31,8 @@ from penstock.world.ports import (
     Stream,
 )
 from penstock.world.trouble import DiskError, NetworkError
+
+logger = logging.getLogger(__name__)
 
 BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
 MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: do not send a packet of the header alone
@@ -205,6 +208,7 @@ class TcpListener:
         self._accept = accept
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
+        self._short = False  # the last accept failed for lack of something, and it was told
         self._closed = False
         self._start()
 
@@ -230,12 +234,20 @@ class TcpListener:
                 connected, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError:
+            except OSError as trouble:
                 # Out of descriptors or memory. The connection stays in the backlog and the
                 # socket readable, so without a pause this would spin.
+                if not self._short:
+                    self._short = True
+                    logger.error(
+                        "accepting=failed listener=%s reason=%s", self.address, trouble.strerror
+                    )
                 self._loop.remove_reader(self._socket.fileno())
                 self._resume = self._loop.call_later(ACCEPT_PAUSE_S, self._start)
                 return
+            if self._short:
+                self._short = False
+                logger.info("accepting=again listener=%s", self.address)
             prepare(connected)
             self._accept(TcpStream(connected, address_of(peer)))
 
