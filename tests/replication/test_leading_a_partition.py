@@ -114,11 +114,36 @@ def test_what_a_follower_lacks_is_not_visible(tmp_path: Path) -> None:
 
 def test_only_synced_records_are_visible_where_acks_wait_for_fsync(tmp_path: Path) -> None:
     partition = partition_in(tmp_path)
-    partition.wait_for_sync(Offset(0))
+    append(partition, produced(2))
+    partition.reconfigure(TopicSettings(penstock_ack_fsync=True))
+    assert partition.high_watermark == 2  # what was shown stays shown
     append(partition, produced(3))
+    assert (partition.high_watermark, partition.wants_sync) == (2, True)
+    partition.log.sync()
+    partition.synced()
+    assert (partition.high_watermark, partition.wants_sync) == (5, False)
+    partition.check()
+
+
+def test_records_below_flush_messages_are_visible_unsynced(tmp_path: Path) -> None:
+    partition = partition_in(tmp_path, flush_messages=3)
+    append(partition, produced(2))
+    assert (partition.high_watermark, partition.wants_sync) == (2, False)
+    append(partition, produced(2))
+    assert (partition.high_watermark, partition.wants_sync) == (2, True)
+    partition.log.sync()
+    partition.synced()
+    assert partition.high_watermark == 4
+
+
+def test_the_leaders_own_ack_waits_for_its_sync_and_not_for_followers(tmp_path: Path) -> None:
+    partition = partition_in(tmp_path, followers=(FOLLOWER,), replicas=2, penstock_ack_fsync=True)
+    append(partition, produced(3), all_acks=False)
+    assert not partition.vouches_for(Offset(3))
+    partition.log.sync()
+    partition.synced()
+    assert partition.vouches_for(Offset(3))
     assert partition.high_watermark == 0
-    partition.wait_for_sync(Offset(3))
-    assert partition.high_watermark == 3
 
 
 def test_writes_that_want_all_acks_are_refused_with_too_few_in_sync(tmp_path: Path) -> None:

@@ -13,14 +13,17 @@ from penstock.replication.leader import (
     find_divergence,
     refuse_too_few_in_sync,
 )
-from penstock.replication.visibility import advance_high_watermark, last_stable_offset
+from penstock.replication.visibility import (
+    advance_high_watermark,
+    last_stable_offset,
+    vouched_offset,
+)
 
 
 def watermark(current: int, end: int, *followers: int, synced: int | None = None) -> int:
     return advance_high_watermark(
         Offset(current),
-        end_offset=Offset(end),
-        synced_offset=None if synced is None else Offset(synced),
+        vouched_offset=Offset(end if synced is None else synced),
         follower_ends=[Offset(follower) for follower in followers],
     )
 
@@ -36,6 +39,19 @@ def test_the_slowest_in_sync_follower_holds_the_high_watermark() -> None:
 def test_with_fsync_acks_only_synced_records_are_shown() -> None:
     assert watermark(2, 10, synced=6) == 6
     assert watermark(2, 10, 4, synced=6) == 4
+
+
+@pytest.mark.parametrize(
+    ("end", "synced", "records", "vouched"),
+    [(3, 0, 1, 0), (3, 2, 1, 2), (3, 3, 1, 3), (4, 0, 5, 4), (5, 0, 5, 0), (7, 5, 5, 7)],
+)
+def test_an_append_that_fills_up_the_unsynced_records_waits_for_a_sync(
+    end: int, synced: int, records: int, vouched: int
+) -> None:
+    found = vouched_offset(
+        end_offset=Offset(end), synced_offset=Offset(synced), sync_records=records
+    )
+    assert found == vouched
 
 
 def test_a_follower_that_joins_behind_does_not_pull_the_high_watermark_back() -> None:

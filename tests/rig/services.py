@@ -41,7 +41,11 @@ class Broker:
         self.settings = parse_broker(named)
         self.directory = LogDirectory.open(disk=self.world.disk, path=str(path / "data"))
         self.partitions = Partitions(
-            directory=self.directory, node_id=NODE, settings=self.settings, clock=self.world.clock
+            directory=self.directory,
+            node_id=NODE,
+            settings=self.settings,
+            disk=self.world.disk,
+            clock=self.world.clock,
         )
         self.services = Services(
             node_id=NODE,

@@ -2,62 +2,75 @@
 
 Data reaches the platter when the system writes it back; what is synced here bounds how much a
 start after a crash has to scan. A log is due when it has begun a new segment since its last sync,
-or when its flush settings say so. A failed sync is final: it ends the node.
+or when its flush settings say so; `broker/syncing` does it.
 """
 
 import asyncio
+import logging
 
+from penstock.broker.partitions import Partitions
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
-from penstock.model.identity import METADATA_TOPIC
 from penstock.model.settings.broker import BrokerSettings
+from penstock.replication.partition import Partition
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import DiskError
+
+logger = logging.getLogger(__name__)
 
 SYNC_CHECK_MS = 1000
+SYNC_CHECK_MS_MIN = 50  # however small flush.ms is
 
 
 class Housekeeping:
-    def __init__(self, *, directory: LogDirectory, settings: BrokerSettings, world: World) -> None:
+    def __init__(
+        self,
+        *,
+        directory: LogDirectory,
+        partitions: Partitions,
+        settings: BrokerSettings,
+        world: World,
+    ) -> None:
         self._directory = directory
+        self._partitions = partitions
         self._settings = settings
         self._world = world
-        self._synced_ms: dict[PartitionLog, int] = {}
+        self._synced_ms: dict[Partition, int] = {}  # when each was last asked to be synced
 
     def start(self, group: TaskGroup) -> None:
-        group.start(self._keep_synced(), name="sync logs")
+        group.start(self._keep_synced(), name="find logs to sync")
         group.start(self._keep_checkpoints(), name="checkpoints")
         group.start(self._keep_producers_few(), name="expire producers")
 
     async def _keep_synced(self) -> None:
         while True:
-            await asyncio.sleep(SYNC_CHECK_MS / 1000)
-            await self.sync_due()
+            check_ms = self.want_due()
+            await asyncio.sleep(check_ms / 1000)
 
-    async def sync_due(self) -> None:
-        """Syncs every log that is due, one after the other."""
-        for log in list(self._directory.logs.values()):
-            now_ms = self._world.clock.monotonic_ms()
-            unsynced_since_ms = self._synced_ms.setdefault(log, now_ms)
-            if is_due(log, unsynced_ms=now_ms - unsynced_since_ms):
-                await self._sync(log)
-                self._synced_ms[log] = self._world.clock.monotonic_ms()
-        known = set(self._directory.logs.values())
-        self._synced_ms = {log: at for log, at in self._synced_ms.items() if log in known}
-
-    async def _sync(self, log: PartitionLog) -> None:
-        # One step up to the await: the files are those that hold the log up to `end_offset`.
-        end_offset = log.end_offset
-        files = log.unsynced_files()
-        await self._world.disk.sync(files)
-        if not log.is_closed:
-            log.mark_synced(end_offset)
+    def want_due(self) -> int:
+        """Has every log synced that is due; in how many milliseconds to look again."""
+        now_ms = self._world.clock.monotonic_ms()
+        synced_ms: dict[Partition, int] = {}
+        check_ms = SYNC_CHECK_MS
+        for partition in self._partitions:
+            synced_ms[partition] = self._synced_ms.get(partition, now_ms)
+            if is_due(partition.log, unsynced_ms=now_ms - synced_ms[partition]):
+                self._partitions.want_sync(partition)
+                synced_ms[partition] = now_ms
+            check_ms = min(check_ms, partition.settings.flush_ms)
+        self._synced_ms = synced_ms
+        return max(check_ms, SYNC_CHECK_MS_MIN)
 
     async def _keep_checkpoints(self) -> None:
         interval_ms = self._settings.log_flush_offset_checkpoint_interval_ms
         while True:
             await asyncio.sleep(max(interval_ms, SYNC_CHECK_MS) / 1000)
-            self._directory.save_checkpoints()
+            try:
+                self._directory.save_checkpoints()
+            except DiskError as trouble:
+                # Older ones stay: a start after a crash has more to scan, and nothing is lost.
+                logger.error("checkpoints=unsaved reason=%s", trouble)
 
     async def _keep_producers_few(self) -> None:
         interval_ms = self._settings.producer_id_expiration_check_interval_ms
@@ -69,9 +82,9 @@ class Housekeeping:
 
 
 def is_due(log: PartitionLog, *, unsynced_ms: int) -> bool:
-    """The metadata log never is: the controller syncs it before each answer."""
+    """Whether the log has begun a new segment since its last sync, or its settings say so."""
     unsynced_records = log.end_offset - log.recovery_point
-    if unsynced_records == 0 or log.is_closed or log.partition.topic == METADATA_TOPIC:
+    if unsynced_records == 0 or log.is_closed:
         return False
     has_rolled = log.recovery_point < log.segments[-1].base_offset
     flush_ms = log.settings.flush_ms

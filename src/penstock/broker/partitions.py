@@ -8,6 +8,7 @@ opened stays unserved (KAFKA_STORAGE_ERROR) and does not stop the others.
 import logging
 from collections.abc import Iterator
 
+from penstock.broker.syncing import Syncing
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.log.trouble import CorruptLog, TopicIdMismatch
@@ -19,7 +20,7 @@ from penstock.model.identity import METADATA_TOPIC, NodeId, TopicId, TopicPartit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.topic import TopicSettings
 from penstock.replication.partition import Partition
-from penstock.world.ports import Clock
+from penstock.world.ports import Clock, Disk
 from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
@@ -29,9 +30,16 @@ class Partitions:
     """All partitions of a broker. Iterating goes over them by topic name and index."""
 
     def __init__(
-        self, *, directory: LogDirectory, node_id: NodeId, settings: BrokerSettings, clock: Clock
+        self,
+        *,
+        directory: LogDirectory,
+        node_id: NodeId,
+        settings: BrokerSettings,
+        disk: Disk,
+        clock: Clock,
     ) -> None:
         self.directory = directory
+        self.syncing = Syncing(disk=disk, failed=self._sync_failed)
         self._node_id = node_id
         self._settings = settings
         self._clock = clock
@@ -96,6 +104,12 @@ class Partitions:
             for known in self._by_name[name].values():
                 if known.settings != settings:
                     known.reconfigure(settings)
+                    if known.wants_sync:
+                        self.want_sync(known)
+
+    def want_sync(self, partition: Partition) -> None:
+        """Acks or readers of the partition wait for a sync of its log."""
+        self.syncing.want(partition)
 
     def close(self) -> None:
         """Leads no partition any more and ends every wait: the node is stopping.
@@ -146,6 +160,8 @@ class Partitions:
         partitions = self._by_name.setdefault(topic.name, {})
         self._by_id[topic.topic_id] = partitions
         partitions[index] = opened
+        if opened.wants_sync:  # what a killed node had written and not synced
+            self.want_sync(opened)
 
     def _log(
         self, name: TopicPartition, topic_id: TopicId, settings: TopicSettings
@@ -173,6 +189,9 @@ class Partitions:
                 self.directory.delete(log)
             except DiskError as trouble:
                 logger.error("partition=%s deleted=false reason=%s", log.partition, trouble)
+
+    def _sync_failed(self, trouble: DiskError) -> None:
+        raise trouble
 
     def _set_aside_strays(self) -> None:
         """Puts away what belongs to no topic: a crash came between the deletion of a topic and that

@@ -1,4 +1,4 @@
-"""Requests that wait for partitions: a fetch for more data, a produce for the high watermark.
+"""Requests that wait for partitions: a fetch for more data, a produce for its acks.
 
 A waiting request is one future and one timer, however many partitions it waits for; nobody polls.
 Each partition knows who observes it, so an append that nobody waits for pays nothing, and what is
@@ -28,16 +28,23 @@ async def more_data(
     return await _observe(waiter, woken, [partition for partition, _ in seen], wait_ms=wait_ms)
 
 
-async def all_committed(pending: Sequence[tuple[Partition, Offset]], *, wait_ms: int) -> bool:
-    """Waits until each partition's high watermark reached its offset, or the partition ended.
+async def all_acked(
+    pending: Sequence[tuple[Partition, Offset]], *, all_acks: bool, wait_ms: int
+) -> bool:
+    """Waits until `is_acked` of each partition and its offset, or until the partition ended.
 
     False when the time passed first; which ones are late is for the caller to see.
     """
     woken = _new_future()
-    waiter = _CommitWaiter(woken, pending)
+    waiter = _AckWaiter(woken, pending, all_acks=all_acks)
     if waiter.is_satisfied():
         return True
     return await _observe(waiter, woken, [partition for partition, _ in pending], wait_ms=wait_ms)
+
+
+def is_acked(partition: Partition, offset: Offset, *, all_acks: bool) -> bool:
+    """Whether all in-sync replicas have the log up to `offset`; else whether the leader has."""
+    return partition.high_watermark >= offset if all_acks else partition.vouches_for(offset)
 
 
 class _DataWaiter:
@@ -56,18 +63,23 @@ class _DataWaiter:
         _wake(self._woken)
 
 
-class _CommitWaiter:
-    __slots__ = ("_pending", "_woken")
+class _AckWaiter:
+    __slots__ = ("_all_acks", "_pending", "_woken")
 
     def __init__(
-        self, woken: asyncio.Future[bool], pending: Sequence[tuple[Partition, Offset]]
+        self,
+        woken: asyncio.Future[bool],
+        pending: Sequence[tuple[Partition, Offset]],
+        *,
+        all_acks: bool,
     ) -> None:
         self._woken = woken
         self._pending = pending
+        self._all_acks = all_acks
 
     def is_satisfied(self) -> bool:
         return all(
-            partition.has_ended or partition.high_watermark >= offset
+            partition.has_ended or is_acked(partition, offset, all_acks=self._all_acks)
             for partition, offset in self._pending
         )
 

@@ -81,7 +81,11 @@ class OpenBroker:
         settings = config.settings
         self._identity = identity_of(directory, world, config)
         self._partitions = Partitions(
-            directory=directory, node_id=config.node_id, settings=settings, clock=world.clock
+            directory=directory,
+            node_id=config.node_id,
+            settings=settings,
+            disk=world.disk,
+            clock=world.clock,
         )
         self._controller = LocalController(
             log=directory.open_log(
@@ -139,8 +143,12 @@ class OpenBroker:
         for reason in report.reasons:
             logger.warning("recovery %s", reason)
         self._group.start(self._controller.run(), name="controller")
+        self._group.start(self._partitions.syncing.run(), name="sync logs")
         Housekeeping(
-            directory=self._directory, settings=self._config.settings, world=self._world
+            directory=self._directory,
+            partitions=self._partitions,
+            settings=self._config.settings,
+            world=self._world,
         ).start(self._group)
         await self._server.open(self._config.settings.client_listeners)
         self._services.endpoints = self._endpoints()

@@ -10,6 +10,8 @@ Invariants:
  1. start offset <= high watermark <= end offset, and the high watermark never goes back.
  2. The leader itself is in sync; followers are in sync or not at all in `_follower_ends`.
  3. After `end` nothing is appended, and nobody observes.
+ 4. Where acks wait for a sync, what the leader vouches for never goes back, and the high watermark
+    never passes it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,8 +35,12 @@ from penstock.replication.leader import (
     plan_append,
     refuse_too_few_in_sync,
 )
-from penstock.replication.rules import rules_of
-from penstock.replication.visibility import advance_high_watermark, last_stable_offset
+from penstock.replication.rules import rules_of, sync_records_of
+from penstock.replication.visibility import (
+    advance_high_watermark,
+    last_stable_offset,
+    vouched_offset,
+)
 
 
 class Observer(Protocol):
@@ -65,11 +71,13 @@ class Partition:
         "_hidden_bytes",
         "_replica_count",
         "_rules",
-        "_synced_offset",
+        "_sync_records",
+        "_vouched_offset",
         "changes",
         "has_ended",
         "high_watermark",
         "is_internal",
+        "is_offline",
         "leader_epoch",
         "log",
         "observers",
@@ -89,10 +97,12 @@ class Partition:
         self.observers: dict[Observer, None] = {}  # in the order in which they came
         self.changes = 0  # counts what observers are told, for those who are about to become one
         self.has_ended = False
+        self.is_offline = False  # it has ended because its disk failed
         self.is_internal = log.partition.topic in INTERNAL_TOPICS
         self._replica_count = replica_count
         self._follower_ends = dict.fromkeys(in_sync_followers, log.start_offset)
-        self._synced_offset: Offset | None = None  # None where acks do not wait for fsync
+        self._sync_records = sync_records_of(log.settings)
+        self._vouched_offset = log.start_offset  # kept up only where acks wait for a sync
         self._hidden_bytes = 0  # at least what lies between the high watermark and the end
         log.begin_epoch(leader_epoch)
         # Kept here because finding it is a walk over all producers of the log.
@@ -125,13 +135,24 @@ class Partition:
     @property
     def commits_at_once(self) -> bool:
         """Whether an append is committed when it returns: nobody else must have it first."""
-        return not self._follower_ends and self._synced_offset is None
+        return not self._follower_ends and self._sync_records is None
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether acks or readers wait for a sync of the log."""
+        return self._sync_records is not None and self._vouched_offset < self.log.end_offset
+
+    def vouches_for(self, offset: Offset) -> bool:
+        """Whether the leader's own copy up to `offset` is as safe as the settings ask."""
+        return self._sync_records is None or self._vouched_offset >= offset
 
     def check(self) -> None:
         assert self.log.start_offset <= self.high_watermark  # invariant 1
         assert self.high_watermark <= self.log.end_offset  # invariant 1
         assert self.in_sync_count <= self._replica_count  # invariant 2
         assert not (self.has_ended and self.observers)  # invariant 3
+        if self._sync_records is not None:
+            assert self.high_watermark <= self._vouched_offset  # invariant 4
 
     def check_leader_epoch(self, asked: int) -> ErrorCode:
         return check_leader_epoch(asked=asked, known=self.leader_epoch)
@@ -223,11 +244,16 @@ class Partition:
             self._follower_ends[node] = end_offset
             self._advance()
 
-    def wait_for_sync(self, synced_offset: Offset) -> None:
-        """From now on only what is synced is shown; `synced_offset` is how far that is."""
-        assert synced_offset <= self.log.end_offset
-        self._synced_offset = synced_offset
+    def synced(self) -> None:
+        """The log has been synced, up to its recovery point."""
+        if self._sync_records is None:
+            return
+        before = self.high_watermark
         self._advance()
+        if self.high_watermark == before:
+            # A follower holds it back; who waits for the leader alone may go on.
+            for observer in tuple(self.observers):
+                observer.advanced(self, 0)
 
     def change_replicas(
         self, *, leader_epoch: LeaderEpoch, replica_count: int, in_sync_followers: Iterable[NodeId]
@@ -248,26 +274,30 @@ class Partition:
     def reconfigure(self, settings: TopicSettings) -> None:
         self.log.reconfigure(settings)
         self._rules = rules_of(settings)
+        if self._sync_records is None:
+            self._vouched_offset = self.high_watermark  # what was shown stays shown
+        self._sync_records = sync_records_of(settings)
+        self._advance()
 
     def advance_start(self, offset: Offset) -> None:
         """Drops records below `offset`, which is at most the high watermark."""
         assert offset <= self.high_watermark, (offset, self.high_watermark)
         self.log.advance_start(offset)
 
-    def end(self) -> None:
+    def end(self, *, offline: bool = False) -> None:
         """This broker leads the partition no longer; who waits for it is told."""
         self.has_ended = True
+        self.is_offline = offline
         self._tell_end()
 
     def _advance(self) -> None:
         end_offset = self.log.end_offset
-        if not self._follower_ends and self._synced_offset is None:
+        if not self._follower_ends and self._sync_records is None:
             reached = end_offset  # as `commits_at_once` says, without a call
         else:
             reached = advance_high_watermark(
                 self.high_watermark,
-                end_offset=end_offset,
-                synced_offset=self._synced_offset,
+                vouched_offset=self._vouch(end_offset),
                 follower_ends=self._follower_ends.values(),
             )
         if reached == self.high_watermark:
@@ -282,6 +312,17 @@ class Partition:
         if self.observers:
             for observer in tuple(self.observers):
                 observer.advanced(self, byte_count)
+
+    def _vouch(self, end_offset: Offset) -> Offset:
+        if self._sync_records is None:
+            return end_offset
+        reached = vouched_offset(
+            end_offset=end_offset,
+            synced_offset=self.log.recovery_point,
+            sync_records=self._sync_records,
+        )
+        self._vouched_offset = max(self._vouched_offset, reached)
+        return self._vouched_offset
 
     def _tell_end(self) -> None:
         self.changes += 1

@@ -1,5 +1,6 @@
 """What a topic's settings ask of the batches produced to it."""
 
+from penstock.model.settings.setting import LONG_MAX
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.compression import Codec
 from penstock.records.layout import TimestampType
@@ -33,6 +34,13 @@ def rules_of(settings: TopicSettings) -> AppendRules:
         now_ms=0,
         segment_bytes=settings.segment_bytes,
     )
+
+
+def sync_records_of(settings: TopicSettings) -> int | None:
+    """How many records may stand unsynced before an append waits for a sync; None: any number."""
+    if settings.penstock_ack_fsync:
+        return 1
+    return None if settings.flush_messages == LONG_MAX else settings.flush_messages
 
 
 def _level(codec: Codec | None, settings: TopicSettings) -> int | None:

@@ -3,9 +3,9 @@
     start offset <= last stable offset <= high watermark <= end offset
 
 The high watermark is the offset up to which every in-sync replica has the log; it never goes back
-while a leader leads. Where acks wait for fsync it also stops at the bytes that are synced, so
-that nobody sees what a power loss could take. The last stable offset is the first offset of the
-oldest open transaction, or the high watermark.
+while a leader leads. Where acks wait for a sync it also stops where the leader vouches for its own
+copy no longer, so that nobody sees what a power loss could take. The last stable offset is the
+first offset of the oldest open transaction, or the high watermark.
 """
 
 from collections.abc import Iterable
@@ -13,24 +13,26 @@ from collections.abc import Iterable
 from penstock.model.offset import Offset
 
 
+def vouched_offset(*, end_offset: Offset, synced_offset: Offset, sync_records: int) -> Offset:
+    """How far the leader's own copy is as safe as `sync_records` asks.
+
+    Fewer unsynced records than that are let pass; the append that brings them to that number waits
+    for a sync, and so does what follows it. With 1 nothing passes unsynced.
+    """
+    assert synced_offset <= end_offset, (synced_offset, end_offset)
+    assert sync_records > 0, sync_records
+    return end_offset if end_offset - synced_offset < sync_records else synced_offset
+
+
 def advance_high_watermark(
-    current: Offset,
-    *,
-    end_offset: Offset,
-    synced_offset: Offset | None,
-    follower_ends: Iterable[Offset],
+    current: Offset, *, vouched_offset: Offset, follower_ends: Iterable[Offset]
 ) -> Offset:
     """The high watermark after a change; `follower_ends` are of the in-sync followers alone.
 
-    `synced_offset` is None where acks do not wait for fsync.
+    `vouched_offset` is the leader's own share: the end of its log, or what of it is synced.
     """
-    assert current <= end_offset, (current, end_offset)
-    assert synced_offset is None or synced_offset <= end_offset, (synced_offset, end_offset)
-    reached = min(follower_ends, default=end_offset)
-    if synced_offset is not None and synced_offset < reached:
-        reached = synced_offset
     # A follower can be ahead of a leader that was cut back; what we lack we cannot show.
-    return max(current, min(reached, end_offset))
+    return max(current, min((vouched_offset, *follower_ends)))
 
 
 def last_stable_offset(*, high_watermark: Offset, first_unstable_offset: Offset | None) -> Offset:

@@ -2,7 +2,7 @@
 
     unknown, not led here        error of that partition
     bad batch, gap, fenced       error of that partition, nothing written
-    acks=1                       reply at once
+    acks=1                       reply at once, or once the batch is synced where that is asked
     acks=all                     reply once the high watermark has passed the batch
     acks=0                       no reply; an error closes the connection: its sender notices that
 
@@ -16,7 +16,7 @@ from typing import NoReturn
 from penstock.broker.api_table import Api
 from penstock.broker.leaders import LeaderHint, leader_hint
 from penstock.broker.services import RequestContext, Services
-from penstock.broker.waiting import all_committed
+from penstock.broker.waiting import all_acked, is_acked
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET, Offset
@@ -53,7 +53,7 @@ START_UNTOLD = frozenset(
     {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 )
 
-# A partition whose batch is in the log and not yet below the high watermark, and its reply so far.
+# A partition whose batch is in the log and not yet acked as was asked, and its reply so far.
 Pending = tuple[Partition, Offset, PartitionProduceResponse]
 
 
@@ -89,12 +89,11 @@ def handle(
                 )
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
-                if (
-                    acks == ACKS_ALL
-                    and isinstance(outcome, Appended)
-                    and found.high_watermark < outcome.end_offset
-                ):
-                    pending.append((found, outcome.end_offset, answer))
+                if isinstance(outcome, Appended) and not found.commits_at_once:
+                    if found.wants_sync:
+                        partitions.want_sync(found)
+                    if not is_acked(found, outcome.end_offset, all_acks=acks == ACKS_ALL):
+                        pending.append((found, outcome.end_offset, answer))
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -107,7 +106,7 @@ def handle(
     if wrong_leader and version >= CURRENT_LEADER_FROM:
         _name_leaders(services, response, context)
     if pending:
-        return _when_committed(services, response, pending, wait_ms=request.timeout_ms)
+        return _when_acked(response, pending, all_acks=acks == ACKS_ALL, wait_ms=request.timeout_ms)
     return response
 
 
@@ -130,7 +129,7 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
             return None
     if not isinstance(found, Partition) or found.is_internal:
         return None
-    if acks != ACKS_LEADER and (acks != ACKS_ALL or not found.commits_at_once):
+    if acks not in (ACKS_LEADER, ACKS_ALL) or not found.commits_at_once:
         return None
     outcome = _append(
         found, index, records, acks=acks, version=version, now_ms=services.world.clock.now_ms()
@@ -269,25 +268,29 @@ def _name_leaders(services: Services, response: ProduceResponse, context: Reques
     ]
 
 
-async def _when_committed(
-    services: Services, response: ProduceResponse, pending: list[Pending], *, wait_ms: int
+async def _when_acked(
+    response: ProduceResponse, pending: list[Pending], *, all_acks: bool, wait_ms: int
 ) -> ProduceResponse:
-    await all_committed(
-        [(partition, end_offset) for partition, end_offset, _ in pending], wait_ms=wait_ms
+    await all_acked(
+        [(partition, end_offset) for partition, end_offset, _ in pending],
+        all_acks=all_acks,
+        wait_ms=wait_ms,
     )
     for partition, end_offset, answer in pending:
-        code = _outcome(partition, end_offset)
+        code = _outcome(partition, end_offset, all_acks=all_acks)
         if code != ErrorCode.NONE:
             answer.error_code = code
     return response
 
 
-def _outcome(partition: Partition, end_offset: Offset) -> ErrorCode:
+def _outcome(partition: Partition, end_offset: Offset, *, all_acks: bool) -> ErrorCode:
+    if partition.is_offline:
+        return ErrorCode.KAFKA_STORAGE_ERROR
     if partition.has_ended:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if partition.high_watermark < end_offset:
+    if not is_acked(partition, end_offset, all_acks=all_acks):
         return ErrorCode.REQUEST_TIMED_OUT
-    if partition.refuse_all_acks() is not None:
+    if all_acks and partition.refuse_all_acks() is not None:
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return ErrorCode.NONE
 

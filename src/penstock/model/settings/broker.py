@@ -308,9 +308,7 @@ class BrokerSettings:
     min_insync_replicas: int = integer(
         1, "Default of the topic setting of that name.", int32(1), DYNAMIC
     )
-    penstock_ack_fsync: bool = flag(
-        False, "Default of the topic setting of that name.", DYNAMIC, effective=False
-    )
+    penstock_ack_fsync: bool = flag(False, "Default of the topic setting of that name.", DYNAMIC)
     unclean_leader_election_enable: bool = flag(
         False, "Default of the topic setting of that name.", DYNAMIC, effective=False
     )

@@ -86,7 +86,10 @@ class TopicSettings:
         effective=False,
     )
     flush_messages: int = declare(
-        LONG_MAX, T.LONG, int64(1), "After how many records the log is synced to disk."
+        LONG_MAX,
+        T.LONG,
+        int64(1),
+        "After how many records a write waits until the log is synced to disk.",
     )
     flush_ms: int = declare(
         LONG_MAX, T.LONG, int64(0), "After how much time the log is synced to disk."
@@ -167,7 +170,6 @@ class TopicSettings:
         T.BOOLEAN,
         boolean,
         "Whether a write is acknowledged, and becomes visible, only once it is synced to disk.",
-        effective=False,
     )
     preallocate: bool = declare(
         False, T.BOOLEAN, boolean, "Whether a new segment takes its space at once.", effective=False

@@ -1,0 +1,80 @@
+"""Syncs of partition logs: in rounds, each shared by all who wait for it.
+
+    append, append, append     want, want, want      -> one round: one fsync a file
+    append, append ...         while it runs         -> the next round
+
+A round takes every partition that wants a sync by then, notes where its log ends, syncs all files
+at once and moves the recovery points; acks and readers that waited for them go on. All syncs of
+partition logs go through here, those of housekeeping too, so there is one of a log at a time.
+
+A failed sync is final: the kernel has dropped what it could not write, so a second attempt would
+succeed without having written it. The directory goes offline (`failed`). A disk that is merely
+full fails no sync; what cannot be noted beside the log for want of room is tried again later.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from penstock.model.offset import Offset
+from penstock.replication.partition import Partition
+from penstock.world.ports import Disk, File
+from penstock.world.trouble import DiskError
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+
+
+class Syncing:
+    """The syncs of one directory; `failed` is told of one that went wrong."""
+
+    def __init__(self, *, disk: Disk, failed: Callable[[DiskError], None]) -> None:
+        self._disk = disk
+        self._failed = failed
+        self._wanted: dict[Partition, None] = {}  # in the order in which they came
+        self._any_wanted = asyncio.Event()
+
+    def want(self, partition: Partition) -> None:
+        """The next round syncs this partition's log."""
+        self._wanted[partition] = None
+        self._any_wanted.set()
+
+    async def run(self) -> None:
+        """Rounds, one after the other, until cancelled."""
+        while True:
+            await self._any_wanted.wait()
+            await self.sync_wanted()
+
+    async def sync_wanted(self) -> None:
+        """One round."""
+        wanted, self._wanted = self._wanted, {}
+        self._any_wanted.clear()
+        round_: list[tuple[Partition, Offset]] = []
+        files: list[File] = []
+        try:
+            # One step up to the await: the files are those that hold the logs up to these ends.
+            for partition in wanted:
+                if not partition.has_ended:
+                    round_.append((partition, partition.log.end_offset))
+                    files += partition.log.unsynced_files()
+            await self._disk.sync(files)
+        except DiskError as trouble:
+            self._failed(trouble)
+            return
+        for partition, end_offset in round_:
+            if not partition.log.is_closed:
+                self._finish(partition, end_offset)
+
+    def _finish(self, partition: Partition, end_offset: Offset) -> None:
+        try:
+            partition.log.mark_synced(end_offset)
+        except DiskError as trouble:
+            if not trouble.full:
+                self._failed(trouble)
+                return
+            logger.error("partition=%s synced=unnoted reason=%s", partition.name, trouble)
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self.want, partition)
+            return
+        if not partition.has_ended:
+            partition.synced()
