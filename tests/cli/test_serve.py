@@ -1,6 +1,8 @@
 """`penstock serve` as a process: ready, stopped, refused."""
 
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,6 +63,51 @@ def test_what_can_not_be_served_is_refused_in_one_line(run: Run, options: str, s
     assert said in outcome.err
     assert outcome.err.startswith("penstock: ")
     assert outcome.err.count("\n") == 1
+
+
+def test_bug_ends_the_process_with_one_critical_line_and_a_status(tmp_path: Path) -> None:
+    code = (
+        "import sys, penstock.broker.dispatch as dispatch\n"
+        "from penstock.cli.main import main\n"
+        "def broken(frame): raise AssertionError('a bug')\n"
+        "dispatch.decode_request_header = broken\n"
+        f"sys.argv[1:] = ['serve', '--data', {str(tmp_path)!r}, '--listen', '127.0.0.1:0']\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as node:
+        assert node.stdout is not None
+        host, port = node.stdout.readline().removeprefix("penstock ready: ").strip().split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(struct.pack(">ihhih", 10, 18, 0, 1, -1))
+            assert client.recv(1) == b""
+        _, logged = node.communicate(timeout=10)
+        assert node.returncode == 1
+    assert logged.count("level=critical") == 1
+    assert logged.splitlines()[-1] == "penstock: stopped by an error: AssertionError: a bug"
+
+
+def test_stop_that_goes_wrong_is_told_by_the_status(tmp_path: Path) -> None:
+    code = (
+        "import sys, penstock.log.directory as directory\n"
+        "from penstock.cli.main import main\n"
+        "def broken(self, **given): raise AssertionError('a bug')\n"
+        "directory.LogDirectory.close = broken\n"
+        f"sys.argv[1:] = ['serve', '--data', {str(tmp_path)!r}, '--listen', '127.0.0.1:0']\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as node:
+        assert node.stdout is not None
+        assert node.stdout.readline().startswith("penstock ready: ")
+        node.terminate()
+        _, logged = node.communicate(timeout=10)
+        assert node.returncode == 1
+    assert logged.count("level=critical") == 1
 
 
 def test_optimised_python_is_refused(tmp_path: Path) -> None:

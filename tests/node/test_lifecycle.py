@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,6 +162,54 @@ def test_bug_stops_the_node_and_leaves_no_marker_of_a_clean_stop(tmp_path: Path)
         await (await started(config(tmp_path))).stop()
 
     asyncio.run(scenario())
+
+
+def test_bug_closes_listeners_and_connections_at_once(tmp_path: Path) -> None:
+    class OneBug:
+        """A clock that is wrong once; whoever looks at it later sees nothing of that."""
+
+        def __init__(self) -> None:
+            self.real = RealClock()
+            self.looks_left = -1
+
+        def now_ms(self) -> int:
+            return self.real.now_ms()
+
+        def monotonic_ms(self) -> int:
+            self.looks_left -= 1
+            assert self.looks_left != 0, "time went backwards"
+            return self.real.monotonic_ms()
+
+    async def scenario() -> None:
+        clock = OneBug()
+        node = build(replace(real_world(inline=True), clock=clock), config(tmp_path))
+        await node.start()
+        (address,) = node.addresses
+        clients: list[socket.socket] = []
+        ended = asyncio.ensure_future(node.failed())
+        try:
+            # One comes at every turn of the loop, so some come while the node ends.
+            while not ended.done() and len(clients) < 200:
+                clients.append(socket.create_connection((address.host, address.port)))
+                if len(clients) == 10:
+                    clock.looks_left = 5
+                await asyncio.sleep(0)
+        except ConnectionRefusedError:
+            pass
+        assert isinstance(await asyncio.wait_for(ended, 5), AssertionError)
+        for client in clients:
+            client.settimeout(5)
+            assert hears_the_end(client)
+            client.close()
+
+    asyncio.run(scenario())
+
+
+def hears_the_end(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionResetError:
+        return True
 
 
 @pytest.mark.parametrize(

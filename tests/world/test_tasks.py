@@ -66,6 +66,27 @@ def test_first_failure_cancels_the_rest_and_is_raised_as_it_is() -> None:
     assert cancelled == ["waiter"]
 
 
+def test_what_starts_after_a_failure_is_cancelled_too() -> None:
+    async def fail() -> None:
+        raise ValueError("first")
+
+    async def scenario() -> None:
+        async with TaskGroup() as group:
+
+            async def start_another() -> None:
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    group.start(asyncio.Event().wait())
+
+            group.start(start_another())
+            group.start(fail())
+            await asyncio.Event().wait()
+
+    with pytest.raises(ValueError, match="first"):
+        asyncio.run(asyncio.wait_for(scenario(), 5))
+
+
 def test_failure_while_leaving_is_raised() -> None:
     async def fail() -> None:
         await asyncio.sleep(0)

@@ -35,6 +35,7 @@ class Server:
     def __init__(self, services: Services, apis: Iterable[AnyApi], group: TaskGroup) -> None:
         self.listeners: dict[str, Listener] = {}  # by listener name
         self.connections: dict[Connection, None] = {}  # in the order they came
+        self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
         self._services = services
         self._apis = tuple(apis)
         self._group = group
@@ -78,7 +79,15 @@ class Server:
         for connection in list(self.connections):
             connection.close()
 
+    def hang_up(self) -> None:
+        """Ends every conversation in mid-sentence: the node is wrong, and must say no more."""
+        for listener in self.listeners.values():
+            listener.close()
+        for stream in list(self._streams):
+            stream.close()
+
     def _accept(self, dispatch: Dispatch, stream: Stream) -> None:
+        self._streams[stream] = None
         # Called by the loop, where an error would be nobody's; in a task it is the group's.
         self._group.start(self._converse(dispatch, stream), name=f"connection {stream.peer}")
 
@@ -104,6 +113,7 @@ class Server:
                 self._forget(connection)
         finally:
             stream.close()
+            del self._streams[stream]
 
     def _refusal(self, host: str) -> str | None:
         settings = self._services.settings

@@ -136,12 +136,12 @@ async def run_node(config: NodeConfig) -> None:
         await asyncio.wait((failed, told), return_when=asyncio.FIRST_COMPLETED)
     finally:
         told.cancel()
-    if failed.done():
-        failure = failed.result()
-        assert failure is not None, "nobody asked the node to stop"
-        raise failure
     await node.stop()
-    failed.cancel()
+    failure = await failed
+    if failure is not None:
+        # The whole of it is in the log already.
+        reason = " ".join(str(failure).split())
+        raise ServeError(f"stopped by an error: {type(failure).__name__}: {reason}") from failure
 
 
 def _refuse_optimised() -> None:

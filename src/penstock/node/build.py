@@ -174,9 +174,11 @@ class OpenBroker:
         self._world.offload.close()
         logger.info("node stopped node_id=%d", self._config.node_id)
 
+    def hang_up(self) -> None:
+        self._server.hang_up()
+
     def abandon(self) -> None:
-        for listener in self._server.listeners.values():
-            listener.close()
+        self._server.hang_up()
         self._directory.abandon()
         self._world.offload.close()
 

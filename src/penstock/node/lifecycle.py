@@ -1,8 +1,9 @@
 """The life of a node: start, serve until asked to stop or until something is wrong, stop.
 
     start() -> serving -> stop()            clean: requests finish, logs are closed and marked so
-                       -> failed()          a bug or a lost disk: nothing is tidied up, so that the
-                                            next start looks at everything that may be torn
+                       -> failed()          a bug or a lost disk: nobody is answered any more, and
+                                            nothing is tidied up, so that the next start looks at
+                                            everything that may be torn
 
 What a node consists of is decided in `node/build`; this module only owns when things happen.
 """
@@ -32,8 +33,11 @@ class Running(Protocol):
     def close(self) -> None:
         """Stores everything and marks it as cleanly stopped."""
 
+    def hang_up(self) -> None:
+        """Takes and answers nothing more, at once; harmless when done twice."""
+
     def abandon(self) -> None:
-        """Lets go of files and locks and leaves them as they are."""
+        """Hangs up, lets go of files and locks and leaves them as they are."""
 
 
 class NodeStopped(PenstockError):
@@ -107,8 +111,13 @@ class Node:
         async with TaskGroup() as group:
             running = self._running = await self._open_parts(group)
             self._ready.set()
-            await self._stop_asked.wait()
-            await running.drain(wait_ms=limit.STOP_WAIT_MS_MAX)
+            try:
+                await self._stop_asked.wait()
+                await running.drain(wait_ms=limit.STOP_WAIT_MS_MAX)
+            except BaseException:
+                # Before its tasks end: a node that is wrong would else be heard until they have.
+                running.hang_up()
+                raise
             group.cancel()
         running.close()
 

@@ -18,7 +18,8 @@ Result = TypeVar("Result")
 class TaskGroup:
     """`async with TaskGroup() as group`: leaving waits for every task, or, with an error, cancels.
 
-    `start` may be called at any time until the last task has ended, by the tasks themselves too.
+    `start` may be called at any time until the last task has ended, by the tasks themselves too;
+    once a task has failed, it starts nothing that would not be cancelled at once.
     """
 
     def __init__(self) -> None:
@@ -73,6 +74,8 @@ class TaskGroup:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
+        if self._failure is not None:
+            task.cancel()
         return task
 
     def cancel(self) -> None:
