@@ -2,9 +2,10 @@
 
 `decompress` never makes more than `bytes_max` bytes of output, whatever the input promises, and
 holds at most twice that at a time. gzip stops by itself at a given length. Snappy states its length
-ahead. lz4 and zstd write into a buffer of a fixed size and fail when it is full, so they are tried
-with growing buffers up to the bound: at most a third of the work is done twice, and reading a
-length from the input would mean trusting it.
+ahead. lz4 says how many blocks there are, and none is larger than its header allows. zstd writes
+into a buffer of a fixed size and fails when it is full, so it is tried with growing buffers up to
+the bound: at most a third of the work is done twice, and reading a length from the input would
+mean trusting it.
 
 Framings. Java's snappy comes in blocks, each with its length, after a header of 16 bytes;
 librdkafka and others send one raw block. Both are read, the first is written since every client
@@ -44,13 +45,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
         case Codec.SNAPPY:
             return _compress_snappy(memoryview(data))
         case Codec.LZ4:
-            compressor = cramjam.lz4.Compressor(
-                level=_lz4_level(level),
-                content_checksum=False,
-                block_linked=False,
-            )
-            compressor.compress(bytes(data))
-            return bytes(compressor.finish())
+            return _compress_lz4(memoryview(data), _lz4_level(level))
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, level=_clamp(level, -7, 22, default=3)))
 
@@ -68,8 +63,7 @@ def decompress(codec: Codec, data: Buffer, *, bytes_max: int) -> Buffer:
         case Codec.SNAPPY:
             return _decompress_snappy(memoryview(data), bytes_max)
         case Codec.LZ4:
-            _check_lz4_frame(memoryview(data))
-            return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
+            return _decompress_lz4(memoryview(data), bytes_max)
         case Codec.ZSTD:
             return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
 
@@ -89,7 +83,6 @@ def repair_lz4_header(frame: Buffer) -> bytes:
 
 
 GZIP_WBITS = 31  # a window of 32 KiB and the gzip header
-LZ4_FAST = 1
 LZ4_THOROUGH_MIN = 3  # below it the library compresses fast
 KAFKA_LZ4_LEVEL = 9  # Kafka's default, by which it means fast and not the ninth level
 LZ4_HEADER_BYTES_MIN = 7  # magic, flags, block descriptor, header checksum
@@ -99,6 +92,8 @@ LZ4_BLOCK_CHECKSUM = 0x10
 LZ4_CONTENT_SIZE = 0x08
 LZ4_CONTENT_CHECKSUM = 0x04
 LZ4_DICTIONARY = 0x01
+LZ4_PLAIN = 0x40 | LZ4_BLOCKS_INDEPENDENT  # the version of the format, and no more
+LZ4_EXPANSION_MAX = 255
 LZ4_STORED = 1 << 31  # set in the size of a block that is not compressed
 LITTLE_UINT32 = Struct("<I")
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -117,9 +112,10 @@ def _clamp(level: int | None, low: int, high: int, *, default: int) -> int:
     return default if level is None else max(low, min(level, high))
 
 
-def _lz4_level(level: int | None) -> int:
+def _lz4_level(level: int | None) -> int | None:
+    """None for the fast way, which has no levels."""
     if level is None or level == KAFKA_LZ4_LEVEL:
-        return LZ4_FAST
+        return None
     return max(LZ4_THOROUGH_MIN, level)
 
 
@@ -141,7 +137,7 @@ def _decompress_gzip(data: Buffer, bytes_max: int) -> bytes:
 
 def _decompress_growing(
     decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int
-) -> bytearray:
+) -> memoryview:
     size = min(bytes_max, max(FIRST_GUESS_BYTES, EXPANSION_GUESS * len(data)))
     while True:
         output = bytearray(size)
@@ -155,15 +151,67 @@ def _decompress_growing(
             size = min(bytes_max, size * BUFFER_GROWTH)
             del output  # before the next is made, or both would be held
         else:
-            del output[count:]
-            return output
+            # Not cut: freed at its full size, the next one gets the same memory, already mapped.
+            return memoryview(output)[:count]
 
 
-def _check_lz4_frame(data: memoryview) -> None:
-    """Refuses what our library would expand but Kafka's own lz4 reader would not.
+def _compress_lz4(data: memoryview, level: int | None) -> bytes:
+    """A frame as the Java client writes it: independent blocks of 64 KiB, no checksums of them."""
+    parts = [LZ4_HEADER]
+    for start in range(0, len(data), LZ4_BLOCK_BYTES):
+        plain = data[start : start + LZ4_BLOCK_BYTES]
+        if level is None:
+            block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        else:
+            block = bytes(
+                cramjam.lz4.compress_block(
+                    plain, store_size=False, mode="high_compression", compression=level
+                )
+            )
+        if len(block) < len(plain):
+            parts += (LITTLE_UINT32.pack(len(block)), block)
+        else:
+            parts += (LITTLE_UINT32.pack(len(plain) | LZ4_STORED), bytes(plain))
+    parts.append(LITTLE_UINT32.pack(0))
+    return b"".join(parts)
 
-    That is a second frame, bytes after the frame, blocks that need the ones before them, and a
-    dictionary. Once stored, such a batch would stop every Java consumer at its offset.
+
+def _decompress_lz4(data: memoryview, bytes_max: int) -> Buffer:
+    """Block by block into memory of the right size, where the frame is as clients write it.
+
+    The library's own reader of frames passes every byte through two buffers. It is used for frames
+    with checksums of their content, which it verifies.
+    """
+    blocks = _lz4_blocks(data)
+    block_bytes_max = LZ4_PLAIN_FRAMES.get(bytes(data[4:LZ4_HEADER_BYTES_MIN]))
+    if block_bytes_max is None:
+        return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
+    # A byte expands to 255 at most, so a frame of many empty blocks sets little aside.
+    room = min(bytes_max, len(blocks) * block_bytes_max, LZ4_EXPANSION_MAX * len(data))
+    output = memoryview(bytearray(room))
+    filled = 0
+    for block, is_stored in blocks:
+        target = output[filled : filled + block_bytes_max]
+        try:
+            if is_stored:
+                target[: len(block)] = block
+                filled += len(block)
+            else:
+                filled += cramjam.lz4.decompress_block_into(block, target, output_len=0)
+        except BAD_INPUT as trouble:
+            # The library does not say which it is; too little room there is only at the bound.
+            if room == bytes_max and len(target) < block_bytes_max:
+                raise OversizedBatch(bytes_max) from trouble
+            raise CorruptBatch(f"an lz4 block cannot be decompressed: {trouble}") from trouble
+    return output[:filled]
+
+
+def _lz4_blocks(data: memoryview) -> list[tuple[memoryview, bool]]:
+    """The blocks of the frame, and whether each is stored as it is.
+
+    Refuses what our library would expand but Kafka's own lz4 reader would not: a second frame,
+    bytes after the frame, blocks that need the ones before them, and a dictionary. Once stored,
+    such a batch would stop every Java consumer at its offset.
     """
     if len(data) < LZ4_HEADER_BYTES_MIN or LITTLE_UINT32.unpack_from(data)[0] != LZ4_MAGIC:
         raise CorruptBatch("not an lz4 frame")
@@ -172,6 +220,7 @@ def _check_lz4_frame(data: memoryview) -> None:
         raise CorruptBatch("an lz4 frame whose blocks cannot be read alone")
     position = LZ4_HEADER_BYTES_MIN + (8 if flags & LZ4_CONTENT_SIZE else 0)
     checksum_bytes = 4 if flags & LZ4_BLOCK_CHECKSUM else 0
+    blocks: list[tuple[memoryview, bool]] = []
     while position + 4 <= len(data):
         (block_bytes,) = LITTLE_UINT32.unpack_from(data, position)
         position += 4
@@ -179,8 +228,11 @@ def _check_lz4_frame(data: memoryview) -> None:
             position += 4 if flags & LZ4_CONTENT_CHECKSUM else 0
             if position < len(data):
                 raise CorruptBatch("bytes after the end of the lz4 frame")
-            return
-        position += (block_bytes & ~LZ4_STORED) + checksum_bytes
+            return blocks
+        is_stored = block_bytes >= LZ4_STORED
+        block_end = position + (block_bytes & ~LZ4_STORED)
+        blocks.append((data[position:block_end], is_stored))
+        position = block_end + checksum_bytes
     raise CorruptBatch("the lz4 frame is cut off")
 
 
@@ -246,3 +298,13 @@ def _xxh32_short(data: bytes) -> int:
     digest = (digest ^ digest >> 15) * prime2 & mask
     digest = (digest ^ digest >> 13) * prime3 & mask
     return digest ^ digest >> 16
+
+
+# Frames whose blocks are independent and without checksums, by flags, block descriptor and header
+# checksum, with the size of a block: what Kafka's clients write.
+LZ4_PLAIN_FRAMES = {
+    bytes((LZ4_PLAIN, size, _xxh32_short(bytes((LZ4_PLAIN, size))) >> 8 & 0xFF)): 1 << 2 * shift
+    for size, shift in ((0x40, 8), (0x50, 9), (0x60, 10), (0x70, 11))
+}
+LZ4_HEADER = LITTLE_UINT32.pack(LZ4_MAGIC) + next(iter(LZ4_PLAIN_FRAMES))
+LZ4_BLOCK_BYTES = next(iter(LZ4_PLAIN_FRAMES.values()))

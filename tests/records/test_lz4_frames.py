@@ -1,0 +1,67 @@
+"""lz4 as Kafka's clients write it is expanded block by block, and hostile frames are refused."""
+
+import lz4.frame
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.records.compression import LZ4_HEADER, Codec, compress, decompress
+from penstock.records.trouble import CorruptBatch, OversizedBatch
+
+MIB = 1024 * 1024
+TEXTS = st.binary(max_size=300).flatmap(
+    lambda seed: st.integers(0, 800).map(lambda times: seed * times)
+)
+
+
+def java_frame(data: bytes, block_size: int = lz4.frame.BLOCKSIZE_MAX64KB) -> bytes:
+    return bytes(
+        lz4.frame.compress(data, block_linked=False, store_size=False, block_size=block_size)
+    )
+
+
+@given(TEXTS)
+def test_our_frames_are_read_by_another_library(data: bytes) -> None:
+    assert lz4.frame.decompress(bytes(compress(Codec.LZ4, data))) == data
+
+
+@given(TEXTS, st.sampled_from([4, 5, 6, 7]))
+def test_frames_of_another_library_are_read(data: bytes, block_size: int) -> None:
+    frame = java_frame(data, block_size)
+    assert bytes(decompress(Codec.LZ4, frame, bytes_max=MIB)) == data
+
+
+@given(TEXTS, st.data())
+def test_a_changed_byte_is_never_more_than_a_corrupt_batch(
+    data: bytes, draw: st.DataObject
+) -> None:
+    frame = bytearray(java_frame(data))
+    frame[draw.draw(st.integers(0, len(frame) - 1))] ^= draw.draw(st.integers(1, 255))
+    try:
+        expanded = decompress(Codec.LZ4, frame, bytes_max=MIB)
+    except (CorruptBatch, OversizedBatch):
+        return
+    assert len(expanded) <= MIB
+
+
+def test_more_than_allowed_is_oversized_and_no_more_is_held() -> None:
+    frame = java_frame(bytes(3 * MIB))
+    with pytest.raises(OversizedBatch):
+        decompress(Codec.LZ4, frame, bytes_max=MIB)
+    assert len(decompress(Codec.LZ4, frame, bytes_max=3 * MIB)) == 3 * MIB
+
+
+def test_a_block_larger_than_its_header_allows_is_corrupt() -> None:
+    large = java_frame(bytes(200_000), lz4.frame.BLOCKSIZE_MAX256KB)
+    with pytest.raises(CorruptBatch):
+        decompress(Codec.LZ4, LZ4_HEADER + large[len(LZ4_HEADER) :], bytes_max=MIB)
+    stored = (70_000 | 1 << 31).to_bytes(4, "little") + bytes(70_000) + bytes(4)
+    with pytest.raises(CorruptBatch):
+        decompress(Codec.LZ4, LZ4_HEADER + stored, bytes_max=MIB)
+
+
+def test_a_wrong_header_checksum_is_corrupt() -> None:
+    frame = bytearray(java_frame(b"data"))
+    frame[6] ^= 1
+    with pytest.raises(CorruptBatch):
+        decompress(Codec.LZ4, frame, bytes_max=MIB)
