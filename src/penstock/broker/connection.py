@@ -32,6 +32,9 @@ from penstock.world.trouble import NetworkError
 
 logger = logging.getLogger(__name__)
 
+IN_FLIGHT_MAX = limit.REQUESTS_IN_FLIGHT_MAX
+UNSENT_BYTES_MAX = limit.UNSENT_REPLY_BYTES_MAX
+
 
 class Reply:
     """A place in the line of replies; the parts come when the answer is there."""
@@ -160,7 +163,8 @@ class Connection:
             self._take(frame, received_ms)
             if self._bytes_held and self._budget.is_beyond(self):
                 self._come_back()
-            if self._is_full():
+            # `_is_full`, without a call for each request.
+            if self.in_flight >= IN_FLIGHT_MAX or self.unsent_bytes >= UNSENT_BYTES_MAX:
                 await self._flush()
                 await self._wait_for_room()
                 # One chunk may hold thousands of small requests: the others get their turn.
@@ -177,8 +181,13 @@ class Connection:
         if answer is None:
             return
         self.in_flight += 1
-        if isinstance(answer, list) and not self._line:
-            self._make_ready(answer, self._count_unsent(answer))
+        if not self._line and isinstance(answer, list):
+            # As below for a reply at the front of the line, without its place in it.
+            size_bytes = size_in_memory(answer)
+            self.unsent_bytes += size_bytes
+            self._ready += answer
+            self._ready_bytes += size_bytes
+            self._in_ready += 1
             return
         reply = Reply()
         self._line.append(reply)
@@ -242,10 +251,7 @@ class Connection:
         self.active_ms = self._clock.monotonic_ms()
 
     def _is_full(self) -> bool:
-        return (
-            self.in_flight >= limit.REQUESTS_IN_FLIGHT_MAX
-            or self.unsent_bytes >= limit.UNSENT_REPLY_BYTES_MAX
-        )
+        return self.in_flight >= IN_FLIGHT_MAX or self.unsent_bytes >= UNSENT_BYTES_MAX
 
     async def _wait_for_room(self) -> None:
         while self._is_full():
@@ -275,6 +281,8 @@ class Connection:
 
 def size_in_memory(parts: Parts) -> int:
     """What the parts hold of memory: a range of a file holds none."""
+    if len(parts) == 1 and isinstance(only := parts[0], bytes):
+        return len(only)
     size = 0
     for part in parts:
         if not isinstance(part, FileRange):

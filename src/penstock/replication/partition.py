@@ -42,6 +42,9 @@ from penstock.replication.visibility import (
     vouched_offset,
 )
 
+LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+READERS_WAIT = TRANSACTIONAL_FLAG | CONTROL_FLAG  # a batch with one of these moves stable offsets
+
 
 class Observer(Protocol):
     """One who waits for something to become visible."""
@@ -220,11 +223,12 @@ class Partition:
             )
         batch.assign(base_offset=plan.base_offset, leader_epoch=plan.leader_epoch)
         self.append_numbered((batch,), now_ms=now_ms)
-        assert log.end_offset == batch.next_offset, (log.end_offset, batch.next_offset)
-        by_our_clock = rules.timestamp_type is TimestampType.LOG_APPEND_TIME
+        end_offset = log.end_offset
+        assert end_offset == batch.next_offset, (end_offset, batch.next_offset)
+        by_our_clock = rules.timestamp_type is LOG_APPEND_TIME
         return Appended(
             base_offset=base_offset,
-            end_offset=log.end_offset,
+            end_offset=end_offset,
             log_append_time_ms=batch.max_timestamp if by_our_clock else NO_TIMESTAMP,
         )
 
@@ -234,7 +238,7 @@ class Partition:
         log.append(batches, now_ms=now_ms)
         for batch in batches:
             self._hidden_bytes += batch.size_bytes
-            if batch.attributes & (TRANSACTIONAL_FLAG | CONTROL_FLAG):
+            if batch.attributes & READERS_WAIT:
                 self._first_unstable_offset = log.producers.first_open_offset
         self._advance()
 
