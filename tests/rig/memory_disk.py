@@ -27,10 +27,14 @@ class Node:
 
 @dataclass(slots=True)
 class Faults:
-    """`crash_at` counts down over calls that change something; `fail_at` likewise, but once."""
+    """`crash_at` counts down over calls that change something; `fail_at` likewise, but once.
+
+    `full` fails every call that needs room, until it is lifted: a full disk.
+    """
 
     crash_at: int | None = None
     fail_at: int | None = None
+    full: bool = False
     calls: int = 0
     crashed: bool = False
 
@@ -43,6 +47,12 @@ class Faults:
             self.crashed = True
             raise Crashed
         if self.fail_at is not None and self.calls == self.fail_at + 1:
+            raise DiskError(path, "no space left", full=True)
+
+    def strike_growth(self, path: str) -> None:
+        """The same before a change that needs room."""
+        self.strike(path)
+        if self.full:
             raise DiskError(path, "no space left", full=True)
 
 
@@ -71,7 +81,7 @@ class MemoryFile:
         position = self.size
         data = b"".join(bytes(buffer) for buffer in buffers)
         try:
-            self._disk.faults.strike(self.path)
+            self._disk.faults.strike_growth(self.path)
         except Crashed:
             self._node.data += data[: len(data) // 2]  # torn
             raise
@@ -92,6 +102,9 @@ class MemoryFile:
         self._disk.faults.strike(self.path)
         self._node.synced = bytes(self._node.data)
 
+    def hold(self) -> None:
+        pass
+
     def close(self) -> None:
         self.closed = True
 
@@ -105,6 +118,7 @@ class MemoryDisk:
         self.directories: set[str] = {"/"}
         self._lasting: dict[str, Node] = {}  # names as a power loss leaves them
         self._lasting_directories: set[str] = {"/"}
+        self._moves: list[tuple[str, str]] = []  # directories renamed since their parent's sync
 
     def after_kill(self) -> "MemoryDisk":
         """What the next process finds when this one was killed."""
@@ -113,10 +127,13 @@ class MemoryDisk:
         left.directories = set(self.directories)
         left._lasting = {path: left.files.get(path, n) for path, n in self._lasting.items()}
         left._lasting_directories = set(self._lasting_directories)
+        left._moves = list(self._moves)
         return left
 
     def after_power_loss(self, chance: random.Random) -> "MemoryDisk":
         """What the next process finds when the machine lost power."""
+        if self._moves:
+            return self._with_moves_decided(chance).after_power_loss(chance)
         left = MemoryDisk()
         left.directories = left._lasting_directories = {
             path
@@ -137,7 +154,7 @@ class MemoryDisk:
         if node is None:
             if not create or parent(path) not in self.directories:
                 raise DiskError(path, "no such file")
-            self.faults.strike(path)
+            self.faults.strike_growth(path)
             node = self.files[path] = Node()
         return MemoryFile(self, path, node)
 
@@ -157,7 +174,7 @@ class MemoryDisk:
 
     def make_directory(self, path: str) -> None:
         while path and path not in self.directories:
-            self.faults.strike(path)
+            self.faults.strike_growth(path)
             self.directories.add(path)
             path = parent(path)
 
@@ -180,10 +197,10 @@ class MemoryDisk:
         if source in self.files:
             self.files[target] = self.files.pop(source)
             return
-        for path in [path for path in self.files if path.startswith(f"{source}/")]:
-            self.files[target + path[len(source) :]] = self.files.pop(path)
+        move_below(self.files, source, target)
         self.directories.discard(source)
         self.directories.add(target)
+        self._moves.append((source, target))
 
     def remove(self, path: str) -> None:
         if path in self.files:
@@ -198,6 +215,8 @@ class MemoryDisk:
 
     def sync_directory(self, path: str) -> None:
         self.faults.strike(path)
+        for source, target in [move for move in self._moves if parent(move[0]) == path]:
+            self._make_move_last(source, target)
 
         def here(paths: "dict[str, Node] | set[str]") -> set[str]:
             return {one for one in paths if parent(one) == path}
@@ -208,6 +227,28 @@ class MemoryDisk:
             self._lasting[name] = self.files[name]
         self._lasting_directories -= here(self._lasting_directories) - here(self.directories)
         self._lasting_directories |= here(self.directories)
+
+    def _make_move_last(self, source: str, target: str) -> None:
+        move_below(self._lasting, source, target)
+        self._moves.remove((source, target))
+        if source in self._lasting_directories:
+            self._lasting_directories -= {source}
+            self._lasting_directories |= {target}
+
+    def _with_moves_decided(self, chance: random.Random) -> "MemoryDisk":
+        """This disk, each renaming of a directory lasting, or undone with all that followed."""
+        left = self.after_kill()
+        kept = chance.randrange(len(left._moves) + 1)
+        for source, target in reversed(left._moves[kept:]):
+            for path in [path for path in left.files if path.startswith(f"{source}/")]:
+                del left.files[path]
+            move_below(left.files, target, source)
+            left.directories -= {target}
+            left.directories |= {source}
+            left._moves.remove((source, target))
+        for source, target in list(left._moves):
+            left._make_move_last(source, target)
+        return left
 
     def lock(self, path: str) -> MemoryFile:
         return self.open(path, create=True)
@@ -221,6 +262,20 @@ class MemoryDisk:
     async def sync(self, files: Sequence[File]) -> None:
         for file in files:
             file.sync()
+
+    async def remove_trees(self, paths: Sequence[str]) -> None:
+        self.remove_all(paths)
+
+    def remove_all(self, paths: Sequence[str]) -> None:
+        """What `remove_trees` does, for tests without a loop."""
+        for path in paths:
+            self.remove(path)
+            self.remove_tree(path)
+
+
+def move_below(files: dict[str, Node], source: str, target: str) -> None:
+    for path in [path for path in files if path.startswith(f"{source}/")]:
+        files[target + path[len(source) :]] = files.pop(path)
 
 
 def parent(path: str) -> str:

@@ -149,6 +149,47 @@ def test_removing_what_is_not_there_is_fine(disk: RealDisk, tmp_path: Path) -> N
     assert not disk.exists(str(tmp_path / "a"))
 
 
+def test_file_whose_name_is_gone_is_read_by_who_still_has_it(tmp_path: Path) -> None:
+    disk = RealDisk(open_files_max=1)
+    file = disk.open(str(tmp_path / "log"), create=True)
+    file.append([b"records"])
+    for number in range(3):
+        disk.open(str(tmp_path / f"other{number}"), create=True)
+    file.hold()
+    disk.rename(file.path, f"{file.path}.deleted")
+    disk.remove(f"{file.path}.deleted")
+    others = [disk.open(str(tmp_path / f"other{number}")) for number in range(3)]
+    assert file.read_at(0, 7) == b"records"
+    del others
+
+
+def test_files_and_trees_are_removed_off_the_loop(disk: RealDisk, tmp_path: Path) -> None:
+    (tmp_path / "tree" / "below").mkdir(parents=True)
+    (tmp_path / "tree" / "below" / "file").write_bytes(b"x")
+    (tmp_path / "file").write_bytes(b"x")
+    paths = [str(tmp_path / name) for name in ("tree", "nothing", "file")]
+    asyncio.run(disk.remove_trees(paths))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_removed_is_told_after_the_rest_has_gone(
+    disk: RealDisk, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(DiskError):
+        asyncio.run(disk.remove_trees(["/proc/self/status", str(tmp_path / "file")]))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("error")
+def test_file_collected_while_pinned_frees_its_descriptor(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open(str(tmp_path / "log"), create=True)
+    descriptor = file.pin()
+    del file
+    with pytest.raises(OSError):
+        os.fstat(descriptor)
+
+
 class CountedFile:
     """Counts how often it is synced."""
 

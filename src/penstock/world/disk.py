@@ -11,10 +11,12 @@ Invariants:
 3. A descriptor in use by another thread (a sync under way) is pinned and never evicted; one that
    holds a lock is not counted among the evictable ones at all.
 4. A file that nobody refers to any more gives its descriptor back: a reply may outlive the segment
-   it sends from, and the last of the two to go frees the disk.
+   it sends from, and the last of the two to go frees the disk. One whose name is gone (`hold`)
+   keeps its descriptor until then: it could not be opened again.
 5. A file whose sync failed is spoiled too: what the platter holds is unknown.
 """
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -40,6 +42,7 @@ class RealFile:
         "_descriptors",
         "_fd",
         "_flags",
+        "_held",
         "_spoiled",
         "path",
         "pins",
@@ -57,11 +60,16 @@ class RealFile:
         self._flags = flags
         self._spoiled = False
         self._closed = False
+        self._held = False
 
     def __del__(self) -> None:
-        self._closed = True
+        # Without a look at the pins: a loop that ends during a sync leaves its file pinned.
         if self._fd != CLOSED:
-            self.release()
+            self._close_descriptor()
+
+    @property
+    def evictable(self) -> bool:
+        return self.pins == 0 and not self._held
 
     def descriptor(self) -> int:
         """The open descriptor, good until the next call on any file of this disk."""
@@ -133,6 +141,10 @@ class RealFile:
             self._spoiled = True
             raise disk_error(self.path, trouble) from trouble
 
+    def hold(self) -> None:
+        self.descriptor()
+        self._held = True
+
     def close(self) -> None:
         self._closed = True
         if self.pins == 0:
@@ -159,8 +171,10 @@ class RealFile:
     def release(self) -> None:
         """Gives the descriptor back; a file that is not closed opens another when it needs one."""
         assert self.pins == 0
-        if self._fd == CLOSED:
-            return
+        if self._fd != CLOSED:
+            self._close_descriptor()
+
+    def _close_descriptor(self) -> None:
         os.close(self._fd)
         self._fd = CLOSED
         self._descriptors.forget(self)
@@ -237,7 +251,7 @@ class Descriptors:
         self.open: dict[int, weakref.ref[RealFile]] = {}  # by identity (invariant 4)
 
     def make_room(self) -> None:
-        """Call before opening another; more than `open_max` stay open only while all are pinned."""
+        """Call before opening another; more than `open_max` stay open only while none can go."""
         for _ in range(2 * len(self.open)):
             if len(self.open) < self.open_max:
                 return
@@ -245,7 +259,7 @@ class Descriptors:
             file = reference()
             if file is None:  # being collected: it closes its descriptor in a moment
                 del self.open[identity]
-            elif file.used or file.pins:
+            elif file.used or not file.evictable:
                 file.used = False
                 del self.open[identity]
                 self.open[identity] = reference
@@ -369,6 +383,11 @@ class RealDisk:
         assert len(mine) == len(files), "a file of another disk"
         await self._syncs.sync(mine)
 
+    async def remove_trees(self, paths: Sequence[str]) -> None:
+        # On a thread of the syncs, of which there are several: removing is as rare as it is slow.
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._syncs.threads, remove_all, paths)
+
     def close(self) -> None:
         """Ends the threads that sync; for a disk that the process outlives."""
         self._syncs.close()
@@ -386,6 +405,32 @@ class RealDisk:
             return os.statvfs(path)
         except OSError as trouble:
             raise disk_error(path, trouble) from trouble
+
+
+def remove_all(paths: Sequence[str]) -> None:
+    trouble: DiskError | None = None
+    for path in paths:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            pass
+        except NotADirectoryError:
+            failed = _unlink(path)
+            trouble = trouble or failed
+        except OSError as failure:
+            trouble = trouble or disk_error(path, failure)
+    if trouble is not None:
+        raise trouble
+
+
+def _unlink(path: str) -> DiskError | None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as trouble:
+        return disk_error(path, trouble)
+    return None
 
 
 def disk_error(path: str, trouble: OSError) -> DiskError:

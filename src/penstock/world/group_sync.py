@@ -32,7 +32,7 @@ class GroupSync:
     def __init__(self) -> None:
         self._running: dict[Syncable, asyncio.Future[None]] = {}
         self._waiting: dict[Syncable, asyncio.Future[None]] = {}
-        self._threads = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="penstock-sync")
+        self.threads = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="penstock-sync")
 
     async def sync(self, files: Sequence[Syncable]) -> None:
         """Returns when everything written to the files before the call is on the platter."""
@@ -44,7 +44,7 @@ class GroupSync:
 
     def close(self) -> None:
         """Lets the threads end; nobody may ask for a sync any more."""
-        self._threads.shutdown(wait=False)
+        self.threads.shutdown(wait=False)
 
     def _join(self, file: Syncable) -> asyncio.Future[None]:
         waiting = self._waiting.get(file)
@@ -64,7 +64,7 @@ class GroupSync:
             fail(sync, trouble)
             return
         self._running[file] = sync
-        work = asyncio.get_running_loop().run_in_executor(self._threads, os.fsync, fd)
+        work = asyncio.get_running_loop().run_in_executor(self.threads, os.fsync, fd)
         work.add_done_callback(partial(self._finish, file, sync))
 
     def _finish(

@@ -68,6 +68,9 @@ class File(Protocol):
     def sync(self) -> None:
         """fsync, on the calling thread: for start-up, shutdown and rare files. Else `Disk.sync`."""
 
+    def hold(self) -> None:
+        """Call before the file's name goes: whoever refers to the file can read it ever after."""
+
     def close(self) -> None:
         """Closes the descriptor; closing twice is harmless."""
 
@@ -122,6 +125,12 @@ class Disk(Protocol):
 
     async def sync(self, files: Sequence[File]) -> None:
         """fsync off the loop. A failure is final: never retried, the directory goes offline."""
+
+    async def remove_trees(self, paths: Sequence[str]) -> None:
+        """Files, and directories with all they hold, off the loop; missing ones are fine.
+
+        DiskError tells of the first that could not be removed; the others were tried.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
