@@ -94,3 +94,14 @@ def test_log_deleted_during_its_sync_does_no_harm(broker: Broker) -> None:
 
     asyncio.run(scenario())
     assert log.is_closed
+
+
+def test_deleted_partition_is_removed_when_its_delay_is_over(broker: Broker) -> None:
+    log = log_of(broker, **{"file.delete.delay.ms": "0"})
+    produce(broker, "t", produced())
+    data = Path(broker.directory.path)
+    broker.delete_topic("t")
+    assert not Path(log.directory).exists()
+    assert list(data.glob("t-0.*-delete"))
+    asyncio.run(housekeeping(broker).remove_due())
+    assert not list(data.glob("t-0*"))

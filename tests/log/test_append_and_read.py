@@ -1,5 +1,7 @@
 """What is appended is read back, within the bounds that a reader sets."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.log.partition_log import PartitionLog
@@ -7,7 +9,8 @@ from penstock.log.reading import LogSlice, ReadBounds
 from penstock.log.trouble import CorruptLog, OffsetOutOfRange
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
-from rig.logs import NOW_MS, append, make_batch, open_log, read, values
+from penstock.world.disk import RealDisk, remove_all
+from rig.logs import NOW_MS, PARTITION, TOPIC_ID, append, make_batch, open_log, read, values
 from rig.memory_disk import MemoryDisk
 
 ONE_SEGMENT = TopicSettings(index_interval_bytes=200)
@@ -119,24 +122,35 @@ def test_journal_is_read_from_any_offset_on(log: PartitionLog) -> None:
     assert list(log.batches_from(log.end_offset)) == []
 
 
-def test_slice_outlives_the_segment_it_was_cut_from() -> None:
-    log = open_log(MemoryDisk()).log
+def check_readable(found: LogSlice, disk: RealDisk, elsewhere: Path) -> None:
+    """Even when the only descriptor is wanted for other files meanwhile."""
+    assert found.span is not None
+    others = [disk.open(str(elsewhere / f"{number}"), create=True) for number in range(3)]
+    assert len(found.span.file.read_at(found.span.position, found.byte_count)) == found.byte_count
+    del others
+
+
+def test_slice_outlives_the_segment_it_was_cut_from(tmp_path: Path) -> None:
+    disk = RealDisk(open_files_max=1)
+    opened = open_log(disk, str(tmp_path / "data"))
+    log = opened.log
     while len(log.segments) < 3:
         append(log, 2)
     found = slice_of(log, 0)
-    assert found.span is not None
     log.advance_start(log.segments[1].base_offset)
     assert len(log.segments) == 2
-    assert len(found.span.file.read_at(found.span.position, found.byte_count)) == found.byte_count
+    opened.directory.take_removable(now_ms=0)
+    remove_all(opened.directory.take_removable(now_ms=NOW_MS))
+    check_readable(found, disk, tmp_path)
 
 
-def test_slice_outlives_the_partition_it_was_cut_from() -> None:
-    opened = open_log(MemoryDisk())
+def test_slice_outlives_the_partition_it_was_cut_from(tmp_path: Path) -> None:
+    disk = RealDisk(open_files_max=1)
+    opened = open_log(disk, str(tmp_path / "data"))
     append(opened.log, 2)
     found = slice_of(opened.log, 0)
-    assert found.span is not None
-    opened.directory.delete(opened.log)
-    assert len(found.span.file.read_at(found.span.position, found.byte_count)) == found.byte_count
+    opened.directory.delete_partitions({PARTITION: TOPIC_ID})
+    check_readable(found, disk, tmp_path)
 
 
 def test_bytes_that_the_disk_has_changed_are_reported_with_their_place(log: PartitionLog) -> None:

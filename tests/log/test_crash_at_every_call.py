@@ -20,7 +20,8 @@ class Promises:
     def __init__(self) -> None:
         self.acked = 0  # offsets below it are in the page cache
         self.synced = 0  # and below this on the platter
-        self.start_max = 0  # the log may begin here at the latest
+        self.start_min = 0  # the log begins here at the earliest
+        self.start_max = 0  # and here at the latest
 
     def add(self, log: PartitionLog, count: int = 1) -> None:
         append(log, count, epoch=log.end_offset // 10, producer=7)
@@ -71,6 +72,7 @@ def delete_records(opened: Opened, promises: Promises) -> None:
     fill_and_roll(opened, promises)
     promises.start_max = 14
     opened.log.advance_start(Offset(14))
+    promises.start_min = 14
     promises.add(opened.log, 3)
     promises.sync(opened)
 
@@ -104,7 +106,7 @@ def check_came_back(disk: MemoryDisk, *, promised_end: int, promises: Promises) 
     log = opened.log
     log.check()
     assert log.end_offset >= promised_end
-    assert log.start_offset <= promises.start_max
+    assert promises.start_min <= log.start_offset <= promises.start_max
     assert values(log) == [
         (offset, str(offset).encode()) for offset in range(log.start_offset, log.end_offset)
     ]

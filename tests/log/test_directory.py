@@ -11,7 +11,7 @@ from penstock.log.trouble import TopicIdMismatch
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.world.disk import RealDisk
+from penstock.world.disk import RealDisk, remove_all
 from penstock.world.trouble import DiskError
 from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, append, open_log, values
 from rig.memory_disk import MemoryDisk
@@ -44,7 +44,13 @@ def test_log_on_the_real_disk_comes_back_after_a_clean_stop_and_after_none(tmp_p
     again.directory.close()
 
 
-def test_deleted_segments_give_their_space_back_at_once(tmp_path: Path) -> None:
+def remove_deleted(directory: LogDirectory) -> None:
+    """What a node's housekeeping does, long after every delay."""
+    directory.take_removable(now_ms=0)
+    remove_all(directory.take_removable(now_ms=10**12))
+
+
+def test_deleted_segments_give_their_space_back(tmp_path: Path) -> None:
     descriptors = Path("/proc/self/fd")
     if not descriptors.exists():
         pytest.skip("needs /proc to see which files are open")
@@ -52,8 +58,10 @@ def test_deleted_segments_give_their_space_back_at_once(tmp_path: Path) -> None:
     for _ in range(60):
         append(opened.log, 2)
     opened.log.advance_start(Offset(100))
+    remove_deleted(opened.directory)
     held = [os.readlink(one) for one in descriptors.iterdir() if one.is_symlink()]
-    assert not [path for path in held if path.startswith(str(tmp_path)) and "(deleted)" in path]
+    assert not [path for path in held if path.startswith(str(tmp_path)) and ".deleted" in path]
+    assert not list(tmp_path.glob("*/*.deleted"))
     opened.directory.close()
 
 
@@ -86,27 +94,6 @@ def test_directory_of_another_topic_is_refused() -> None:
     again = LogDirectory.open(disk=disk, path="/data")
     with pytest.raises(TopicIdMismatch):
         again.open_log(PARTITION, OTHER_ID, SMALL, now_ms=NOW_MS)
-
-
-def test_deleted_partition_is_gone_and_its_name_begins_anew() -> None:
-    disk = MemoryDisk()
-    opened = open_log(disk)
-    append(opened.log, 5)
-    opened.log.advance_start(Offset(3))
-    opened.directory.delete(opened.log)
-    assert not [path for path in disk.files if "orders" in path]
-    log = opened.directory.open_log(PARTITION, OTHER_ID, SMALL, now_ms=NOW_MS)
-    assert (log.start_offset, log.end_offset, log.recovery_point) == (0, 0, 0)
-
-
-def test_deletion_that_was_cut_off_is_finished_by_the_next_start() -> None:
-    disk = MemoryDisk()
-    opened = open_log(disk)
-    append(opened.log)
-    path = opened.log.delete()
-    assert path.endswith("-delete")
-    again = LogDirectory.open(disk=disk.after_kill(), path="/data")
-    assert again.partitions_found() == {}
 
 
 def test_stray_is_set_aside_and_kept() -> None:

@@ -1,4 +1,4 @@
-"""What a broker does beside its clients' requests: sync, checkpoint, expire.
+"""What a broker does beside its clients' requests: sync, checkpoint, expire, remove.
 
 Data reaches the platter when the system writes it back; what is synced here bounds how much a
 start after a crash has to scan. A log is due when it has begun a new segment since its last sync,
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 SYNC_CHECK_MS = 1000
 SYNC_CHECK_MS_MIN = 50  # however small flush.ms is
+REMOVAL_CHECK_MS = 1000
 
 
 class Housekeeping:
@@ -42,6 +43,7 @@ class Housekeeping:
         group.start(self._keep_synced(), name="find logs to sync")
         group.start(self._keep_checkpoints(), name="checkpoints")
         group.start(self._keep_producers_few(), name="expire producers")
+        group.start(self._remove_deleted(), name="remove deleted")
 
     async def _keep_synced(self) -> None:
         while True:
@@ -79,6 +81,22 @@ class Housekeeping:
             now_ms = self._world.clock.now_ms()
             for log in self._directory.logs.values():
                 log.expire_producers(now_ms)
+
+    async def _remove_deleted(self) -> None:
+        while True:
+            await self.remove_due()
+            await asyncio.sleep(REMOVAL_CHECK_MS / 1000)
+
+    async def remove_due(self) -> None:
+        """Removes deleted segments and partitions whose delay is over."""
+        paths = self._directory.take_removable(now_ms=self._world.clock.monotonic_ms())
+        if not paths:
+            return
+        try:
+            await self._world.disk.remove_trees(paths)
+        except DiskError as trouble:
+            # They have names that nobody reads; the next start tries again.
+            logger.error("removed=false paths=%d reason=%s", len(paths), trouble)
 
 
 def is_due(log: PartitionLog, *, unsynced_ms: int) -> bool:

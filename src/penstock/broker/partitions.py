@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from penstock.broker.syncing import Syncing
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
-from penstock.log.trouble import CorruptLog, TopicIdMismatch
+from penstock.log.trouble import CorruptCheckpoint, CorruptData, TopicIdMismatch
 from penstock.metadata.effective import effective_broker, effective_topic
 from penstock.metadata.image.image import Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage
@@ -173,7 +173,7 @@ class Partitions:
             return known
         try:
             return self.directory.open_log(name, topic_id, settings, now_ms=self._clock.now_ms())
-        except (DiskError, CorruptLog, TopicIdMismatch) as trouble:
+        except (DiskError, CorruptData, TopicIdMismatch) as trouble:
             logger.error("partition=%s state=offline reason=%s", name, trouble)
             return None
 
@@ -200,7 +200,9 @@ class Partitions:
         """
         self._strays_set_aside = True
         for name, topic_id in self.directory.partitions_found().items():
-            if topic_id is None or name.topic == METADATA_TOPIC or name in self.directory.logs:
+            if topic_id is None or isinstance(topic_id, CorruptCheckpoint):
+                continue
+            if name.topic == METADATA_TOPIC or name in self.directory.logs:
                 continue
             topic = self._image.topics_by_id.get(topic_id)
             if topic is None or topic.name != name.topic:

@@ -54,7 +54,11 @@ def decode_partition_metadata(path: str, data: bytes) -> TopicId:
     values = _properties(data, separator=":")
     if values.get("version") != str(VERSION) or "topic_id" not in values:
         raise CorruptCheckpoint(path, "no version 0 with a topic id")
-    return TopicId(_id(path, values["topic_id"]))
+    return decode_topic_id(path, values["topic_id"])
+
+
+def decode_topic_id(path: str, text: str) -> TopicId:
+    return TopicId(_id(path, text))
 
 
 def encode_identity(identity: DirectoryIdentity) -> bytes:

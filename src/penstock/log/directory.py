@@ -1,39 +1,52 @@
 """One data directory of a node: whose it is, which partitions it holds, and how it was left.
 
 A clean stop leaves a marker behind; the next start takes it away before anything is written, so
-that it can speak only for the stop that left it. The two checkpoints are replaced whole. A
-partition is deleted by renaming its directory first: a start that finds one of those finishes the
-job.
+that it can speak only for the stop that left it. A partition is deleted by renaming its directory;
+the files go later (`log/removals`), by the next start at the latest. Making and deleting cost a
+handful of syncs for any number of partitions, so a caller hands over all that it has.
 
 Invariants:
  1. One node at a time: the lock is held from `open` to `close`.
  2. The marker is on disk only while nobody runs, and only when every log was closed.
- 3. What the checkpoints say of a partition that has not been opened yet is kept.
+ 3. A new directory is claimed on the platter, and no checkpoint speaks of its name, before its log
+    can be written to.
+
+Start reading at `LogDirectory.open_logs` and `LogDirectory.delete_partitions`.
 """
 
 import json
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.log import layout
-from penstock.log.checkpoint import (
-    DirectoryIdentity,
-    decode_identity,
-    decode_offsets,
-    encode_identity,
-    encode_offsets,
-)
+from penstock.log.checkpoint import DirectoryIdentity, decode_identity, encode_identity
+from penstock.log.claims import Claims
 from penstock.log.creation import free_name, topic_id_of
 from penstock.log.loaded_indexes import LoadedIndexes
+from penstock.log.offset_checkpoints import OffsetCheckpoints
 from penstock.log.partition_log import PRODUCER_EXPIRY_MS, PartitionLog
 from penstock.log.recovery import RecoveryReport
-from penstock.log.trouble import CorruptCheckpoint
+from penstock.log.removals import Removals
+from penstock.log.trouble import CorruptCheckpoint, CorruptData, TopicIdMismatch
 from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.layout import FIRST_OFFSET
 from penstock.world.ports import Disk, File
+from penstock.world.trouble import DiskError
 
 NO_BROKER_EPOCH = -1
+
+# Why one partition cannot be opened, while the others can.
+OpenTrouble = DiskError | CorruptData | TopicIdMismatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogWanted:
+    """A log to be opened, or made."""
+
+    partition: TopicPartition
+    topic_id: TopicId
+    settings: TopicSettings
 
 
 class LogDirectory:
@@ -43,15 +56,16 @@ class LogDirectory:
         self, *, disk: Disk, path: str, lock: File, clean: bool, producer_expiry_ms: int
     ) -> None:
         self.path = path
-        self.clean = clean  # whether the last one to use it stopped cleanly
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.recovery = RecoveryReport(clean=clean)  # summed up over the logs opened so far
         self._disk = disk
         self._lock = lock
         self._loaded = LoadedIndexes()
+        self._removals = Removals()
+        self._claims = Claims(disk=disk, path=path)
         self._producer_expiry_ms = producer_expiry_ms
-        self._recovery_points = self._read_offsets(layout.RECOVERY_POINTS)
-        self._start_offsets = self._read_offsets(layout.START_OFFSETS)
+        self._checkpoints = OffsetCheckpoints(disk=disk, path=path, logs=self.logs)
+        self.clean = clean and self._checkpoints.readable
 
     @classmethod
     def open(
@@ -59,7 +73,7 @@ class LogDirectory:
     ) -> "LogDirectory":
         """Takes the directory, which is made if need be; DiskError when another node has it."""
         path = path.rstrip("/") or "/"
-        disk.make_directory(path)
+        _make_lasting(disk, path)
         lock = disk.lock(f"{path}/{layout.LOCK}")
         marker = f"{path}/{layout.CLEAN_SHUTDOWN}"
         clean = disk.exists(marker)
@@ -69,7 +83,7 @@ class LogDirectory:
         if clean:
             disk.remove(marker)
             disk.sync_directory(path)
-        directory._finish_deletions()
+        directory._take_stock()
         return directory
 
     # Queries
@@ -79,13 +93,16 @@ class LogDirectory:
         """Whose directory it is; None when it has not been formatted."""
         return read_identity(self._disk, self.path)
 
-    def partitions_found(self) -> dict[TopicPartition, TopicId | None]:
-        """The partitions that have a directory here, opened or not, and whose they are."""
-        found: dict[TopicPartition, TopicId | None] = {}
+    def partitions_found(self) -> dict[TopicPartition, TopicId | CorruptCheckpoint | None]:
+        """The partitions that have a directory here, opened or not, and whose they are.
+
+        None: nobody has claimed it. What is wrong with a claim stands in its place.
+        """
+        found: dict[TopicPartition, TopicId | CorruptCheckpoint | None] = {}
         for name in self._disk.names(self.path):
             partition = layout.parse_partition_directory(name)
             if partition is not None and self._disk.is_directory(f"{self.path}/{name}"):
-                found[partition] = topic_id_of(self._disk, f"{self.path}/{name}")
+                found[partition] = self._claim_of(partition)
         return found
 
     # Commands
@@ -93,36 +110,79 @@ class LogDirectory:
     def open_log(
         self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, *, now_ms: int
     ) -> PartitionLog:
-        """The partition's log, loaded or made; TopicIdMismatch if another topic's stands there."""
-        assert partition not in self.logs, partition
-        log = PartitionLog.open(
-            disk=self._disk,
-            directory=f"{self.path}/{layout.partition_directory(partition)}",
-            partition=partition,
-            topic_id=topic_id,
-            settings=settings,
-            now_ms=now_ms,
-            recovery_point=self._recovery_points.get(partition, FIRST_OFFSET),
-            clean=self.clean,
-            start_offset=self._start_offsets.get(partition, FIRST_OFFSET),
-            producer_expiry_ms=self._producer_expiry_ms,
-            loaded=self._loaded,
-            save_checkpoints=self.save_checkpoints,
-        )
-        self.logs[partition] = log
-        self._add_up(log.recovery)
-        if log.recovery_point < self._recovery_points.get(partition, FIRST_OFFSET):
-            # Recovery has cut below it: what is written there now is not synced.
-            self.save_checkpoints()
-        return log
+        """The partition's log, loaded or made; raises an `OpenTrouble`."""
+        wanted = LogWanted(partition=partition, topic_id=topic_id, settings=settings)
+        opened = self.open_logs([wanted], now_ms=now_ms)[partition]
+        if not isinstance(opened, PartitionLog):
+            raise opened
+        return opened
+
+    def open_logs(
+        self, wanted: Iterable[LogWanted], *, now_ms: int
+    ) -> dict[TopicPartition, PartitionLog | OpenTrouble]:
+        """The logs of many partitions, loaded or made, or what keeps one from being opened."""
+        wanted = list(wanted)
+        opened: dict[TopicPartition, PartitionLog | OpenTrouble] = {}
+        new = [one for one in wanted if not self._disk.exists(self._directory(one.partition))]
+        try:
+            self._make_directories(new)
+        except DiskError as trouble:
+            opened.update({one.partition: trouble for one in new})
+        for one in wanted:
+            if one.partition in opened:
+                continue
+            try:
+                opened[one.partition] = self._open(one, now_ms)
+            except (DiskError, CorruptData, TopicIdMismatch) as trouble:
+                opened[one.partition] = trouble
+        return opened
+
+    def delete_partitions(
+        self, partitions: Mapping[TopicPartition, TopicId]
+    ) -> dict[TopicPartition, DiskError]:
+        """Deletes partitions, opened or not; which could not be, and why.
+
+        Gone for good once the directory has another name. Without an open log its claim decides:
+        another topic's directory is left alone, and one that cannot be read is set aside.
+        """
+        failed: dict[TopicPartition, DiskError] = {}
+        retired: dict[TopicPartition, str] = {}
+        for partition, topic_id in partitions.items():
+            try:
+                path = self._retire(partition, topic_id)
+            except DiskError as trouble:
+                failed[partition] = trouble
+            else:
+                retired.update({} if path is None else {partition: path})
+        try:
+            if retired:
+                self._disk.sync_directory(self.path)
+        except DiskError as trouble:
+            failed.update(dict.fromkeys(retired, trouble))
+        return failed
 
     def delete(self, log: PartitionLog) -> None:
-        """Deletes a log: it is gone for good once its directory has another name."""
-        assert self.logs.get(log.partition) is log, log.partition
-        del self.logs[log.partition]
-        path = log.delete()
-        self._forget(log.partition)
-        self._disk.remove_tree(path)
+        for trouble in self.delete_partitions({log.partition: log.topic_id}).values():
+            raise trouble
+
+    def advance_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """`PartitionLog.advance_start` for many, with one write; DiskError is as there."""
+        before = {partition: self.logs[partition].start_offset for partition in offsets}
+        for partition, offset in offsets.items():
+            self.logs[partition].move_start(max(offset, before[partition]))
+        try:
+            if any(offset > before[partition] for partition, offset in offsets.items()):
+                self._checkpoints.save_start_offsets()
+        except DiskError:
+            for partition, offset in before.items():
+                self.logs[partition].move_start(offset)
+            raise
+        for partition in offsets:
+            self.logs[partition].drop_below_start()
+
+    def take_removable(self, *, now_ms: int) -> list[str]:
+        """Deleted files and directories whose delay is over, for `Disk.remove_trees`."""
+        return self._removals.take_due(now_ms)
 
     def set_aside_stray(self, partition: TopicPartition) -> str:
         """Renames the directory of a partition that the metadata does not know; its new path.
@@ -130,31 +190,21 @@ class LogDirectory:
         It is kept, and no start looks at it: metadata that was lost must not cost data as well.
         """
         assert partition not in self.logs, partition
-        directory = f"{self.path}/{layout.partition_directory(partition)}"
-        path = free_name(
-            self._disk,
-            parent=self.path,
-            partition=partition,
-            token=topic_id_of(self._disk, directory) or NO_TOPIC_ID,
-            suffix=layout.STRAY_DIRECTORY,
+        path = self._rename(
+            partition, token=self._claim_of(partition), suffix=layout.STRAY_DIRECTORY
         )
-        self._disk.rename(directory, path)
         self._disk.sync_directory(self.path)
-        self._forget(partition)
         return path
 
     def save_checkpoints(self) -> None:
         """Writes how far each log is synced and where it begins."""
-        for partition, log in self.logs.items():
-            self._recovery_points[partition] = log.recovery_point
-            self._start_offsets[partition] = log.start_offset
-        self._write_offsets(layout.RECOVERY_POINTS, self._recovery_points)
-        self._write_offsets(layout.START_OFFSETS, self._start_offsets)
+        self._checkpoints.save()
 
     def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Closes every log and leaves the marker of a clean stop."""
         for log in self.logs.values():
             log.close()
+        self._claims.settle()
         self.save_checkpoints()
         marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self._disk.write_whole(f"{self.path}/{layout.CLEAN_SHUTDOWN}", marker.encode())
@@ -166,32 +216,96 @@ class LogDirectory:
             log.abandon()
         self._lock.close()
 
-    def _finish_deletions(self) -> None:
-        for name in self._disk.names(self.path):
-            path = f"{self.path}/{name}"
-            if name.endswith(layout.DELETED_DIRECTORY) and self._disk.is_directory(path):
-                self._disk.remove_tree(path)
+    def _directory(self, partition: TopicPartition) -> str:
+        return f"{self.path}/{layout.partition_directory(partition)}"
 
-    def _forget(self, partition: TopicPartition) -> None:
-        """A partition made anew under this name must not begin with the offsets of the old one."""
-        self._recovery_points.pop(partition, None)
-        self._start_offsets.pop(partition, None)
-        self.save_checkpoints()
-
-    def _read_offsets(self, name: str) -> dict[TopicPartition, Offset]:
-        path = f"{self.path}/{name}"
-        if not self._disk.exists(path):
-            return {}
+    def _claim_of(self, partition: TopicPartition) -> TopicId | CorruptCheckpoint | None:
         try:
-            return decode_offsets(path, self._disk.read(path))
-        except CorruptCheckpoint:
-            # Without a recovery point everything is scanned, and without a start a log begins
-            # with its first segment: slow and safe.
-            self.clean = False
-            return {}
+            return topic_id_of(self._disk, self._directory(partition))
+        except CorruptCheckpoint as trouble:
+            return trouble
 
-    def _write_offsets(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:
-        self._disk.write_whole(f"{self.path}/{name}", encode_offsets(offsets))
+    def _take_stock(self) -> None:
+        """Goes over what a stop or a crash has left in the directory."""
+        self._claims.settle()
+        names = self._disk.names(self.path)
+        for name in names:
+            if name.endswith(layout.DELETED_DIRECTORY):
+                self._removals.add(f"{self.path}/{name}", delay_ms=0)
+        for partition in self._checkpoints.partitions():
+            if layout.partition_directory(partition) not in names:
+                self._checkpoints.forget(partition)
+
+    def _make_directories(self, new: Sequence[LogWanted]) -> None:
+        """Invariant 3, step by step: a crash after any of them leaves nothing that misleads."""
+        partitions = {one.partition for one in new}
+        if not partitions:
+            return
+        self._checkpoints.clear_way(partitions)
+        self._claims.make_directories({one.partition: one.topic_id for one in new})
+
+    def _open(self, wanted: LogWanted, now_ms: int) -> PartitionLog:
+        partition = wanted.partition
+        assert partition not in self.logs, partition
+        recovery_point = self._checkpoints.recovery_point(partition)
+        log = PartitionLog.open(
+            disk=self._disk,
+            directory=self._directory(partition),
+            partition=partition,
+            topic_id=wanted.topic_id,
+            settings=wanted.settings,
+            now_ms=now_ms,
+            recovery_point=recovery_point,
+            clean=self.clean,
+            start_offset=self._checkpoints.start_offset(partition),
+            producer_expiry_ms=self._producer_expiry_ms,
+            loaded=self._loaded,
+            checkpoints=self._checkpoints,
+            removals=self._removals,
+        )
+        self.logs[partition] = log
+        self._add_up(log.recovery)
+        if log.recovery_point < recovery_point:
+            # Recovery has cut below it: what is written there now is not synced.
+            self._checkpoints.save_recovery_points()
+        return log
+
+    def _retire(self, partition: TopicPartition, topic_id: TopicId) -> str | None:
+        """Renames a partition's directory; the new path, or None if there is none of that topic."""
+        log = self.logs.get(partition)
+        if log is not None:
+            assert log.topic_id == topic_id, (log.topic_id, topic_id)
+            log.retire()
+            del self.logs[partition]
+        elif not self._disk.exists(self._directory(partition)):
+            return None
+        claim = self._claim_of(partition)
+        if log is None and isinstance(claim, CorruptCheckpoint):
+            return self._rename(partition, token=claim, suffix=layout.STRAY_DIRECTORY)
+        if log is None and claim != topic_id:
+            return None
+        path = self._rename(partition, token=topic_id, suffix=layout.DELETED_DIRECTORY)
+        settings = TopicSettings() if log is None else log.settings
+        self._removals.add(path, delay_ms=settings.file_delete_delay_ms)
+        return path
+
+    def _rename(
+        self,
+        partition: TopicPartition,
+        *,
+        token: TopicId | CorruptCheckpoint | None,
+        suffix: str,
+    ) -> str:
+        path = free_name(
+            self._disk,
+            parent=self.path,
+            partition=partition,
+            token=token if isinstance(token, bytes) else NO_TOPIC_ID,
+            suffix=suffix,
+        )
+        self._disk.rename(self._directory(partition), path)
+        self._checkpoints.forget(partition)
+        return path
 
     def _add_up(self, report: RecoveryReport) -> None:
         total = self.recovery
@@ -204,6 +318,16 @@ class LogDirectory:
             indexes_rebuilt=total.indexes_rebuilt + report.indexes_rebuilt,
             reasons=[*total.reasons, *report.reasons],
         )
+
+
+def _make_lasting(disk: Disk, path: str) -> None:
+    """Makes the directory; its name, and those of the ones above that were made, are synced."""
+    if path == "." or disk.is_directory(path):
+        return
+    above = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+    _make_lasting(disk, above)
+    disk.make_directory(path)
+    disk.sync_directory(above)
 
 
 def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:

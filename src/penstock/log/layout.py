@@ -6,6 +6,7 @@
   meta.properties                    whose directory this is
   recovery-point-offset-checkpoint   per partition: all below this offset is synced
   log-start-offset-checkpoint        per partition: where it begins, if not at a segment's start
+  unsynced-topic-ids                 whose the newest directories are (log/claims); Penstock's own
   <topic>-<partition>/
     partition.metadata               the topic's id
     leader-epoch-checkpoint          where each leader epoch began
@@ -40,6 +41,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+UNSYNCED_TOPIC_IDS = "unsynced-topic-ids"
 IDENTITY = "meta.properties"
 LOCK = ".lock"
 DELETED_DIRECTORY = "-delete"

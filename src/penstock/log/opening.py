@@ -55,7 +55,6 @@ def open_parts(
     fresh = not segments
     if fresh:
         segments = [new_segment(disk, directory, left.start_offset, now_ms, loaded)]
-        disk.sync_directory(directory)
     memory = LogMemory(
         disk=disk,
         directory=directory,

@@ -19,17 +19,18 @@ Invariants:
 Start reading at `PartitionLog.append` and `PartitionLog.read`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from penstock.log import layout
 from penstock.log.aborted_index import AbortedTransaction, aborted_within
-from penstock.log.creation import free_name, new_segment
+from penstock.log.creation import new_segment
 from penstock.log.epochs import EpochEnd, LeaderEpochs
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.opening import LeftBehind, LogParts, open_parts
 from penstock.log.producer_state import ProducerStates
 from penstock.log.reading import LogSlice, ReadBounds, TimedOffset
 from penstock.log.recovery import slot_of
+from penstock.log.removals import Removals
 from penstock.log.rolling import must_roll, roll_limits
 from penstock.log.segment import Segment
 from penstock.log.slicing import read_slice
@@ -42,8 +43,17 @@ from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
 from penstock.records.layout import FIRST_OFFSET
 from penstock.world.ports import Disk, File
+from penstock.world.trouble import DiskError
 
 PRODUCER_EXPIRY_MS = 86_400_000
+
+
+class Checkpoints(Protocol):
+    """Puts on disk what the open logs say of themselves; done when the call returns."""
+
+    def save_recovery_points(self) -> None: ...
+
+    def save_start_offsets(self) -> None: ...
 
 
 class PartitionLog:
@@ -59,7 +69,8 @@ class PartitionLog:
         settings: TopicSettings,
         recovery_point: Offset,
         loaded: LoadedIndexes,
-        save_checkpoints: Callable[[], None],
+        checkpoints: Checkpoints | None,
+        removals: Removals,
         now_ms: int,
     ) -> None:
         self.partition = partition
@@ -79,7 +90,8 @@ class PartitionLog:
         self._limits = roll_limits(self._active, settings)
         self._now_ms = now_ms  # as of the last call that told it
         self._unsynced = Unsynced(disk, directory)
-        self._save_checkpoints = save_checkpoints
+        self._checkpoints = checkpoints
+        self._removals = removals
         # Whether the disk holds what a clean stop leaves: then closing has nothing to write.
         self._as_closed = False
         self._settle(fresh=parts.fresh)
@@ -99,13 +111,10 @@ class PartitionLog:
         start_offset: Offset = FIRST_OFFSET,
         producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
         loaded: LoadedIndexes | None = None,
-        save_checkpoints: Callable[[], None] = lambda: None,
+        checkpoints: Checkpoints | None = None,
+        removals: Removals | None = None,
     ) -> "PartitionLog":
-        """Loads the log in `directory`, or makes one that begins at `start_offset`.
-
-        `save_checkpoints` is called when `recovery_point` went down or `start_offset` moved, and
-        must have both on disk when it returns.
-        """
+        """Loads the log in `directory`, or makes one that begins at `start_offset`."""
         loaded = LoadedIndexes() if loaded is None else loaded
         parts = open_parts(
             disk,
@@ -125,7 +134,8 @@ class PartitionLog:
             settings=settings,
             recovery_point=recovery_point,
             loaded=loaded,
-            save_checkpoints=save_checkpoints,
+            checkpoints=checkpoints,
+            removals=Removals() if removals is None else removals,
             now_ms=now_ms,
         )
 
@@ -230,17 +240,33 @@ class PartitionLog:
             self._roll(self.end_offset)
 
     def advance_start(self, offset: Offset) -> None:
-        """Forgets what lies below `offset`; whole segments below it are deleted."""
+        """Forgets what lies below `offset`; whole segments below it are deleted.
+
+        DiskError: either nothing has moved, or segments are left that the next call deletes.
+        """
+        before = self.start_offset
+        if offset > before:
+            self.move_start(offset)
+            try:
+                self._save_start_offset()
+            except DiskError:
+                self.move_start(before)
+                raise
+        self.drop_below_start()
+
+    def move_start(self, offset: Offset) -> None:
+        """In memory alone: for who saves the new starts of many logs at once, or takes one back."""
         assert offset <= self.end_offset, (offset, self.end_offset)
-        if offset <= self.start_offset:
-            return
         self.start_offset = self._memory.start_offset = offset
-        self._save_checkpoints()
-        while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
-            self._remove(self.segments.pop(0))
-        self.epochs.truncate_start(offset)
-        first = self.segments[0].base_offset
-        self._unsynced.forget(*self._memory.snapshots.remove_until(min(offset, first)))
+
+    def drop_below_start(self) -> None:
+        """Deletes whole segments below the start, which must be on disk by now."""
+        while len(self.segments) > 1 and self.segments[1].base_offset <= self.start_offset:
+            self._retire(self.segments[0])
+            del self.segments[0]
+        self.epochs.truncate_start(self.start_offset)
+        first = min(self.start_offset, self.segments[0].base_offset)
+        self._unsynced.forget(*self._memory.snapshots.remove_until(first))
 
     def truncate_to(self, offset: Offset) -> None:
         """Cuts off every batch that reaches `offset` or beyond, as a whole."""
@@ -255,7 +281,8 @@ class PartitionLog:
         while self._active.base_offset > offset or (
             self._active.base_offset == offset and len(self.segments) > 1
         ):
-            self._remove(self.segments.pop())
+            self._retire(self._active)
+            self.segments.pop()
             self._active = self.segments[-1]
         if not self._active.is_active:
             self._active.activate()
@@ -272,13 +299,19 @@ class PartitionLog:
         """Drops everything: the log is empty and begins at `offset`."""
         assert offset >= 0, offset
         self._as_closed = False
-        self.recovery_point = min(self.recovery_point, offset)
+        self._lower_recovery_point(offset)
+        before = self.start_offset
         self.start_offset = self._memory.start_offset = offset
         # This is what decides: found with a start beyond their end, old segments are dropped.
-        self._save_checkpoints()
+        try:
+            self._save_start_offset()
+        except DiskError:
+            self.start_offset = self._memory.start_offset = before
+            raise
         self._unsynced.forget(*self._memory.snapshots.remove_all())
         while self.segments:
-            self._remove(self.segments.pop())
+            self._retire(self.segments[-1])
+            self.segments.pop()
         self._active = new_segment(self._disk, self.directory, offset, self._now_ms, self._loaded)
         self._active.activate()
         self._limits = roll_limits(self._active, self.settings)
@@ -336,27 +369,18 @@ class PartitionLog:
         self.recovery_point = self.end_offset
         self.abandon()
 
+    def retire(self) -> None:
+        """Lets go of the log, whose directory is about to be renamed. Readers read on."""
+        for segment in self.segments:
+            segment.hold()
+        self.abandon()
+
     def abandon(self) -> None:
         """Lets go of the files without writing anything: what a crash would leave."""
         self.is_closed = True
         self._unsynced.let_go()
         for segment in self.segments:
             segment.let_go()
-
-    def delete(self) -> str:
-        """Renames the directory so that no start takes it up, and returns its new path."""
-        self.abandon()
-        parent = self.directory.rpartition("/")[0]
-        path = free_name(
-            self._disk,
-            parent=parent,
-            partition=self.partition,
-            token=self.topic_id,
-            suffix=layout.DELETED_DIRECTORY,
-        )
-        self._disk.rename(self.directory, path)
-        self._disk.sync_directory(parent)
-        return path
 
     def check(self) -> None:
         """The module's invariants."""
@@ -384,6 +408,11 @@ class PartitionLog:
         """Begins a segment. On disk: indexes, snapshot, new files; only then does memory change."""
         old = self._active
         assert base_offset > old.base_offset, (base_offset, old)
+        if self._unsynced.directory:
+            # The name of a segment must last before the next one's can, or a log may come back
+            # without its beginning.
+            self._disk.sync_directory(self.directory)
+            self._unsynced.directory = False
         old.save_indexes()
         snapshot = self._memory.snapshots.write(self.producers)
         new = new_segment(self._disk, self.directory, base_offset, self._now_ms, self._loaded)
@@ -398,9 +427,11 @@ class PartitionLog:
             self._unsynced.add(snapshot, base_offset)
         self._note_saved(old)
 
-    def _remove(self, segment: Segment) -> None:
+    def _retire(self, segment: Segment) -> None:
+        """Deletes a segment; its files go when `file.delete.delay.ms` is over."""
+        retired = segment.retire_files()
+        self._removals.add(*retired, delay_ms=self.settings.file_delete_delay_ms)
         self._unsynced.forget(*segment.paths)
-        segment.remove_files()
         self._unsynced.directory = True
 
     def _note_saved(self, segment: Segment) -> None:
@@ -416,9 +447,22 @@ class PartitionLog:
 
     def _lower_recovery_point(self, offset: Offset) -> None:
         self._unsynced.lower(offset)
-        if offset < self.recovery_point:
+        before = self.recovery_point
+        if offset < before:
             self.recovery_point = offset
-            self._save_checkpoints()
+            try:
+                self._save_recovery_point()
+            except DiskError:
+                self.recovery_point = before
+                raise
+
+    def _save_recovery_point(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.save_recovery_points()
+
+    def _save_start_offset(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.save_start_offsets()
 
     def _reload_memory(self) -> None:
         """After a cut: what the log remembers becomes that of the batches which are left."""
@@ -427,10 +471,11 @@ class PartitionLog:
         self.epochs.truncate_end(self.end_offset)
         self._memory.load(self.segments, until_offset=self.end_offset, trust_absence=False)
         self.producers.expire(self._now_ms)
-        self.recovery_point = min(self.recovery_point, self.end_offset)
+        # The cut takes whole batches, so the log may end below the offset that was asked for.
+        self._lower_recovery_point(self.end_offset)
         if self.start_offset > self.end_offset:
-            self.start_offset = self._memory.start_offset = self.end_offset
-            self._save_checkpoints()
+            self.move_start(self.end_offset)
+            self._save_start_offset()
 
     def _settle(self, *, fresh: bool) -> None:
         """The last step of opening: nothing remembers what the log does not hold."""

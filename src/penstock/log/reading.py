@@ -32,7 +32,7 @@ class LogSlice:
     """Bytes of one segment: one whole batch at least, or nothing (`span` is None).
 
     `span.file` stays readable for as long as the slice is held, even if its segment is deleted
-    meanwhile: the log lets go of a deleted segment's file without closing it.
+    meanwhile: the log has the file held (`File.hold`) before its name goes, and never closes it.
     """
 
     span: FileRange | None

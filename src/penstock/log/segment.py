@@ -28,6 +28,7 @@ from penstock.records.layout import NO_TIMESTAMP
 from penstock.records.record import Record
 from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk, File
+from penstock.world.trouble import DiskError
 
 RECENT_BATCHES_MAX = 64  # whose position a reader at the tail finds without a search
 
@@ -268,6 +269,28 @@ class Segment:
         for suffix in layout.SEGMENT_SUFFIXES:
             self._disk.remove(self.path(suffix))
 
+    def retire_files(self) -> list[str]:
+        """Renames the files so that no start takes them up; their new paths. Readers read on.
+
+        DiskError: the segment is as it was. Once the log has its new name the segment is gone; a
+        file that keeps the old one is an orphan, which the next start removes.
+        """
+        self.hold()
+        paths: list[str] = []
+        for suffix in layout.SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if not self._disk.exists(path):
+                continue
+            try:
+                self._disk.rename(path, path + layout.DELETED)
+            except DiskError:
+                if suffix == layout.LOG:
+                    raise
+                continue
+            paths.append(path + layout.DELETED)
+        self.let_go()
+        return paths
+
     def remove_saved_indexes(self) -> tuple[str, ...]:
         """Before a cut: the files would speak for batches that go; the paths of the two."""
         assert self._active is not None
@@ -275,6 +298,11 @@ class Segment:
         for path in paths:
             self._disk.remove(path)
         return paths
+
+    def hold(self) -> None:
+        """Before the log loses its name: whoever reads from it reads on."""
+        if self._file is not None:
+            self._file.hold()
 
     def let_go(self) -> None:
         """Forgets the file. It is not closed: a reader may still be sending from it."""

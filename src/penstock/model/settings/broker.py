@@ -302,7 +302,7 @@ class BrokerSettings:
     )
     log_segment_bytes: int = integer(2**30, "Default of segment.bytes.", int32(2**20), DYNAMIC)
     log_segment_delete_delay_ms: int = long(
-        60_000, "Default of file.delete.delay.ms.", int64(0), DYNAMIC, effective=False
+        60_000, "Default of file.delete.delay.ms.", int64(0), DYNAMIC
     )
     message_max_bytes: int = integer(1_048_588, "Default of max.message.bytes.", int32(0), DYNAMIC)
     min_insync_replicas: int = integer(

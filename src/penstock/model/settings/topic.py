@@ -83,7 +83,6 @@ class TopicSettings:
         T.LONG,
         int64(0),
         "How long a deleted segment's files stay before they are removed.",
-        effective=False,
     )
     flush_messages: int = declare(
         LONG_MAX,

@@ -1,0 +1,95 @@
+"""The two offset checkpoints of a data directory: how far each log is synced, and where it begins.
+
+Each file is replaced whole, so it costs the same for one partition as for all: who changes many
+saves once.
+
+Invariants:
+ 1. What the files say of a partition that has not been opened is kept.
+ 2. A partition without a directory has no entry in memory; one on disk is gone before a directory
+    of that name is made again, else a new topic would begin with the offsets of an old one.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from penstock.log import layout
+from penstock.log.checkpoint import decode_offsets, encode_offsets
+from penstock.log.trouble import CorruptCheckpoint
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+from penstock.records.layout import FIRST_OFFSET
+from penstock.world.ports import Disk
+
+
+class Checkpointed(Protocol):
+    """What is asked of an open log."""
+
+    recovery_point: Offset
+    start_offset: Offset
+
+
+class OffsetCheckpoints:
+    """See the module's invariants. `readable` tells whether both files were right."""
+
+    def __init__(
+        self, *, disk: Disk, path: str, logs: Mapping[TopicPartition, Checkpointed]
+    ) -> None:
+        self.readable = True
+        self._disk = disk
+        self._path = path
+        self._logs = logs
+        self._recovery_points = self._read(layout.RECOVERY_POINTS)
+        self._start_offsets = self._read(layout.START_OFFSETS)
+        self._on_disk = self._recovery_points.keys() | self._start_offsets.keys()
+
+    def recovery_point(self, partition: TopicPartition) -> Offset:
+        return self._recovery_points.get(partition, FIRST_OFFSET)
+
+    def start_offset(self, partition: TopicPartition) -> Offset:
+        return self._start_offsets.get(partition, FIRST_OFFSET)
+
+    def partitions(self) -> set[TopicPartition]:
+        return self._recovery_points.keys() | self._start_offsets.keys()
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition has no directory any more; see invariant 2 for what is on disk."""
+        self._recovery_points.pop(partition, None)
+        self._start_offsets.pop(partition, None)
+
+    def clear_way(self, partitions: set[TopicPartition]) -> None:
+        """Before directories of these names are made: nothing on disk speaks of them."""
+        for partition in partitions:
+            self.forget(partition)
+        if not partitions.isdisjoint(self._on_disk):
+            self.save()
+
+    def save(self) -> None:
+        self.save_recovery_points()
+        self.save_start_offsets()
+        self._on_disk = self.partitions()
+
+    def save_recovery_points(self) -> None:
+        for partition, log in self._logs.items():
+            self._recovery_points[partition] = log.recovery_point
+        self._write(layout.RECOVERY_POINTS, self._recovery_points)
+
+    def save_start_offsets(self) -> None:
+        for partition, log in self._logs.items():
+            self._start_offsets[partition] = log.start_offset
+        self._write(layout.START_OFFSETS, self._start_offsets)
+
+    def _read(self, name: str) -> dict[TopicPartition, Offset]:
+        path = f"{self._path}/{name}"
+        if not self._disk.exists(path):
+            return {}
+        try:
+            return decode_offsets(path, self._disk.read(path))
+        except CorruptCheckpoint:
+            # Without a recovery point everything is scanned, and without a start a log begins
+            # with its first segment: slow and safe.
+            self.readable = False
+            return {}
+
+    def _write(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:
+        self._on_disk = self._on_disk | offsets.keys()
+        self._disk.write_whole(f"{self._path}/{name}", encode_offsets(offsets))

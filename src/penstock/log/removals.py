@@ -1,0 +1,30 @@
+"""What has been deleted and still lies on disk: it goes later, and off the loop.
+
+A deleted segment or partition gets another name at once, which no start takes up; removing
+gigabytes takes its time, and whoever still reads is given `file.delete.delay.ms`. What a stop
+leaves of it, the next start finds by its name.
+"""
+
+
+class Removals:
+    __slots__ = ("_added", "_waiting")
+
+    def __init__(self) -> None:
+        self._added: list[tuple[str, int]] = []  # path, delay; since the last look at the clock
+        self._waiting: list[tuple[str, int]] = []  # path, when it is due
+
+    def __len__(self) -> int:
+        return len(self._added) + len(self._waiting)
+
+    def add(self, *paths: str, delay_ms: int) -> None:
+        """The delay is counted from the next `take_due`: who deletes need not know the time."""
+        assert delay_ms >= 0, delay_ms
+        self._added.extend((path, delay_ms) for path in paths)
+
+    def take_due(self, now_ms: int) -> list[str]:
+        """The files and directories whose time has come; they are the caller's to remove."""
+        self._waiting.extend((path, now_ms + delay_ms) for path, delay_ms in self._added)
+        self._added.clear()
+        due = [path for path, due_ms in self._waiting if due_ms <= now_ms]
+        self._waiting = [one for one in self._waiting if one[1] > now_ms]
+        return due

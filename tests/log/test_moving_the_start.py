@@ -1,0 +1,107 @@
+"""DeleteRecords: the start moves for good or not at all, and a retry does what is left."""
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.log.directory import LogDirectory
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+from penstock.model.settings.topic import TopicSettings
+from penstock.world.trouble import DiskError
+from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, Opened, append, open_log, values
+from rig.memory_disk import MemoryDisk
+
+OTHER = TopicPartition("orders", 1)
+START = Offset(35)
+
+
+def filled(disk: MemoryDisk) -> Opened:
+    opened = open_log(disk)
+    opened.directory.open_log(OTHER, TOPIC_ID, SMALL, now_ms=NOW_MS)
+    for log in opened.directory.logs.values():
+        for _ in range(40):
+            append(log)
+    opened.directory.save_checkpoints()
+    return opened
+
+
+def one(directory: LogDirectory) -> None:
+    directory.logs[PARTITION].advance_start(START)
+
+
+def many(directory: LogDirectory) -> None:
+    directory.advance_starts({PARTITION: START, OTHER: Offset(0)})
+
+
+MOVES = pytest.mark.parametrize("move", [one, many])
+
+
+@MOVES
+def test_on_a_full_disk_the_start_stays_until_there_is_room(
+    move: Callable[[LogDirectory], None],
+) -> None:
+    disk = MemoryDisk()
+    opened = filled(disk)
+    segments = len(opened.log.segments)
+    disk.faults.full = True
+    for _ in range(2):
+        with pytest.raises(DiskError):
+            move(opened.directory)
+        assert opened.log.start_offset == 0
+        assert len(opened.log.segments) == segments
+    disk.faults.full = False
+    move(opened.directory)
+    assert opened.log.segments[0].base_offset > 0
+    again = open_log(disk.after_kill()).log
+    assert again.start_offset == START
+    assert [offset for offset, _ in values(again)] == list(range(START, 40))
+
+
+@MOVES
+def test_whichever_call_fails_a_retry_moves_the_start_and_it_stays_there(
+    move: Callable[[LogDirectory], None],
+) -> None:
+    for fail_at in range(200):
+        disk = MemoryDisk()
+        opened = filled(disk)
+        disk.faults.calls, disk.faults.fail_at = 0, fail_at
+        try:
+            move(opened.directory)
+            failed = False
+        except DiskError:
+            failed = True
+            disk.faults.fail_at = None
+            move(opened.directory)
+        opened.log.check()
+        assert opened.log.start_offset == START
+        assert opened.log.segments[1:] == [] or opened.log.segments[1].base_offset > START
+        assert open_log(disk.after_kill()).log.start_offset == START
+        if not failed and disk.faults.calls <= fail_at:
+            return
+    pytest.fail("moving the start takes more than 200 calls")
+
+
+def test_deleted_segments_stay_for_the_delay_under_another_name() -> None:
+    disk = MemoryDisk()
+    opened = filled(disk)
+    opened.log.reconfigure(TopicSettings(segment_bytes=1000, file_delete_delay_ms=1000))
+    opened.log.advance_start(START)
+    deleted = [path for path in disk.files if path.endswith(".deleted")]
+    assert deleted
+    opened.directory.take_removable(now_ms=NOW_MS)
+    assert opened.directory.take_removable(now_ms=NOW_MS + 999) == []
+    assert sorted(opened.directory.take_removable(now_ms=NOW_MS + 1000)) == sorted(deleted)
+
+
+def test_cut_within_a_batch_lowers_the_recovery_point_on_disk_to_where_the_log_ends() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 3)
+    append(opened.log, 5)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    opened.log.truncate_to(Offset(6))
+    assert opened.log.end_offset == 3
+    lines = disk.read("/data/recovery-point-offset-checkpoint").decode().splitlines()
+    assert lines[2:] == ["orders 0 3"]
