@@ -9,12 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from penstock.model.limit import REQUEST_ENTRIES_MAX
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Message
-from penstock.wire.messages.fetch import FetchRequest
+from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest
-from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from penstock.wire.messages.metadata_records.partition import PartitionRecord
 from penstock.wire.messages.produce import ProduceRequest
 from penstock.wire.trouble import MalformedMessage
@@ -91,6 +97,31 @@ def read_or_refuse(message: type[Message], version: int, data: bytes) -> None:
 def test_bad_length_is_malformed(message: type[Message], in_version: int, data: str) -> None:
     with pytest.raises(MalformedMessage):
         decode_exact(message, in_version, memoryview(bytes.fromhex(data)))
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda count: MetadataRequest(topics=[MetadataRequestTopic(name="t")] * count),
+        lambda count: FetchRequest(
+            topics=[FetchTopic(topic="t", partitions=[FetchPartition()] * 4)] * (count // 5)
+        ),
+    ],
+    ids=["in one array", "in many small arrays"],
+)
+def test_request_of_more_entries_than_any_cluster_needs_is_malformed(
+    request_of: Callable[[int], Message],
+) -> None:
+    bearable, excessive = request_of(REQUEST_ENTRIES_MAX), request_of(REQUEST_ENTRIES_MAX + 5)
+    decode_exact(type(bearable), 4, memoryview(encode(bearable, 4)))
+    with pytest.raises(MalformedMessage, match="more than 100000 entries"):
+        decode_exact(type(excessive), 4, memoryview(encode(excessive, 4)))
+
+
+def test_reply_may_be_as_long_as_a_cluster_is_large() -> None:
+    topics = [MetadataResponseTopic(name="t")] * (REQUEST_ENTRIES_MAX + 1)
+    reply = encode(MetadataResponse(topics=topics), 4)
+    assert len(decode_exact(MetadataResponse, 4, memoryview(reply)).topics) == len(topics)
 
 
 def test_known_tagged_field_of_another_length_is_malformed() -> None:

@@ -11,6 +11,9 @@ MIB = 1024 * KIB
 FRAME_HEADER_BYTES = 4
 # Elements of one array in a message; each must also fit into the bytes that follow.
 ARRAY_LENGTH_MAX = 1_000_000
+# Elements of all arrays of a request together: ten times what the fetch of 10,000 partitions has.
+# Answering one costs microseconds that all other clients wait for.
+REQUEST_ENTRIES_MAX = 100_000
 CLIENT_ID_BYTES_MAX = 32 * KIB
 
 # Connections

@@ -5,14 +5,15 @@
 A reader trusts nothing. Fixed-size runs and single bytes are bounds-checked by `struct` and by
 indexing, which raise struct.error and IndexError; everything of variable length is compared with
 what is left before it is taken, and an array before a single element is made, so a small frame
-never costs more memory than its own size times a small factor. `wire/codec` turns all of it into
-MalformedMessage.
+never costs more memory than its own size times a small factor. The elements of all arrays of a
+request are counted as well, since its frame may be large and each of them will be answered.
+`wire/codec` turns all of it into MalformedMessage.
 """
 
 import struct
 from typing import cast
 
-from penstock.model.limit import ARRAY_LENGTH_MAX
+from penstock.model.limit import ARRAY_LENGTH_MAX, REQUEST_ENTRIES_MAX
 from penstock.wire.definition import Field, Kind, Message, Reader, Struct
 from penstock.wire.primitive import (
     STRING_BYTES_MAX,
@@ -51,12 +52,17 @@ class ReaderSource:
             cut_off=_cut_off,
             bad_length=_bad_length,
             bad_tag=_bad_tag,
+            too_many=_too_many,
         )
+        # What answers us may be as long as a cluster is large; what asks us may not.
+        self._counted = message.__name__.endswith("Request")
         self._formats: list[str] = []
         self._targets: list[str] = []
         self.source.line("def read(data, at):")
         self.source.indent()
         self.source.line("end = len(data)")
+        if self._counted:
+            self.source.line(f"entries_left = {REQUEST_ENTRIES_MAX}")
         result = self.source.fresh("o")
         self._struct(message, result)
         self.source.line(f"return {result}, at")
@@ -160,6 +166,10 @@ class ReaderSource:
         assert least > 0, field.name
         source.line(f"if n * {least} > end - at or n > {ARRAY_LENGTH_MAX}:")
         source.line("    raise cut_off(n, end - at)")
+        if self._counted:
+            source.line("entries_left -= n")
+            source.line("if entries_left < 0:")
+            source.line("    raise too_many()")
         if element.kind in FIXED_FORMATS and element.kind is not Kind.UUID:
             source.line(
                 f'{target} = list(unpack_from(f">{{n}}{FIXED_FORMATS[element.kind]}", data, at))'
@@ -249,6 +259,10 @@ def _cut_off(length: int, left: int) -> MalformedMessage:
 
 def _bad_length(length: int) -> MalformedMessage:
     return MalformedMessage(f"a length of {length} where there must be a value")
+
+
+def _too_many() -> MalformedMessage:
+    return MalformedMessage(f"more than {REQUEST_ENTRIES_MAX} entries in one request")
 
 
 def _bad_tag(tag: int) -> MalformedMessage:
