@@ -120,6 +120,13 @@ def test_records_are_handed_on_as_they_are(version: int) -> None:
     ]
 
 
+def test_partitions_without_records_take_no_buffer_of_their_own() -> None:
+    partitions = [PartitionData(partition_index=number, records=b"") for number in range(100)]
+    reply = FetchResponse(responses=[FetchableTopicResponse(partitions=partitions)])
+    (whole,) = encode_parts(reply, 12)
+    assert whole == encode(reply, 12)
+
+
 def test_unknown_tagged_fields_are_passed_over() -> None:
     data = encode(ProduceResponse(throttle_time_ms=7), 9)
     assert data[-1:] == b"\x00"

@@ -219,6 +219,8 @@ def _records_size(records: Any) -> int:
 
 def _add_records(records: Any, out: list[Any], splices: list[int]) -> None:
     for piece in records if isinstance(records, list) else (records,):
+        if piece == b"":
+            continue  # a reply has many partitions without records: no buffer for each of them
         splices.append(len(out))
         out.append(piece)
 
