@@ -11,15 +11,20 @@ KERNEL := $(wildcard src/penstock/records/kernel/*.p[xy][xd])
 # What `make bench` is told, such as BENCH=--quick.
 BENCH ?=
 
+# Which simulations `make soak` runs.
+SEEDS ?= 5000
+START ?= 0
+
 # Stamps say what is installed. They age with the files that decide it.
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test soak lint format bench clean
 
 help:
 	@echo "make demo    set up, start a node, write and read back a million records"
 	@echo "make test    set up, check style and types, run every test"
+	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
@@ -31,6 +36,9 @@ demo: $(RUN_STAMP)
 test: lint
 	@echo "== tests"
 	$(BIN)/python -m pytest
+
+soak: $(RUN_STAMP)
+	$(BIN)/penstock sim run --seeds $(SEEDS) --start $(START)
 
 lint: $(DEV_STAMP)
 	@echo "== style"

@@ -20,6 +20,7 @@ from penstock.broker.server import Server
 from penstock.broker.services import Services
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import LogDirectory, write_identity
+from penstock.log.partition_log import PartitionLog
 from penstock.metadata.controller.brokers import RegisterBroker
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
@@ -128,6 +129,17 @@ class OpenBroker:
             endpoint.listener: Address(host=endpoint.host, port=endpoint.port)
             for endpoint in self._services.endpoints
         }
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """Every log that is open, that of the metadata included."""
+        return self._directory.logs
+
+    def check(self) -> None:
+        """The invariants of all that is open; the simulator asks after its steps."""
+        self._partitions.check()
+        for log in self.logs.values():
+            log.check()
 
     async def open(self) -> None:
         started_ms = self._world.clock.monotonic_ms()

@@ -1,0 +1,16 @@
+"""Every request is answered: a tap on the wire counts, whatever clients make of silence."""
+
+from penstock.sim.network import Wire
+from penstock.sim.trouble import Violation
+
+ANSWER_MS_MAX = 9_000  # below what clients wait, who would end the connection and with it the proof
+
+
+def check_answers(wire: Wire) -> None:
+    link = wire.overdue(older_than_ms=ANSWER_MS_MAX)
+    if link is not None:
+        raise Violation(
+            "answers",
+            f"{link.client} on connection {link.number} has waited for {ANSWER_MS_MAX} ms,"
+            f" {len(link.unanswered)} requests unanswered",
+        )

@@ -1,0 +1,37 @@
+"""Offsets are dense: from the log's start to its end each one once, in order.
+
+What was seen or acked at an offset lies there and nowhere else; that, the history itself sees to.
+"""
+
+from penstock.sim.history import History
+from penstock.sim.reading import FinalLog
+from penstock.sim.trouble import Violation
+
+
+def check_offsets(history: History, logs: list[FinalLog]) -> None:
+    for log in logs:
+        known = history.of(log.partition)
+        expected = log.start_offset
+        for record in log.records:
+            if record.offset != expected:
+                raise Violation(
+                    "offsets", f"{log.partition}: offset {record.offset} where {expected} is next"
+                )
+            expected += 1
+        if expected != log.readable_until:
+            raise Violation(
+                "offsets",
+                f"{log.partition} ends at {log.end_offset}, and its last record is {expected - 1}",
+            )
+        if log.start_offset < known.deletion_acked:
+            raise Violation(
+                "offsets",
+                f"{log.partition} begins at {log.start_offset}, though all below"
+                f" {known.deletion_acked} was deleted",
+            )
+        if log.start_offset > known.deletion_asked:
+            raise Violation(
+                "offsets",
+                f"{log.partition} begins at {log.start_offset}, though deletion was asked below"
+                f" {known.deletion_asked} alone",
+            )

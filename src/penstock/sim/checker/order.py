@@ -1,0 +1,27 @@
+"""Records of one producer with one key lie in one partition, in the order they were sent."""
+
+from penstock.model.identity import TopicPartition
+from penstock.sim.history import History
+from penstock.sim.reading import FinalLog
+from penstock.sim.trouble import Violation
+
+
+def check_order(history: History, logs: list[FinalLog]) -> None:
+    latest: dict[tuple[str, str, bytes], tuple[TopicPartition, int]] = {}
+    for log in logs:
+        for record in log.records:
+            assert record.value is not None
+            sent = history.sent[record.value]
+            line = sent.topic, sent.producer, sent.key
+            partition, number = latest.get(line, (log.partition, -1))
+            if partition != log.partition:
+                raise Violation(
+                    "order",
+                    f"{sent.key!r} of {sent.producer} is in {partition} and {log.partition}",
+                )
+            if sent.number <= number:
+                raise Violation(
+                    "order",
+                    f"{log.partition}: {sent.value!r} lies behind number {number} of the same key",
+                )
+            latest[line] = log.partition, sent.number

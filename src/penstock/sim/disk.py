@@ -1,0 +1,285 @@
+"""The Disk port of one process on a simulated platter.
+
+Every change first strains the tether, which is where an armed crash strikes: nothing of that call
+happens, except that a write may have got some of its bytes into the page cache.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from penstock.sim.loop import SimLoop
+from penstock.sim.platter import Content, Edit, Folder, Platter
+from penstock.sim.tether import Tether
+from penstock.sim.trace import Trace
+from penstock.sim.trouble import Severed
+from penstock.world.ports import Buffer, File
+from penstock.world.trouble import DiskError
+
+TOTAL_BYTES = 2**40
+
+
+class SimFile:
+    """An open file; see `File` in ports."""
+
+    __slots__ = ("_closed", "_disk", "_locked", "content", "path", "spoiled")
+
+    def __init__(self, disk: "SimDisk", path: str, content: Content, *, locked: bool) -> None:
+        self.path = path
+        self.content = content
+        self._disk = disk
+        self._locked = locked
+        self._closed = False
+        self.spoiled = False  # a sync failed: what the platter holds is unknown
+
+    @property
+    def size(self) -> int:
+        return len(self.content.data)
+
+    def read_at(self, position: int, count: int) -> bytes:
+        self._disk.tether.hold()
+        self._refuse_if_closed()
+        return bytes(self.content.data[position : position + count])
+
+    def read_into(self, position: int, view: memoryview) -> int:
+        data = self.read_at(position, len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        position = self.size
+        self.write_at(position, b"".join(buffers))
+        return position
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        assert 0 <= position <= self.size, (position, self.size)
+        self._refuse_if_closed()
+        torn = self._disk.strain("write", self.path, len(data))
+        if torn:
+            data = bytes(data[: self._disk.platter.chance.randint(0, len(data))])
+        self._refuse_if_spoiled()
+        end = position + len(data)
+        self._disk.platter.take_room(self.path, max(0, end - self.size))
+        self.content.touch(position, end)
+        self.content.data[position:end] = data
+        if torn:
+            raise Severed
+
+    def truncate(self, size: int) -> None:
+        self._refuse_if_closed()
+        self._disk.strain_or_end("truncate", self.path, size)
+        self._refuse_if_spoiled()
+        content = self.content
+        content.touch(min(size, self.size), max(size, self.size))
+        self._disk.platter.give_room(max(0, self.size - size))
+        del content.data[size:]
+        content.data.extend(bytes(size - self.size))
+
+    def sync(self) -> None:
+        self._refuse_if_closed()
+        self._disk.strain_or_end("sync", self.path, self.size)
+        self._refuse_if_spoiled()
+        if self._disk.platter.syncs_fail:
+            raise self.spoil()
+        self.content.end_sync(self.content.begin_sync())
+
+    def hold(self) -> None:
+        pass  # who refers to the content can read it ever after, whatever its name
+
+    def close(self) -> None:
+        self._closed = True
+        if self._locked and not self._disk.tether.is_cut:
+            self._disk.platter.locks.discard(self.path)
+
+    def spoil(self) -> DiskError:
+        self.spoiled = True
+        return DiskError(self.path, "Input/output error")
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise DiskError(self.path, "the file has been closed")
+
+    def _refuse_if_spoiled(self) -> None:
+        if self.spoiled:
+            raise DiskError(self.path, "an earlier sync failed; its state is unknown")
+
+
+class SimDisk:
+    """The file system as one process sees it; see `Disk` in ports."""
+
+    def __init__(self, platter: Platter, tether: Tether, loop: SimLoop, trace: Trace) -> None:
+        self.platter = platter
+        self.tether = tether
+        self._loop = loop
+        self._trace = trace
+
+    # Queries
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def is_directory(self, path: str) -> bool:
+        return isinstance(self._find(path), Folder)
+
+    def size(self, path: str) -> int:
+        return len(self._content(path).data)
+
+    def names(self, directory: str) -> list[str]:
+        return sorted(self._folder(directory).entries)
+
+    def read(self, path: str) -> bytes:
+        return bytes(self._content(path).data)
+
+    def free_bytes(self, path: str) -> int:
+        room = self.platter.room
+        return TOTAL_BYTES // 2 if room is None else room
+
+    def total_bytes(self, path: str) -> int:
+        return TOTAL_BYTES
+
+    # Commands
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> SimFile:
+        return SimFile(self, path, self._opened(path, create=create), locked=False)
+
+    def lock(self, path: str) -> SimFile:
+        content = self._opened(path, create=True)
+        if path in self.platter.locks:
+            raise DiskError(path, "locked by another node")
+        self.platter.locks.add(path)
+        return SimFile(self, path, content, locked=True)
+
+    def make_directory(self, path: str) -> None:
+        above = path.rpartition("/")[0]
+        if not path or self.is_directory(path):
+            return
+        self.make_directory(above)
+        folder, name = self.platter.folder_of(path)
+        self.strain_or_end("mkdir", path)
+        self.platter.take_room(path, 1)
+        self.platter.change(Edit(folder, name, Folder()))
+
+    def write_whole(self, path: str, data: bytes) -> None:
+        temporary = self.open(f"{path}.tmp", create=True)
+        if temporary.size:
+            temporary.truncate(0)
+        temporary.append([data])
+        temporary.sync()
+        self.rename(f"{path}.tmp", path)
+        self.sync_directory(path.rpartition("/")[0])
+
+    def rename(self, source: str, target: str) -> None:
+        entry = self._find(source)
+        if entry is None:
+            raise DiskError(source, "No such file or directory")
+        old_folder, old_name = self.platter.folder_of(source)
+        new_folder, new_name = self.platter.folder_of(target)
+        self.strain_or_end("rename", source, target)
+        self.platter.change(Edit(new_folder, new_name, entry), Edit(old_folder, old_name, None))
+
+    def remove(self, path: str) -> None:
+        found = self._find(path)
+        if found is None:
+            return
+        assert isinstance(found, Content), path
+        self._unlink(path)
+        self.platter.give_room(len(found.data))
+
+    def remove_tree(self, path: str) -> None:
+        found = self._find(path)
+        if isinstance(found, Folder):
+            for name in sorted(found.entries):
+                self.remove_tree(f"{path}/{name}")
+            self._unlink(path)
+        else:
+            self.remove(path)
+
+    def sync_directory(self, path: str) -> None:
+        folder = self._folder(path)
+        self.strain_or_end("sync", path)
+        if self.platter.syncs_fail:
+            raise DiskError(path, "Input/output error")
+        self.platter.sync_folder(folder)
+
+    async def sync(self, files: Sequence[File]) -> None:
+        self.tether.hold()
+        under_way = [self._begin_sync(file) for file in files]
+        for done in under_way:
+            # Shielded, as the real one: a cancelled waiter does not call a sync back.
+            await asyncio.shield(done)
+        self.tether.hold()
+
+    async def remove_trees(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.remove_tree(path)
+            await asyncio.sleep(0)  # others have their turn, and a crash may come, in between
+
+    # Parts
+
+    def strain(self, *what: object) -> bool:
+        self._trace.detail(*what)
+        return self.tether.strain()
+
+    def strain_or_end(self, *what: object) -> None:
+        if self.strain(*what):
+            raise Severed
+
+    def _begin_sync(self, file: File) -> "asyncio.Future[None]":
+        assert isinstance(file, SimFile), "a file of another disk"
+        done: asyncio.Future[None] = self._loop.create_future()
+        if file.spoiled:
+            _fail(done, DiskError(file.path, "an earlier sync failed; its state is unknown"))
+            return done
+        delay_us = self.platter.chance.randint(*self.platter.sync_us)
+        begun = file.content.begin_sync()
+        self._loop.call_later(delay_us / 1_000_000, self._end_sync, file, begun, done)
+        return done
+
+    def _end_sync(
+        self, file: SimFile, begun: tuple[int, bytes], done: "asyncio.Future[None]"
+    ) -> None:
+        self._trace.detail("synced", file.path, len(begun[1]))
+        if self.tether.is_cut:
+            _fail(done, Severed())
+        elif self.platter.syncs_fail or file.spoiled:
+            _fail(done, file.spoil())
+        else:
+            file.content.end_sync(begun)
+            done.set_result(None)
+
+    def _opened(self, path: str, *, create: bool) -> Content:
+        found = self._find(path)
+        if found is None and create:
+            folder, name = self.platter.folder_of(path)
+            self.strain_or_end("create", path)
+            self.platter.take_room(path, 1)
+            found = Content()
+            self.platter.change(Edit(folder, name, found))
+        if not isinstance(found, Content):
+            raise DiskError(path, "No such file or directory")
+        return found
+
+    def _unlink(self, path: str) -> None:
+        folder, name = self.platter.folder_of(path)
+        self.strain_or_end("unlink", path)
+        self.platter.change(Edit(folder, name, None))
+
+    def _find(self, path: str) -> Content | Folder | None:
+        self.tether.hold()
+        return self.platter.find(path)
+
+    def _content(self, path: str) -> Content:
+        found = self._find(path)
+        if not isinstance(found, Content):
+            raise DiskError(path, "No such file or directory")
+        return found
+
+    def _folder(self, path: str) -> Folder:
+        found = self._find(path)
+        if not isinstance(found, Folder):
+            raise DiskError(path, "No such file or directory")
+        return found
+
+
+def _fail(done: "asyncio.Future[None]", trouble: BaseException) -> None:
+    done.set_exception(trouble)
+    done.exception()  # seen, should every waiter have been cancelled

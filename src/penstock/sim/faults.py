@@ -1,0 +1,133 @@
+"""Carrying out the faults that a seed asks for, at their moments."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from penstock.log.layout import LOG
+from penstock.model.identity import METADATA_TOPIC
+from penstock.records.batch import batches
+from penstock.records.layout import HEADER_BYTES
+from penstock.sim.clock import SimClock
+from penstock.sim.history import History
+from penstock.sim.network import Link, Wire
+from penstock.sim.platter import Content
+from penstock.sim.scenario import Fault, FaultKind
+from penstock.sim.sim_node import Crash, SimNode
+from penstock.sim.trace import Trace
+
+CALLS_MAX = 60  # how many changes of the disk an armed crash waits for, at most
+
+
+class Faults:
+    def __init__(
+        self,
+        *,
+        node: SimNode,
+        wire: Wire,
+        clock: SimClock,
+        trace: Trace,
+        history: History,
+        chance: Random,
+        crash_client: Callable[[float], None],
+    ) -> None:
+        self._node = node
+        self._wire = wire
+        self._clock = clock
+        self._trace = trace
+        self._history = history
+        self._chance = chance
+        self._crash_client = crash_client
+        self._healthy = wire.delay_us_max, node.platter.sync_us
+
+    async def carry_out(self, faults: tuple[Fault, ...]) -> None:
+        for fault in faults:
+            await asyncio.sleep(max(0, fault.at_ms - self._clock.monotonic_ms()) / 1000)
+            self._trace.note("fault", f"{fault.kind.value} {fault.amount:.3f}")
+            await self._strike(fault)
+
+    def heal(self) -> None:
+        """The world is well again, and stays so."""
+        self._wire.delay_us_max, self._node.platter.sync_us = self._healthy
+        self._node.platter.room, self._node.platter.squeeze = None, 0.0
+        self._node.platter.syncs_fail = False
+        self._node.settle()
+
+    async def _strike(self, fault: Fault) -> None:
+        node, platter, wire = self._node, self._node.platter, self._wire
+        calls = round(fault.amount * CALLS_MAX)
+        match fault.kind:
+            case FaultKind.KILL:
+                node.crash(Crash.KILL)
+            case FaultKind.POWER_LOSS:
+                node.crash(Crash.POWER_LOSS)
+            case FaultKind.KILL_IN_A_CALL:
+                node.crash_in_a_call(Crash.KILL, calls=calls)
+            case FaultKind.POWER_LOSS_IN_A_CALL:
+                node.crash_in_a_call(Crash.POWER_LOSS, calls=calls)
+            case FaultKind.STOP:
+                node.stop()
+            case FaultKind.SLOW_DISK:
+                platter.sync_us = (20_000, 20_000 + round(fault.amount * 1_200_000))
+            case FaultKind.FULL_DISK:
+                platter.has_troubled = True
+                if fault.amount < 0.5:
+                    platter.room = round(fault.amount * 4_000)
+                else:
+                    platter.squeeze = 0.4
+                await asyncio.sleep(0.2 + fault.amount)
+                platter.room, platter.squeeze = None, 0.0
+            case FaultKind.FAILING_SYNC:
+                platter.has_troubled = True
+                platter.syncs_fail = True
+                await asyncio.sleep(0.3 + fault.amount)
+                platter.syncs_fail = False
+            case FaultKind.FLIPPED_BIT:
+                self._flip()
+            case FaultKind.RESET:
+                for link in self._some(wire.live_links()):
+                    link.reset()
+            case FaultKind.HALF_OPEN:
+                for link in self._some(wire.live_links()):
+                    link.silence()
+            case FaultKind.SLOW_NETWORK:
+                wire.delay_us_max = 2_000 + round(fault.amount * 300_000)
+            case FaultKind.CLOCK_JUMP:
+                self._clock.ahead_ms += round((fault.amount - 0.5) * 7_200_000)
+            case FaultKind.CLIENT_CRASH:
+                self._crash_client(fault.amount)
+
+    def _some(self, links: list[Link]) -> list[Link]:
+        return [link for link in links if self._chance.random() < 0.6]
+
+    def _flip(self) -> None:
+        """A bit of the records of a batch in a sealed and synced segment.
+
+        Not of its header: a broker that is asked for an offset believes headers, as Apache
+        Kafka's does, so a reader may never be handed the batch whose checksum would tell.
+        """
+        broker = self._node.broker
+        if broker is None or not self._node.up.is_set():
+            return
+        found = []
+        for partition, log in sorted(broker.logs.items()):
+            if partition.topic == METADATA_TOPIC or partition.topic.startswith("temp"):
+                continue
+            for segment, after in zip(log.segments, log.segments[1:], strict=False):
+                if after.base_offset <= log.recovery_point and segment.size_bytes > HEADER_BYTES:
+                    found.append((partition, segment.path(LOG)))
+        if not found:
+            return
+        partition, path = self._chance.choice(found)
+        content = self._node.platter.find(path)
+        assert isinstance(content, Content), path
+        views = list(batches(memoryview(bytes(content.data))))
+        starts = [0]
+        for view in views:
+            starts.append(starts[-1] + view.size_bytes)
+        which = self._chance.randrange(len(views))
+        position = self._chance.randrange(starts[which] + HEADER_BYTES, starts[which + 1])
+        content.flip(position, self._chance.randrange(8))
+        history = self._history.of(partition)
+        history.damaged_from = min(history.damaged_from, views[which].base_offset)
+        self._trace.note("fault", f"a bit of {path} at {position} has flipped")

@@ -1,0 +1,82 @@
+"""What a log holds in the end, as a client reads it: every record, from the first to the last."""
+
+from dataclasses import dataclass, field
+
+from penstock.client.admin import Admin
+from penstock.client.cluster import Cluster
+from penstock.client.consumer import Consumer, ConsumerRules
+from penstock.client.cursor import Reset
+from penstock.client.fetch_request import FetchRules
+from penstock.client.fetched import ConsumedRecord
+from penstock.client.offsets import ListedOffset, When
+from penstock.model.identity import TopicPartition
+from penstock.records.trouble import CorruptBatch
+from penstock.sim.trouble import Violation
+
+READ_MS_MAX = 120_000
+
+
+@dataclass(slots=True, kw_only=True)
+class FinalLog:
+    """One partition as it was read; `broken_at` tells where a corrupt batch stopped the reader."""
+
+    partition: TopicPartition
+    start_offset: int
+    end_offset: int
+    records: list[ConsumedRecord] = field(default_factory=list)
+    broken_at: int | None = None
+
+    @property
+    def readable_until(self) -> int:
+        return self.end_offset if self.broken_at is None else self.broken_at
+
+
+async def read_all(
+    cluster: Cluster, partitions: list[TopicPartition], *, partition_bytes_max: int
+) -> list[FinalLog]:
+    if not partitions:
+        return []
+    admin = Admin(cluster)
+    starts = await admin.list_offsets(dict.fromkeys(partitions, When.EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(partitions, When.LATEST))
+    logs = [
+        FinalLog(
+            partition=one,
+            start_offset=_offset(one, starts[one]),
+            end_offset=_offset(one, ends[one]),
+        )
+        for one in partitions
+    ]
+    rules = ConsumerRules(
+        reset=Reset.NONE, fetch=FetchRules(partition_bytes_max=partition_bytes_max)
+    )
+    for log in logs:
+        async with Consumer(cluster, rules=rules) as consumer:
+            await _read(consumer, log)
+    return logs
+
+
+async def _read(consumer: Consumer, log: FinalLog) -> None:
+    clock = consumer.cluster.clock
+    deadline_ms = clock.monotonic_ms() + READ_MS_MAX
+    await consumer.assign([log.partition])
+    consumer.seek(log.partition, log.start_offset)
+    while await consumer.position(log.partition) < log.end_offset:
+        if clock.monotonic_ms() > deadline_ms:
+            position = await consumer.position(log.partition)
+            raise Violation(
+                "readable",
+                f"{log.partition} of [{log.start_offset}, {log.end_offset}) cannot be read beyond"
+                f" offset {position}",
+            )
+        try:
+            log.records += await consumer.poll(wait_ms=2_000)
+        except CorruptBatch:
+            log.broken_at = await consumer.position(log.partition)
+            return
+
+
+def _offset(partition: TopicPartition, listed: object) -> int:
+    if not isinstance(listed, ListedOffset) or listed.offset is None:
+        raise Violation("readable", f"{partition} does not tell its offsets: {listed}")
+    return listed.offset

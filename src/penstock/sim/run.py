@@ -1,0 +1,322 @@
+"""One seed from beginning to end: a node, its clients, its faults, and the verdict.
+
+    set up      the node starts, topics are made
+    trouble     clients work while faults strike
+    recovery    faults end; clients finish what they began
+    judgement   everything is read back and judged; then again after a clean stop and start
+
+Start reading at `run_seed`.
+"""
+
+import asyncio
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+from penstock.client.admin import Admin, NewTopic, first_refusal
+from penstock.client.trouble import ClientError
+from penstock.model.identity import TopicPartition
+from penstock.sim.checker.answers import check_answers
+from penstock.sim.checker.contents import check_contents
+from penstock.sim.checker.duplicates import check_duplicates
+from penstock.sim.checker.lost_records import check_lost_records
+from penstock.sim.checker.metadata import check_metadata
+from penstock.sim.checker.offsets import check_offsets
+from penstock.sim.checker.order import check_order
+from penstock.sim.clients import Laboratory, administer, answered, produce, read_along
+from penstock.sim.clock import SimClock
+from penstock.sim.entropy import stream
+from penstock.sim.faults import Faults
+from penstock.sim.history import History
+from penstock.sim.loop import SimLoop
+from penstock.sim.network import Wire
+from penstock.sim.platter import Platter
+from penstock.sim.reading import read_all
+from penstock.sim.scenario import Scenario, draw
+from penstock.sim.sim_node import SimNode, where
+from penstock.sim.tether import Tether
+from penstock.sim.trace import Line, Trace
+from penstock.sim.trouble import Deadlock, Livelock, Violation
+from penstock.world.tasks import TaskGroup
+
+INSPECT_MS = 100
+END_MS_MAX = 200_000  # after the faults: clients give up within their own time-outs
+CHECKERS = (
+    check_lost_records,
+    check_contents,
+    check_offsets,
+    check_duplicates,
+    check_order,
+)
+
+Work = Callable[[Laboratory, str, Tether, Random], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    seed: int
+    violation: str | None
+    trace_hash: str
+    lines: tuple[Line, ...]
+    lives: int
+    acks: int
+    virtual_ms: int
+    steps: int
+
+
+def run_seed(seed: int, scenario: Scenario | None = None, *, log_lines: bool = False) -> Outcome:
+    """Runs one simulation. Same seed, same code: same trace, in any process."""
+    loop = SimLoop()  # type: ignore[abstract]  # what it lacks, nobody may call
+    simulation = Simulation(loop, draw(seed) if scenario is None else scenario)
+    trace = simulation.trace
+    with _quiet(), trace.log_lines(wanted=log_lines):
+        violation = _verdict(simulation)
+    return Outcome(
+        seed=seed,
+        violation=violation,
+        trace_hash=trace.hash,
+        lines=tuple(trace.lines),
+        lives=simulation.node.lives,
+        acks=simulation.history.acks,
+        virtual_ms=loop.now_us // 1000,
+        steps=loop.steps,
+    )
+
+
+def _verdict(simulation: "Simulation") -> str | None:
+    """What is wrong, if anything is; told in the trace too."""
+    violation = None
+    try:
+        simulation.loop.run_until_complete(simulation.run())
+    except (Violation, Deadlock, Livelock) as trouble:
+        violation = str(trouble)
+    except Exception as trouble:
+        # An assert of ours or of a client: no simulation may end like that.
+        violation = f"error: {where(trouble)}"
+    finally:
+        simulation.loop.close()
+    if violation is not None:
+        simulation.trace.note("verdict", violation)
+    return violation
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """A crash leaves coroutines that were never begun; nobody needs to be told of them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
+        yield
+
+
+class Client:
+    """A client process: it may crash, and is then started anew under another name."""
+
+    def __init__(self, simulation: "Simulation", kind: str, work: Work) -> None:
+        self.kind = kind
+        self.done = False
+        self._simulation = simulation
+        self._work = work
+        self._tether = Tether()
+        self._lives = 0
+
+    async def run(self) -> None:
+        loop = self._simulation.loop
+        while not self.done:
+            self._lives += 1
+            name = f"{self.kind}.{self._lives}"
+            self._tether = tether = Tether()
+            chance = stream(self._simulation.scenario.seed, name)
+            work = loop.start_for(
+                name, self._work(self._simulation.lab, name, tether, chance), name=name
+            )
+            cut = asyncio.ensure_future(tether.cut.wait())
+            await asyncio.wait([work, cut], return_when=asyncio.FIRST_COMPLETED)
+            cut.cancel()
+            if tether.is_cut:
+                self._simulation.trace.note(name, "crashes")
+                for task in loop.tasks_of(name):
+                    task.cancel()
+                await asyncio.sleep(0.05)
+            else:
+                self.done = True
+                work.result()
+
+    def crash(self) -> None:
+        if not self.done:
+            self._tether.sever()
+
+
+class Simulation:
+    def __init__(self, loop: SimLoop, scenario: Scenario) -> None:
+        self.loop = loop
+        self.scenario = scenario
+        seed = scenario.seed
+        self.trace = Trace(loop)
+        self.history = History()
+        self.clock = SimClock(loop)
+        self.wire = Wire(loop, stream(seed, "network"), self.trace)
+        self.wire.short_chance = scenario.short_chance
+        self.node = SimNode(
+            loop=loop,
+            chance=stream(seed, "node"),
+            clock=self.clock,
+            platter=Platter(stream(seed, "disk")),
+            wire=self.wire,
+            trace=self.trace,
+            history=self.history,
+            settings=scenario.broker_settings,
+            lasting=frozenset(topic.name for topic in scenario.topics if topic.acks_last),
+        )
+        self.lab = Laboratory(
+            scenario=scenario,
+            clock=self.clock,
+            wire=self.wire,
+            trace=self.trace,
+            history=self.history,
+        )
+        self.clients: list[Client] = []
+        self._chance = stream(seed, "faults")
+        self._faults = Faults(
+            node=self.node,
+            wire=self.wire,
+            clock=self.clock,
+            trace=self.trace,
+            history=self.history,
+            chance=self._chance,
+            crash_client=self._crash_client,
+        )
+
+    async def run(self) -> None:
+        async with TaskGroup() as group:
+            group.start(self.node.keep_alive(), name="keep the node alive")
+            group.start(self._inspect(), name="inspect")
+            await self._set_up()
+            self._start_clients(group)
+            await self._faults.carry_out(self.scenario.faults)
+            await self._wait_for_clients()
+            await self._judge("after the faults")
+            self.node.stop()
+            await asyncio.sleep(0.5)
+            await self._judge("after a clean stop")
+            group.cancel()
+
+    async def _set_up(self) -> None:
+        await self.node.up.wait()
+        async with self.lab.cluster("setup", Tether()) as cluster:
+            told = await Admin(cluster).create_topics(
+                NewTopic(name=topic.name, partitions=topic.partitions, settings=topic.settings)
+                for topic in self.scenario.topics
+            )
+            first_refusal(told.values())
+        for topic in self.scenario.topics:
+            self.history.topics[topic.name] = True
+            self.history.settings[topic.name] = dict(topic.settings)
+
+    def _start_clients(self, group: TaskGroup) -> None:
+        scenario = self.scenario
+        kinds: list[tuple[str, Work]] = [
+            *((f"producer-{n}", produce) for n in range(scenario.producers)),
+            *((f"reader-{n}", read_along) for n in range(scenario.readers)),
+            *((("admin", administer),) if scenario.has_admin else ()),
+        ]
+        for kind, work in kinds:
+            client = Client(self, kind, work)
+            self.clients.append(client)
+            group.start(client.run(), name=kind)
+
+    async def _wait_for_clients(self) -> None:
+        """Until producers have sent all; then the others are told that it is enough."""
+        await asyncio.sleep(max(0, self.scenario.duration_ms - self.loop.now_us // 1000) / 1000)
+        self.trace.note("fault", "no more of them")
+        self._faults.heal()
+        await asyncio.sleep(0.01)  # a crash that struck at this very moment has been noticed then
+        await self._require_service()
+        for kind in ("producer", "reader", "admin"):
+            self.lab.ending = kind != "producer"
+            await self._wait_for(partial(self._all_done, kind), END_MS_MAX)
+
+    async def _require_service(self) -> None:
+        """Every partition is led again; where a disk was in the way, after a restart."""
+        await self._until_up()
+        if self._unserved() and self.node.platter.has_troubled:
+            self.node.stop()
+            await asyncio.sleep(0.1)
+            await self._until_up()
+        if missing := self._unserved():
+            raise Violation(
+                "readable", f"nothing is in the way, and these are not served: {missing}"
+            )
+
+    async def _until_up(self) -> None:
+        try:
+            async with asyncio.timeout(60):
+                await self.node.up.wait()
+        except TimeoutError:
+            raise Violation("restart", "the node is not up after 60 s") from None
+
+    def _unserved(self) -> list[str]:
+        assert self.node.broker is not None
+        return [
+            f"{topic.name}-{index}"
+            for topic in self.scenario.topics
+            for index in range(topic.partitions)
+            if TopicPartition(topic.name, index) not in self.node.broker.logs
+        ]
+
+    def _all_done(self, kind: str) -> bool:
+        return all(client.done for client in self.clients if client.kind.startswith(kind))
+
+    async def _wait_for(self, condition: Callable[[], bool], wait_ms: int) -> None:
+        deadline_ms = self.clock.monotonic_ms() + wait_ms
+        while not condition():
+            if self.clock.monotonic_ms() > deadline_ms:
+                waiting = [client.kind for client in self.clients if not client.done]
+                raise Violation("answers", f"{waiting} have not ended after {wait_ms} ms")
+            await asyncio.sleep(0.1)
+
+    async def _judge(self, when: str) -> None:
+        await self._until_up()
+        self.trace.note("judge", when)
+        async with self.lab.cluster("judge", Tether()) as cluster:
+            try:
+                await answered("judge", "metadata", check_metadata(self.history, cluster))
+                partitions = await self._partitions()
+                logs = await answered(
+                    "judge",
+                    "reading",
+                    read_all(
+                        cluster,
+                        partitions,
+                        partition_bytes_max=self._chance.choice((100, 1_000, 1 << 20)),
+                    ),
+                )
+            except ClientError as trouble:
+                raise Violation("readable", f"{when}: {trouble}") from trouble
+        for check in CHECKERS:
+            check(self.history, logs)
+
+    async def _partitions(self) -> list[TopicPartition]:
+        """Those whose topics are there for certain."""
+        assert self.node.broker is not None
+        return [
+            partition
+            for partition in sorted(self.node.broker.logs)
+            if self.history.topics.get(partition.topic) is True
+            and partition.topic not in self.history.uncertain
+        ]
+
+    async def _inspect(self) -> None:
+        """Looks at the invariants every now and then."""
+        while True:
+            await asyncio.sleep(INSPECT_MS / 1000)
+            self.node.check()
+            check_answers(self.wire)
+            if self.loop.failures:
+                raise self.loop.failures[0]
+
+    def _crash_client(self, which: float) -> None:
+        self.clients[int(which * len(self.clients))].crash()

@@ -1,0 +1,132 @@
+"""What one seed asks for: settings, clients and faults, all drawn before anything runs.
+
+Each seed draws which kinds of fault it has at all, so that some runs have one kind in plenty
+instead of all having a little of each.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+from penstock.sim.entropy import stream
+
+ACK_FSYNC = "penstock.ack.fsync"
+FLUSH_MESSAGES = "flush.messages"
+
+
+class FaultKind(Enum):
+    KILL = "kill"
+    POWER_LOSS = "power loss"
+    KILL_IN_A_CALL = "kill in a call"
+    POWER_LOSS_IN_A_CALL = "power loss in a call"
+    STOP = "stop"  # clean
+    SLOW_DISK = "slow disk"
+    FULL_DISK = "full disk"
+    FAILING_SYNC = "failing sync"
+    FLIPPED_BIT = "flipped bit"
+    RESET = "reset"
+    HALF_OPEN = "half-open"
+    SLOW_NETWORK = "slow network"
+    CLOCK_JUMP = "clock jump"
+    CLIENT_CRASH = "client crash"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    at_ms: int
+    kind: FaultKind
+    amount: float  # how much, how long, which one: from 0 up to 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    name: str
+    partitions: int
+    settings: dict[str, str]
+
+    @property
+    def acks_last(self) -> bool:
+        """Whether an ack promises that the record survives a power loss."""
+        return self.settings.get(ACK_FSYNC) == "true" or self.settings.get(FLUSH_MESSAGES) == "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    seed: int
+    broker_settings: dict[str, str]
+    topics: tuple[TopicPlan, ...]
+    producers: int
+    readers: int
+    has_admin: bool
+    records_each: int
+    duration_ms: int
+    short_chance: float
+    faults: tuple[Fault, ...]
+    codec: int
+    padding_bytes_max: int  # beyond a sector, one batch lies in several and can be torn
+
+
+def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
+    """What the seed asks for; with these kinds of fault alone, if any are given."""
+    chance = stream(seed, "scenario")
+    duration_ms = chance.choice((1_500, 3_000, 6_000))
+    topics = [_topic(chance, "orders")]
+    if chance.random() < 0.4:
+        topics.append(_topic(chance, "audit"))
+    return Scenario(
+        seed=seed,
+        broker_settings=_broker_settings(chance),
+        topics=tuple(topics),
+        producers=chance.choice((1, 1, 2)),
+        readers=chance.choice((0, 1, 1)),
+        has_admin=chance.random() < 0.5,
+        records_each=chance.choice((20, 40, 80)),
+        duration_ms=duration_ms,
+        short_chance=chance.choice((0.0, 0.0, 0.2)),
+        faults=_faults(chance, duration_ms, kinds),
+        codec=chance.choice((0, 0, 1, 3)),
+        padding_bytes_max=chance.choice((0, 100, 900)),
+    )
+
+
+def _topic(chance: Random, name: str) -> TopicPlan:
+    settings = {
+        "internal.segment.bytes": str(chance.choice((300, 700, 2_000, 100_000))),
+        "index.interval.bytes": str(chance.choice((0, 100, 4096))),
+    }
+    if chance.random() < 0.4:
+        settings[ACK_FSYNC] = "true"
+    if chance.random() < 0.3:
+        settings[FLUSH_MESSAGES] = str(chance.choice((1, 5, 20)))
+    if chance.random() < 0.2:
+        settings["message.timestamp.type"] = "LogAppendTime"
+    return TopicPlan(name=name, partitions=chance.choice((1, 1, 2, 3)), settings=settings)
+
+
+def _broker_settings(chance: Random) -> dict[str, str]:
+    return {
+        "log.flush.offset.checkpoint.interval.ms": str(chance.choice((1_000, 3_000, 60_000))),
+    }
+
+
+def _faults(
+    chance: Random, duration_ms: int, given: tuple[FaultKind, ...] | None
+) -> tuple[Fault, ...]:
+    drawn = tuple(kind for kind in FaultKind if chance.random() < 0.35)
+    kinds = drawn if given is None else given
+    if not kinds:
+        return ()
+    count = chance.randint(1, 5)
+    return tuple(
+        sorted(
+            (
+                Fault(
+                    at_ms=chance.randint(50, duration_ms),
+                    kind=chance.choice(kinds),
+                    amount=chance.random(),
+                )
+                for _ in range(count)
+            ),
+            key=lambda fault: fault.at_ms,
+        )
+    )

@@ -1,0 +1,76 @@
+"""What happened, line by line: hashed to compare two runs, kept to be read by people.
+
+Every write to the disk and every piece on the network goes into the hash, so that two runs that
+differ anywhere differ here. What people read is less: what clients did, faults, and log lines.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from penstock.sim.loop import SimLoop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    at_us: int
+    who: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at_us / 1_000_000:10.6f}  {self.who:<10} {self.what}"
+
+
+class Trace:
+    def __init__(self, loop: SimLoop) -> None:
+        self.lines: list[Line] = []
+        self.events = 0
+        self._loop = loop
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    @property
+    def hash(self) -> str:
+        return self._hash.hexdigest()
+
+    def detail(self, *what: object) -> None:
+        """Something small: into the hash alone."""
+        self.events += 1
+        self._hash.update(f"{self._loop.now_us} {what!r}\n".encode())
+
+    def note(self, who: str, what: str) -> None:
+        """Something that a reader of the trace wants to know."""
+        self.detail(who, what)
+        self.lines.append(Line(at_us=self._loop.now_us, who=who, what=what))
+
+    @contextmanager
+    def log_lines(self, *, wanted: bool) -> Iterator[None]:
+        """Log lines of the node and of its clients become remarks, or go nowhere."""
+        handler = _Remarks(self)
+        logger = logging.getLogger("penstock")
+        before = logger.level, logger.propagate
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if wanted else logging.CRITICAL + 1)
+        logger.propagate = False
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(before[0])
+            logger.propagate = before[1]
+
+    def remark(self, who: str, what: str) -> None:
+        """The same, for what may differ between two runs that are one: texts of log lines."""
+        self.lines.append(Line(at_us=self._loop.now_us, who=who, what=what))
+
+
+class _Remarks(logging.Handler):
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self._trace = trace
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._trace.remark("log", f"{record.levelname} {record.getMessage()}")
+        if record.exc_info is not None:
+            self._trace.remark("log", logging.Formatter().formatException(record.exc_info))

@@ -1,0 +1,54 @@
+"""The World of a simulated process: real ports for the code that runs on it, tied by a tether."""
+
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TypeVar
+
+from penstock.sim.clock import SimClock
+from penstock.sim.disk import SimDisk
+from penstock.sim.entropy import SimEntropy
+from penstock.sim.loop import SimLoop
+from penstock.sim.network import SimNetwork, Wire
+from penstock.sim.platter import Platter
+from penstock.sim.tether import Tether
+from penstock.sim.trace import Trace
+from penstock.world.offload import run_inline
+from penstock.world.ports import World
+
+Result = TypeVar("Result")
+
+
+class SimOffload:
+    """Long work, done where it stands: time passes only when somebody waits for it."""
+
+    def __init__(self, tether: Tether) -> None:
+        self._tether = tether
+
+    def run(self, work: Callable[..., Result], *arguments: object) -> Awaitable[Result]:
+        self._tether.hold()
+        return run_inline(work, *arguments)
+
+    def close(self) -> None:
+        pass
+
+
+def sim_world(
+    *,
+    loop: SimLoop,
+    clock: SimClock,
+    chance: Random,
+    platter: Platter,
+    wire: Wire,
+    tether: Tether,
+    trace: Trace,
+    host: str,
+) -> World:
+    """The ports of one process; all of them fail once its tether is cut."""
+    disk = SimDisk(platter, tether, loop, trace)
+    return World(
+        clock=clock,
+        entropy=SimEntropy(chance),
+        disk=disk,
+        network=SimNetwork(wire, tether, host),
+        offload=SimOffload(tether),
+    )

@@ -1,0 +1,180 @@
+"""The simulated disk keeps what was synced, and is free to lose anything else."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from penstock.sim.disk import SimDisk
+from penstock.sim.loop import SimLoop
+from penstock.sim.platter import Platter
+from penstock.sim.tether import Tether
+from penstock.sim.trace import Trace
+from penstock.sim.trouble import Severed
+from penstock.world.trouble import DiskError
+
+TRIES = 40
+
+
+def disk_on(platter: Platter, loop: SimLoop | None = None) -> SimDisk:
+    loop = loop or SimLoop()  # type: ignore[abstract]
+    return SimDisk(platter, Tether(), loop, Trace(loop))
+
+
+def fates(prepare: Callable[[SimDisk], None], path: str) -> set[bytes | None]:
+    """What power losses leave of a file; None when it is gone."""
+    left: set[bytes | None] = set()
+    for seed in range(TRIES):
+        platter = Platter(Random(seed))
+        prepare(disk_on(platter))
+        platter.check()
+        platter.power_lost()
+        platter.check()
+        disk = disk_on(platter)
+        left.add(disk.read(path) if disk.exists(path) else None)
+    return left
+
+
+def test_what_was_synced_with_its_name_survives_a_power_loss() -> None:
+    def prepare(disk: SimDisk) -> None:
+        file = disk.open("/a", create=True)
+        file.append([b"kept"])
+        file.sync()
+        disk.sync_directory("/")
+
+    assert fates(prepare, "/a") == {b"kept"}
+
+
+def test_an_unsynced_write_is_kept_or_cut_or_zeroed_or_lost() -> None:
+    def prepare(disk: SimDisk) -> None:
+        file = disk.open("/a", create=True)
+        file.append([b"kept"])
+        file.sync()
+        disk.sync_directory("/")
+        file.append([b"more"])
+
+    left = fates(prepare, "/a")
+    assert {b"kept", b"keptmore", b"kept\0\0\0\0"} <= left
+    assert all(one is not None and one.startswith(b"kept") for one in left)
+    assert any(one is not None and 4 < len(one) < 8 for one in left)
+
+
+def test_unsynced_sectors_survive_each_for_itself() -> None:
+    def prepare(disk: SimDisk) -> None:
+        file = disk.open("/a", create=True)
+        file.sync()
+        disk.sync_directory("/")
+        file.append([b"1" * 512])
+        file.append([b"2" * 512])
+
+    assert b"\0" * 512 + b"2" * 512 in fates(prepare, "/a")
+
+
+def test_a_name_that_was_not_synced_may_be_lost() -> None:
+    def prepare(disk: SimDisk) -> None:
+        file = disk.open("/a", create=True)
+        file.append([b"kept"])
+        file.sync()
+
+    assert fates(prepare, "/a") == {b"kept", None}
+
+
+def test_an_unsynced_rename_is_whole_or_has_not_been() -> None:
+    def prepare(disk: SimDisk) -> None:
+        disk.write_whole("/a", b"old")
+        file = disk.open("/b", create=True)
+        file.append([b"new"])
+        file.sync()
+        disk.sync_directory("/")
+        disk.rename("/b", "/a")
+
+    assert fates(prepare, "/a") == {b"old", b"new"}
+
+
+def test_a_file_replaced_whole_is_there_after_any_power_loss() -> None:
+    def prepare(disk: SimDisk) -> None:
+        disk.write_whole("/a", b"old")
+        disk.write_whole("/a", b"new")
+
+    assert fates(prepare, "/a") == {b"new"}
+
+
+def test_a_killed_process_leaves_the_page_cache_and_no_lock() -> None:
+    platter = Platter(Random(1))
+    disk = disk_on(platter)
+    disk.lock("/lock")
+    disk.open("/a", create=True).append([b"unsynced"])
+    with pytest.raises(DiskError):
+        disk_on(platter).lock("/lock")
+    platter.process_killed()
+    disk_on(platter).lock("/lock")
+    assert disk_on(platter).read("/a") == b"unsynced"
+
+
+def test_after_the_tether_is_cut_no_call_reaches_the_disk() -> None:
+    platter = Platter(Random(1))
+    disk = disk_on(platter)
+    file = disk.open("/a", create=True)
+    disk.tether.sever()
+    with pytest.raises(Severed):
+        file.append([b"too late"])
+    with pytest.raises(Severed):
+        disk.exists("/a")
+    assert disk_on(platter).read("/a") == b""
+
+
+def test_an_armed_crash_strikes_at_its_call_and_may_tear_the_write() -> None:
+    platter = Platter(Random(3))
+    disk = disk_on(platter)
+    file = disk.open("/a", create=True)
+    disk.tether.sever_after(1)
+    file.append([b"whole"])
+    with pytest.raises(Severed):
+        file.append([b"0123456789"])
+    left = disk_on(platter).read("/a")
+    assert left.startswith(b"whole")
+    assert len(left) < 15
+
+
+def test_a_sync_covers_what_was_written_before_it_began() -> None:
+    loop = SimLoop()  # type: ignore[abstract]
+    platter = Platter(Random(1))
+    disk = disk_on(platter, loop)
+
+    async def work() -> None:
+        file = disk.open("/a", create=True)
+        disk.sync_directory("/")
+        file.append([b"before"])
+        syncing = asyncio.ensure_future(disk.sync([file]))
+        await asyncio.sleep(0)
+        file.append([b"after"])
+        await syncing
+        assert file.content.durable == b"before"
+
+    loop.run_until_complete(work())
+    platter.check()
+
+
+def test_a_full_disk_refuses_and_changes_nothing() -> None:
+    platter = Platter(Random(1))
+    disk = disk_on(platter)
+    file = disk.open("/a", create=True)
+    platter.room = 3
+    with pytest.raises(DiskError) as refused:
+        file.append([b"four"])
+    assert refused.value.full
+    assert file.size == 0
+    file.append([b"two"])
+
+
+def test_a_sync_that_failed_spoils_the_file() -> None:
+    platter = Platter(Random(1))
+    disk = disk_on(platter)
+    file = disk.open("/a", create=True)
+    platter.syncs_fail = True
+    with pytest.raises(DiskError):
+        file.sync()
+    platter.syncs_fail = False
+    with pytest.raises(DiskError):
+        file.append([b"more"])

@@ -1,0 +1,140 @@
+"""The simulated network delivers in order, late, and until it is told otherwise."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import pytest
+
+from penstock.sim.frame_tap import FrameTap
+from penstock.sim.loop import SimLoop
+from penstock.sim.network import SimNetwork, Wire
+from penstock.sim.tether import Tether
+from penstock.sim.trace import Trace
+from penstock.sim.trouble import Severed
+from penstock.world.ports import Address, Stream
+from penstock.world.trouble import NetworkError
+
+PLACE = Address(host="server", port=1)
+
+
+class Pair:
+    """Both ends of one connection."""
+
+    def __init__(self, wire: Wire, client: Stream, server: Stream, tether: Tether) -> None:
+        self.wire = wire
+        self.client = client
+        self.server = server
+        self.server_tether = tether
+
+
+def connected(scenario: Callable[[Pair], Awaitable[None]], *, short_chance: float = 0.0) -> None:
+    loop = SimLoop()  # type: ignore[abstract]
+    wire = Wire(loop, Random(1), Trace(loop))
+    wire.short_chance = short_chance
+
+    async def work() -> None:
+        tether = Tether()
+        accepted: list[Stream] = []
+        await SimNetwork(wire, tether, "server").listen(PLACE, accepted.append)
+        client = await SimNetwork(wire, Tether(), "client").connect(PLACE)
+        await asyncio.sleep(0.01)
+        await scenario(Pair(wire, client, accepted[0], tether))
+
+    try:
+        loop.run_until_complete(work())
+    finally:
+        loop.close()
+
+
+async def receive(stream: Stream, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        view = memoryview(bytearray(count - len(data)))
+        got = await stream.receive_into(view)
+        if got == 0:
+            break
+        data += view[:got]
+    return data
+
+
+def test_bytes_arrive_in_order_however_they_are_cut() -> None:
+    data = bytes(range(256)) * 1000
+
+    async def scenario(pair: Pair) -> None:
+        sending = asyncio.ensure_future(pair.client.send([data]))
+        assert await receive(pair.server, len(data)) == data
+        await sending
+
+    connected(scenario, short_chance=0.5)
+
+
+def test_a_sender_waits_for_a_peer_that_does_not_read() -> None:
+    async def scenario(pair: Pair) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(60):
+                await pair.client.send([bytes(10_000_000)])
+
+    connected(scenario)
+
+
+def test_a_close_is_told_after_what_was_sent() -> None:
+    async def scenario(pair: Pair) -> None:
+        await pair.client.send([b"last words"])
+        pair.client.close()
+        assert await receive(pair.server, 100) == b"last words"
+
+    connected(scenario)
+
+
+def test_a_reset_is_told_to_both_ends() -> None:
+    async def scenario(pair: Pair) -> None:
+        waiting = asyncio.ensure_future(receive(pair.server, 1))
+        await asyncio.sleep(0)
+        pair.wire.links[0].reset()
+        with pytest.raises(NetworkError):
+            await waiting
+        with pytest.raises(NetworkError):
+            await pair.client.send([b"?"])
+
+    connected(scenario)
+
+
+def test_a_half_open_connection_takes_bytes_and_tells_nothing() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.wire.links[0].silence()
+        await pair.client.send([b"hello?"])
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1000):
+                await receive(pair.server, 1)
+
+    connected(scenario)
+
+
+def test_a_machine_that_came_back_resets_what_it_does_not_know() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.wire.server_lost_power()
+        await pair.client.send([b"still there?"])
+        pair.wire.server_is_up()
+        await pair.client.send([b"still there?"])
+        with pytest.raises(NetworkError):
+            await receive(pair.client, 1)
+
+    connected(scenario)
+
+
+def test_a_crashed_process_sends_nothing_more() -> None:
+    async def scenario(pair: Pair) -> None:
+        pair.server_tether.sever()
+        with pytest.raises(Severed):
+            await pair.server.send([b"from beyond"])
+
+    connected(scenario)
+
+
+@pytest.mark.parametrize("cut", range(1, 12))
+def test_a_tap_counts_frames_across_any_cut(cut: int) -> None:
+    frames = b"".join(len(body).to_bytes(4) + body for body in (b"one", b"three", b"seventeen"))
+    tap = FrameTap()
+    pieces = [frames[at : at + cut] for at in range(0, len(frames), cut)]
+    assert sum(tap.frames_in(piece) for piece in pieces) == 3

@@ -1,0 +1,194 @@
+"""Each checker sees the bug that it is there for, planted in the node, within a few seeds."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+import pytest
+
+from penstock.broker.dispatch import Dispatch
+from penstock.client import fetched
+from penstock.log import recovery
+from penstock.log.partition_log import PartitionLog
+from penstock.log.trouble import CorruptLog
+from penstock.model.identity import METADATA_TOPIC
+from penstock.model.offset import Offset
+from penstock.records.batch import BatchView
+from penstock.records.iterate import records_of
+from penstock.replication import leader
+from penstock.replication.partition import Appended, Partition
+from penstock.sim.disk import SimDisk
+from penstock.sim.run import run_seed
+from penstock.sim.scenario import FaultKind, draw
+from penstock.world.ports import File
+
+SEEDS_MAX = 60
+CRASHES = (FaultKind.KILL, FaultKind.KILL_IN_A_CALL)
+POWER_LOSSES = (FaultKind.POWER_LOSS, FaultKind.POWER_LOSS_IN_A_CALL)
+Patch = pytest.MonkeyPatch
+
+
+def is_seen_by(*checkers: str, faults: tuple[FaultKind, ...] = ()) -> bool:
+    """Whether one of these checkers sees something within a few seeds."""
+    for seed in range(SEEDS_MAX):
+        violation = run_seed(seed, draw(seed, faults)).violation
+        if violation is not None and violation.startswith(checkers):
+            return True
+    return False
+
+
+def test_an_ack_before_the_append_loses_records(monkeypatch: Patch) -> None:
+    append = Partition.append
+    early: dict[Partition, int] = {}
+
+    def append_later(self: Partition, data: memoryview, **rest: Any) -> Any:
+        batch = BatchView(memoryview(bytes(data)))
+        base_offset = Offset(self.log.end_offset + early.get(self, 0))
+        early[self] = early.get(self, 0) + batch.record_count
+
+        def write() -> None:
+            early[self] -= batch.record_count
+            if not self.has_ended:
+                append(self, memoryview(bytearray(batch.view)), **rest)
+
+        asyncio.get_running_loop().call_later(0.02, write)
+        # Nothing to wait for: the reply leaves at once.
+        return Appended(base_offset=base_offset, end_offset=Offset(0), log_append_time_ms=-1)
+
+    monkeypatch.setattr(Partition, "append", append_later)
+    assert is_seen_by("lost records", faults=CRASHES)
+
+
+def test_a_recovery_that_cuts_a_good_batch_loses_records(monkeypatch: Patch) -> None:
+    scan = recovery._scan
+
+    def scan_short(segment: Any, interval_bytes: int, memory: Any, report: Any) -> Any:
+        before = segment.size_bytes
+        if before > 0 and segment.file.size == before:
+            segment.cut_file(before - 1)
+        return scan(segment, interval_bytes, memory, report)
+
+    monkeypatch.setattr(recovery, "_scan", scan_short)
+    assert is_seen_by("lost records", faults=CRASHES)
+
+
+def test_a_sync_that_syncs_nothing_loses_what_was_promised(monkeypatch: Patch) -> None:
+    sync = SimDisk.sync
+
+    async def forget_data(self: SimDisk, files: Sequence[File]) -> None:
+        await sync(self, [file for file in files if METADATA_TOPIC in file.path])
+
+    monkeypatch.setattr(SimDisk, "sync", forget_data)
+    assert is_seen_by("lost records", faults=POWER_LOSSES)
+
+
+def test_metadata_that_is_not_synced_is_missed(monkeypatch: Patch) -> None:
+    async def sync_nothing(self: SimDisk, files: Sequence[File]) -> None:
+        pass
+
+    monkeypatch.setattr(SimDisk, "sync", sync_nothing)
+    assert is_seen_by("metadata", faults=POWER_LOSSES)
+
+
+def test_a_gap_between_offsets_is_seen(monkeypatch: Patch) -> None:
+    assign = BatchView.assign
+    appended = count(1)
+
+    def assign_with_a_gap(self: BatchView, *, base_offset: int, leader_epoch: int) -> None:
+        assign(
+            self, base_offset=base_offset + (next(appended) % 10 == 0), leader_epoch=leader_epoch
+        )
+
+    monkeypatch.setattr(BatchView, "assign", assign_with_a_gap)
+    assert is_seen_by("offsets")
+
+
+def test_deleted_records_that_come_back_are_seen(monkeypatch: Patch) -> None:
+    def advance_in_memory(self: PartitionLog, offset: int) -> None:
+        self.start_offset = self._memory.start_offset = max(offset, self.start_offset)
+
+    monkeypatch.setattr(PartitionLog, "advance_start", advance_in_memory)
+    assert is_seen_by("offsets", faults=CRASHES)
+
+
+def test_a_node_that_forgets_its_producers_writes_duplicates(monkeypatch: Patch) -> None:
+    original_settle = PartitionLog._settle
+
+    def settle(self: PartitionLog, *, fresh: bool) -> None:
+        original_settle(self, fresh=fresh)
+        self.producers.by_id.clear()
+
+    monkeypatch.setattr(PartitionLog, "_settle", settle)
+    assert is_seen_by("duplicates", faults=(*CRASHES, FaultKind.SLOW_NETWORK))
+
+
+def test_a_leader_that_takes_any_sequence_breaks_the_order(monkeypatch: Patch) -> None:
+    def take_any(batch: Any, producer: Any) -> Any:
+        verdict = check_sequence(batch, producer)
+        return verdict if isinstance(verdict, leader.Duplicate) else None
+
+    check_sequence = leader.check_sequence
+    monkeypatch.setattr(leader, "check_sequence", take_any)
+    assert is_seen_by("order", faults=(FaultKind.FULL_DISK,))
+
+
+def test_a_recovery_without_checksums_keeps_torn_batches(monkeypatch: Patch) -> None:
+    def without_checksum(batch: BatchView, base_offset: int, end_offset: int) -> str | None:
+        return None if batch.base_offset == end_offset else "out of order"
+
+    monkeypatch.setattr(recovery, "_trouble", without_checksum)
+    assert is_seen_by("contents", faults=POWER_LOSSES)
+
+
+def test_a_log_that_refuses_to_open_after_a_crash_is_missed(monkeypatch: Patch) -> None:
+    scan = recovery._scan
+
+    def refuse(segment: Any, interval_bytes: int, memory: Any, report: Any) -> Any:
+        if segment.size_bytes > 0 and METADATA_TOPIC not in segment.path("log"):
+            raise CorruptLog(segment.path("log"), position=0, reason="planted")
+        return scan(segment, interval_bytes, memory, report)
+
+    monkeypatch.setattr(recovery, "_scan", refuse)
+    assert is_seen_by("readable", faults=CRASHES)
+
+
+def test_a_flipped_bit_that_nobody_checks_for_is_seen(monkeypatch: Patch) -> None:
+    class Trusting:
+        def __init__(self, batch: BatchView) -> None:
+            self._batch = batch
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._batch, name)
+
+        def checksum_matches(self) -> bool:
+            return True
+
+    whole_batches: Callable[..., Any] = fetched.whole_batches
+    monkeypatch.setattr(fetched, "whole_batches", lambda data: map(Trusting, whole_batches(data)))
+    monkeypatch.setattr(fetched, "records_of", lambda batch: records_of(batch._batch))
+    assert is_seen_by("contents", faults=(FaultKind.FLIPPED_BIT,))
+
+
+def test_a_reply_that_is_dropped_is_missed(monkeypatch: Patch) -> None:
+    answer = Dispatch.answer
+    asked = count(1)
+
+    def drop_some(self: Dispatch, frame: memoryview, **named: Any) -> Any:
+        found = answer(self, frame, **named)
+        return None if next(asked) % 60 == 0 and isinstance(found, list) else found
+
+    monkeypatch.setattr(Dispatch, "answer", drop_some)
+    assert is_seen_by("answers")
+
+
+def test_a_high_watermark_beyond_the_end_breaks_an_invariant(monkeypatch: Patch) -> None:
+    advance = Partition._advance
+
+    def advance_too_far(self: Partition) -> None:
+        advance(self)
+        if self.log.end_offset == 7:
+            self.high_watermark = self.log.end_offset + 1
+
+    monkeypatch.setattr(Partition, "_advance", advance_too_far)
+    assert is_seen_by("invariants")
