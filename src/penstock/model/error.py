@@ -150,6 +150,19 @@ class ErrorCode(IntEnum):
 class PenstockError(Exception):
     """The root of every error that this package raises on purpose."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """As it is, whatever it was made from: a helper process must be able to hand it over."""
+        return _as_it_was, (type(self), self.args, self.__dict__)
+
+
+def _as_it_was(
+    kind: type[PenstockError], args: tuple[object, ...], state: dict[str, object]
+) -> PenstockError:
+    trouble = kind.__new__(kind)
+    trouble.args = args
+    trouble.__dict__.update(state)
+    return trouble
+
 
 class RequestError(PenstockError):
     """A request that is refused as a whole, with the code and the sentence its sender is told."""

@@ -10,12 +10,13 @@ to a thread costs more than writing it. What must not stall the loop (`Disk.sync
 replaces the event loop, so they need no port.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from penstock.model import limit
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Buffer = bytes | bytearray | memoryview
 
@@ -200,10 +201,26 @@ class Network(Protocol):
         """What other machines call this one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What long work yields between two steps of it: others may go first, for so long at least."""
+
+    seconds: float = 0
+
+
 class Offload(Protocol):
     """Long work off the loop: a child process; inline in the simulator and the fixture."""
 
     def run(self, work: Callable[..., Result], *arguments: object) -> Awaitable[Result]: ...
+
+    def run_on_disk(
+        self, work: Callable[..., Generator[Item | Rest, None, None]], *arguments: object
+    ) -> AsyncGenerator[Item, None]:
+        """Long work on files: `work(disk, *arguments)`, item by item as it yields them.
+
+        It stands still between an item and the asking for the next one. Closing the generator ends
+        the work where it stands. `OffloadError` when whoever did it is gone.
+        """
 
     def close(self) -> None: ...
 

@@ -10,10 +10,11 @@ from penstock.world.tcp import TcpNetwork
 
 def real_world(*, inline: bool = False) -> World:
     """`inline` runs long work in this process, for a node that lives inside somebody's test."""
+    disk = RealDisk()
     return World(
         clock=RealClock(),
         entropy=RealEntropy(),
-        disk=RealDisk(),
+        disk=disk,
         network=TcpNetwork(),
-        offload=Inline() if inline else ChildProcess(),
+        offload=Inline(disk) if inline else ChildProcess(),
     )

@@ -15,3 +15,7 @@ class DiskError(PenstockError):
 
 class NetworkError(PenstockError):
     """A connection could not be made, or was lost."""
+
+
+class OffloadError(PenstockError):
+    """Whoever did long work for us is gone, and the work with it."""
