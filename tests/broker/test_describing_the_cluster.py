@@ -223,14 +223,21 @@ def test_what_has_no_settings_here_is_refused(kind: int, name: str, code: ErrorC
 
 def test_a_reply_is_bounded_whatever_is_asked_for() -> None:
     async def scenario(control: Control) -> None:
-        resource = DescribeConfigsResource(
-            resource_type=BROKER, resource_name="1", configuration_keys=None
+        names = [f"t{number}" for number in range(5)]
+        for name in names:
+            await create(control, name)
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=TOPIC, resource_name=name, configuration_keys=None
+                )
+                for name in names
+            ]
         )
-        request = DescribeConfigsRequest(resources=[resource] * 5)
         reply = await control.ask(DESCRIBE_CONFIGS, request, DescribeConfigsResponse)
         codes = [result.error_code for result in reply.results]
         assert codes == [ErrorCode.NONE] * 2 + [ErrorCode.INVALID_REQUEST] * 3
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("penstock.broker.api.describe_configs.DESCRIBED_SETTINGS_MAX", 500)
+        patched.setattr("penstock.broker.api.describe_configs.DESCRIBED_SETTINGS_MAX", 50)
         run_with(MemoryDisk(), scenario)

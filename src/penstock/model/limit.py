@@ -14,6 +14,7 @@ ARRAY_LENGTH_MAX = 1_000_000
 # Elements of all arrays of a request together: ten times what the fetch of 10,000 partitions has.
 # Answering one costs microseconds that all other clients wait for.
 REQUEST_ENTRIES_MAX = 100_000
+ENTRIES_PER_TURN = 500  # of a long answer: some milliseconds, then others get their turn
 CLIENT_ID_BYTES_MAX = 32 * KIB
 
 # Connections
@@ -37,7 +38,7 @@ FETCH_PARTITIONS_MAX = 100_000
 # Metadata
 DECISION_RECORDS_MAX = 10_000
 DECISION_BYTES_MAX = 8 * MIB
-DESCRIBED_SETTINGS_MAX = 1_000_000  # in one reply
+DESCRIBED_SETTINGS_MAX = 200_000  # in one reply: those of 5,000 topics
 HELD_REPLIES_MAX = 10_000  # decided and waiting for the watermark, per state machine
 TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000

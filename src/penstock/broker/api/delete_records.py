@@ -4,8 +4,11 @@ The offset given becomes the first that can be read; -1 stands for the high wate
 below is out of reach at once, whole segments of it are dropped from disk.
 """
 
+from collections.abc import Awaitable
+
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns
 from penstock.model.error import ErrorCode
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.model.topic_name import INTERNAL_TOPICS
@@ -24,16 +27,8 @@ TO_HIGH_WATERMARK = -1
 
 def handle(
     services: Services, request: DeleteRecordsRequest, context: RequestContext
-) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(services, topic.name, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+    return by_turns(_delete_all(services, request))
 
 
 def refuse(
@@ -47,6 +42,17 @@ def refuse(
             for topic in request.topics
         ]
     )
+
+
+def _delete_all(services: Services, request: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
+    response = DeleteRecordsResponse()
+    for topic in request.topics:
+        answers = DeleteRecordsTopicResult(name=topic.name)
+        response.topics.append(answers)
+        for asked in topic.partitions:
+            answers.partitions.append(_delete(services, topic.name, asked))
+            yield
+    return response
 
 
 def _delete(

@@ -1,9 +1,13 @@
-"""DescribeConfigs: the settings of topics and of this broker, and where each value comes from."""
+"""DescribeConfigs: the settings of topics and of this broker, and where each value comes from.
 
-from collections.abc import Iterable, Sequence
+A few bytes name a topic and its settings are many kilobytes: what is named twice is answered once.
+"""
+
+from collections.abc import Awaitable, Iterable, Sequence
 
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns
 from penstock.metadata.describe import (
     Described,
     Source,
@@ -30,14 +34,29 @@ from penstock.wire.messages.describe_configs import (
 
 def handle(
     services: Services, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    return by_turns(_describe_all(services, request))
+
+
+def refuse(
+    request: DescribeConfigsRequest, code: ErrorCode, message: str | None
 ) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_refused(resource, code, message) for resource in request.resources]
+    )
+
+
+def _describe_all(
+    services: Services, request: DescribeConfigsRequest
+) -> Steps[DescribeConfigsResponse]:
     standpoint = Standpoint(
         image=services.image, static=services.settings, node_id=services.node_id
     )
     defaults = describe_topic_defaults(standpoint)
     told = 0
     results = []
-    for resource in request.resources:
+    for resource in _each_once(request.resources):
+        yield
         if told > DESCRIBED_SETTINGS_MAX:
             message = f"More than {DESCRIBED_SETTINGS_MAX} settings in one reply"
             results.append(_refused(resource, ErrorCode.INVALID_REQUEST, message))
@@ -47,17 +66,19 @@ def handle(
         except RequestError as trouble:
             results.append(_refused(resource, trouble.code, trouble.message))
         else:
-            results.append(_result(request, resource, found))
-            told += len(results[-1].configs)
+            result = _result(request, resource, found)
+            results.append(result)
+            told += len(result.configs)
+            for _ in result.configs:
+                yield
     return DescribeConfigsResponse(results=results)
 
 
-def refuse(
-    request: DescribeConfigsRequest, code: ErrorCode, message: str | None
-) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(
-        results=[_refused(resource, code, message) for resource in request.resources]
-    )
+def _each_once(resources: Iterable[DescribeConfigsResource]) -> Iterable[DescribeConfigsResource]:
+    return {
+        (one.resource_type, one.resource_name, frozenset(one.configuration_keys or ())): one
+        for one in resources
+    }.values()
 
 
 def _result(

@@ -50,11 +50,11 @@ def _asked(services: Services, request: DescribeLogDirsRequest) -> Iterable[Part
     if request.topics is None:
         yield from services.partitions
         return
-    for topic in request.topics:
-        for index in topic.partitions:
-            found = services.partitions.find(topic.topic, index)
-            if isinstance(found, Partition):
-                yield found
+    asked = {(topic.topic, index): None for topic in request.topics for index in topic.partitions}
+    for name, index in asked:
+        found = services.partitions.find(name, index)
+        if isinstance(found, Partition):
+            yield found
 
 
 def _by_topic(partitions: Iterable[Partition]) -> list[DescribeLogDirsTopic]:

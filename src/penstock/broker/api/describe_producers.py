@@ -1,7 +1,10 @@
 """DescribeProducers: which idempotent producers a partition remembers."""
 
+from collections.abc import Awaitable
+
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns
 from penstock.log.producer_state import ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.offset import NO_OFFSET
@@ -19,18 +22,8 @@ from penstock.wire.messages.describe_producers import ProducerState as ProducerA
 
 def handle(
     services: Services, request: DescribeProducersRequest, context: RequestContext
-) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _describe(services, topic.name, index) for index in topic.partition_indexes
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
+    return by_turns(_describe_all(services, request))
 
 
 def refuse(
@@ -45,6 +38,25 @@ def refuse(
             for topic in request.topics
         ]
     )
+
+
+def _describe_all(
+    services: Services, request: DescribeProducersRequest
+) -> Steps[DescribeProducersResponse]:
+    """A partition named many times is answered once: it may have thousands of producers."""
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    response = DescribeProducersResponse()
+    for name, indexes in wanted.items():
+        answers = TopicResponse(name=name)
+        response.topics.append(answers)
+        for index in indexes:
+            answer = _describe(services, name, index)
+            answers.partitions.append(answer)
+            for _ in range(len(answer.active_producers) + 1):
+                yield
+    return response
 
 
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:

@@ -8,6 +8,7 @@ answers are news. Cost is per partition, never per batch or record; partitions o
 have nothing new cost no answer object.
 """
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from penstock.broker.waiting import more_data
 from penstock.log.reading import LogSlice
 from penstock.log.trouble import CorruptLog
 from penstock.model.error import ErrorCode
+from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
 from penstock.replication.fetch_session import Fetch, Wanted
 from penstock.replication.leader import find_divergence
@@ -66,7 +68,10 @@ def handle(
     )
     if isinstance(fetch, ErrorCode):
         return FetchResponse(error_code=fetch)
-    reading = _read(services, request, fetch, context)
+    if len(fetch.wanted) > ENTRIES_PER_TURN:
+        return _long_poll(services, request, fetch, None, context)
+    reading = Reading()
+    _read(services, request, fetch, context, reading)
     if request.max_wait_ms <= 0 or _is_enough(services, request, reading):
         return _reply(services, fetch, reading, context)
     return _long_poll(services, request, fetch, reading, context)
@@ -91,15 +96,20 @@ async def _long_poll(
     services: Services,
     request: FetchRequest,
     fetch: Fetch,
-    reading: Reading,
+    reading: Reading | None,
     context: RequestContext,
 ) -> FetchResponse:
-    deadline_ms = context.received_ms + request.max_wait_ms
+    """Waits for what there is not yet; first reads what is there, unless that is done already."""
+    deadline_ms = context.received_ms + max(request.max_wait_ms, 0)
+    if reading is None:
+        reading = await _read_by_turns(services, request, fetch, context)
     while not _is_enough(services, request, reading):
         wait_ms = deadline_ms - services.world.clock.monotonic_ms()
+        if wait_ms <= 0:
+            break
         missing_bytes = _min_bytes(services, request) - reading.byte_count
         came = await more_data(reading.seen, missing_bytes=missing_bytes, wait_ms=wait_ms)
-        reading = _read(services, request, fetch, context)
+        reading = await _read_by_turns(services, request, fetch, context)
         if not came:
             break
     return _reply(services, fetch, reading, context)
@@ -119,15 +129,31 @@ def _min_bytes(services: Services, request: FetchRequest) -> int:
     return min(request.min_bytes, _max_bytes(services, request))
 
 
-def _read(
+async def _read_by_turns(
     services: Services, request: FetchRequest, fetch: Fetch, context: RequestContext
 ) -> Reading:
-    """Reads every partition in turn, within the bytes that are left of the reply's limit."""
+    """Like `_read`; the loop gets its turn between some hundred partitions and the next."""
     reading = Reading()
+    while True:
+        _read(services, request, fetch, context, reading)
+        if len(reading.answers) == len(fetch.wanted):
+            return reading
+        await asyncio.sleep(0)
+
+
+def _read(
+    services: Services,
+    request: FetchRequest,
+    fetch: Fetch,
+    context: RequestContext,
+    reading: Reading,
+) -> None:
+    """Reads the next partitions in turn, within the bytes that are left of the reply's limit."""
     bytes_left = max(_max_bytes(services, request), 0)
     committed_only = request.isolation_level == READ_COMMITTED
     from_follower = fetch.privileged
-    for wanted in fetch.wanted:
+    done = len(reading.answers)
+    for wanted in fetch.wanted[done : done + ENTRIES_PER_TURN]:
         found = _find(services.partitions, wanted, by_topic_id=fetch.by_topic_id)
         if isinstance(found, Partition) and not from_follower:
             answer = _read_partition(
@@ -148,7 +174,6 @@ def _read(
         if answer is not None and answer.error_code != ErrorCode.NONE:
             reading.is_urgent = True
         reading.answers.append(answer)
-    return reading
 
 
 def _find(partitions: Partitions, wanted: Wanted, *, by_topic_id: bool) -> Partition | ErrorCode:

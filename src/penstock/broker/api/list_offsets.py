@@ -8,10 +8,11 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns
 from penstock.log.reading import TimedOffset
 from penstock.log.trouble import CorruptLog
 from penstock.model.error import ErrorCode
@@ -49,22 +50,8 @@ READ_COMMITTED = 1
 
 def handle(
     services: Services, request: ListOffsetsRequest, context: RequestContext
-) -> ListOffsetsResponse:
-    twice = _named_twice(request.topics)
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _refused(asked, ErrorCode.INVALID_REQUEST)
-                    if (topic.name, asked.partition_index) in twice
-                    else _answer(services, request, topic.name, asked, context)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    return by_turns(_answer_all(services, request, context))
 
 
 def refuse(
@@ -78,6 +65,24 @@ def refuse(
             for topic in request.topics
         ]
     )
+
+
+def _answer_all(
+    services: Services, request: ListOffsetsRequest, context: RequestContext
+) -> Steps[ListOffsetsResponse]:
+    twice = _named_twice(request.topics)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answers = ListOffsetsTopicResponse(name=topic.name)
+        response.topics.append(answers)
+        for asked in topic.partitions:
+            if (topic.name, asked.partition_index) in twice:
+                answer = _refused(asked, ErrorCode.INVALID_REQUEST)
+            else:
+                answer = _answer(services, request, topic.name, asked, context)
+            answers.partitions.append(answer)
+            yield
+    return response
 
 
 def _named_twice(topics: Iterable[ListOffsetsTopic]) -> set[tuple[str, int]]:

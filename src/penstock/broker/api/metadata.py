@@ -13,6 +13,7 @@ from penstock.broker.authorized_operations import (
 )
 from penstock.broker.partition_view import view_partition
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns, go_on
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError
@@ -39,7 +40,7 @@ def handle(
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     version = context.header.api_version
     if request.topics is None or (version == 0 and not request.topics):
-        return _response(services, request, context, list(_all_topics(services.image)), {})
+        return by_turns(_response(services, request, context, _all_topics(services.image), {}))
     if version < TOPIC_IDS_FROM_VERSION:
         for topic in request.topics:
             if topic.name is None or topic.topic_id != NO_TOPIC_ID:
@@ -50,7 +51,7 @@ def handle(
     missing = _to_create(services, request)
     if missing:
         return _create_first(services, request, context, missing)
-    return _response(services, request, context, request.topics, {})
+    return by_turns(_response(services, request, context, request.topics, {}))
 
 
 def refuse(request: MetadataRequest, code: ErrorCode, message: str | None) -> MetadataResponse:
@@ -83,7 +84,7 @@ async def _create_first(
         for result in created.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 troubles[result.name] = result.error_code
-    return _response(services, request, context, request.topics or (), troubles)
+    return await go_on(_response(services, request, context, request.topics or (), troubles))
 
 
 def _to_create(services: Services, request: MetadataRequest) -> list[str]:
@@ -111,7 +112,7 @@ def _response(
     context: RequestContext,
     topics: Sequence[MetadataRequestTopic],
     troubles: dict[str, int],
-) -> MetadataResponse:
+) -> Steps[MetadataResponse]:
     image = services.image
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
     brokers = []
@@ -126,14 +127,16 @@ def _response(
                     rack=broker.rack,
                 )
             )
+    found = []
+    for topic in _each_once(topics):
+        found.append((yield from _topic(image, topic, context, troubles, operations)))
+        yield
     return MetadataResponse(
         brokers=brokers,
         cluster_id=services.cluster_id,
         # Any broker takes requests for the controller and passes them on.
         controller_id=services.node_id,
-        topics=[
-            _topic(image, topic, context, troubles, operations) for topic in _each_once(topics)
-        ],
+        topics=found,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else NOT_ASKED_FOR,
@@ -151,7 +154,7 @@ def _topic(
     context: RequestContext,
     troubles: dict[str, int],
     operations: int,
-) -> MetadataResponseTopic:
+) -> Steps[MetadataResponseTopic]:
     if asked.name is None:
         found = image.topics_by_id.get(TopicId(asked.topic_id))
         trouble: int = ErrorCode.UNKNOWN_TOPIC_ID
@@ -172,14 +175,14 @@ def _topic(
         name=found.name,
         topic_id=found.topic_id,
         is_internal=found.name in INTERNAL_TOPICS,
-        partitions=_partitions(image, found, context),
+        partitions=(yield from _partitions(image, found, context)),
         topic_authorized_operations=operations,
     )
 
 
 def _partitions(
     image: Image, topic: TopicImage, context: RequestContext
-) -> list[MetadataResponsePartition]:
+) -> Steps[list[MetadataResponsePartition]]:
     partitions = []
     for index, partition in enumerate(topic.partitions):
         view = view_partition(image, partition, context.listener)
@@ -198,6 +201,7 @@ def _partitions(
                 offline_replicas=view.offline_replicas,
             )
         )
+        yield
     return partitions
 
 

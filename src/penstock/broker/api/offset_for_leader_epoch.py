@@ -1,7 +1,10 @@
 """OffsetForLeaderEpoch: where a leader epoch ended, so that a reader finds out what it lost."""
 
+from collections.abc import Awaitable
+
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns
 from penstock.model.error import ErrorCode
 from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch
 from penstock.wire.api import ApiKey, VersionRange
@@ -16,16 +19,8 @@ from penstock.wire.messages.offset_for_leader_epoch import (
 
 def handle(
     services: Services, request: OffsetForLeaderEpochRequest, context: RequestContext
-) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_answer(services, topic.topic, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+    return by_turns(_answer_all(services, request))
 
 
 def refuse(
@@ -43,6 +38,19 @@ def refuse(
             for topic in request.topics
         ]
     )
+
+
+def _answer_all(
+    services: Services, request: OffsetForLeaderEpochRequest
+) -> Steps[OffsetForLeaderEpochResponse]:
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answers = OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(answers)
+        for asked in topic.partitions:
+            answers.partitions.append(_answer(services, topic.topic, asked))
+            yield
+    return response
 
 
 def _answer(services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -1,0 +1,196 @@
+"""A request of many entries keeps no other client waiting, and makes no reply out of proportion."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import cast
+
+import pytest
+
+from penstock.broker.api import (
+    delete_records,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    fetch,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+)
+from penstock.broker.api_table import AnyApi
+from penstock.model.limit import ENTRIES_PER_TURN
+from penstock.wire.codec import encode, encode_parts
+from penstock.wire.definition import Message
+from penstock.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from penstock.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from penstock.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from penstock.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from penstock.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from rig.services import Broker
+
+MANY = 20 * ENTRIES_PER_TURN
+TOPIC = 2
+
+LONG: list[tuple[AnyApi, int, Message]] = [
+    (
+        fetch.API,
+        11,
+        FetchRequest(
+            max_wait_ms=1000,
+            topics=[
+                FetchTopic(topic="t", partitions=[FetchPartition(partition=i) for i in range(MANY)])
+            ],
+        ),
+    ),
+    (
+        list_offsets.API,
+        4,
+        ListOffsetsRequest(
+            topics=[
+                ListOffsetsTopic(
+                    name="t",
+                    partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)] * MANY,
+                )
+            ]
+        ),
+    ),
+    (
+        metadata.API,
+        4,
+        MetadataRequest(
+            topics=[MetadataRequestTopic(name=f"t{i}") for i in range(MANY)],
+            allow_auto_topic_creation=False,
+        ),
+    ),
+    (
+        offset_for_leader_epoch.API,
+        3,
+        OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()] * MANY)]
+        ),
+    ),
+    (
+        delete_records.API,
+        1,
+        DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name="t", partitions=[DeleteRecordsPartition()] * MANY)]
+        ),
+    ),
+    (
+        describe_producers.API,
+        0,
+        DescribeProducersRequest(
+            topics=[TopicRequest(name="t", partition_indexes=list(range(MANY)))]
+        ),
+    ),
+    (
+        describe_configs.API,
+        1,
+        DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=TOPIC, resource_name=f"t{i}")
+                for i in range(MANY)
+            ]
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "request_"), LONG, ids=[api.key.name for api, _, _ in LONG]
+)
+def test_others_get_their_turn_while_it_is_answered(
+    broker: Broker, api: AnyApi, version: int, request_: Message
+) -> None:
+    async def scenario() -> int:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        response = broker.send(api, request_, version=version)
+        assert not isinstance(response, Message), "answered without a pause"
+        assert isinstance(await cast(Awaitable[Message], response), Message)
+        beside.cancel()
+        return turns
+
+    broker.create_topic("t")
+    assert asyncio.run(scenario()) >= MANY // ENTRIES_PER_TURN - 1
+
+
+def test_few_entries_are_answered_at_once(broker: Broker) -> None:
+    broker.create_topic("t", 3)
+    assert isinstance(broker.send(metadata.API, MetadataRequest(topics=None), version=9), Message)
+
+
+def test_large_fetch_is_answered_partition_by_partition_in_order(broker: Broker) -> None:
+    broker.create_topic("t", 2)
+    partitions = [FetchPartition(partition=i, partition_max_bytes=1) for i in range(MANY)]
+    request = FetchRequest(topics=[FetchTopic(topic="t", partitions=partitions)])
+    response = broker.ask(fetch.API, request, FetchResponse, version=11)
+    (topic,) = response.responses
+    assert [answer.partition_index for answer in topic.partitions] == list(range(MANY))
+    assert [answer.error_code for answer in topic.partitions] == [0, 0] + [3] * (MANY - 2)
+    # Partitions without records cost no buffer of their own.
+    assert len(encode_parts(response, 11)) == 1
+
+
+def test_settings_of_a_topic_named_many_times_are_told_once(broker: Broker) -> None:
+    broker.create_topic("t")
+    resources = [
+        DescribeConfigsResource(resource_type=TOPIC, resource_name="t", configuration_keys=keys)
+        for keys in [None, [], ["retention.ms"], ["retention.ms", "retention.ms"]]
+        for _ in range(1000)
+    ]
+    request = DescribeConfigsRequest(resources=resources, include_synonyms=True)
+    response = broker.ask(describe_configs.API, request, DescribeConfigsResponse, version=1)
+    all_of_them, one_of_them = response.results
+    assert len(all_of_them.configs) > 20
+    assert [config.name for config in one_of_them.configs] == ["retention.ms"]
+    assert len(encode(response, 1)) < len(encode(request, 1))
+
+
+def test_partition_named_many_times_is_described_once(broker: Broker) -> None:
+    broker.create_topic("t", 2)
+    producers = DescribeProducersRequest(
+        topics=[TopicRequest(name="t", partition_indexes=[0, 1, 0])] * 2
+    )
+    told = broker.ask(describe_producers.API, producers, DescribeProducersResponse, version=0)
+    (topic,) = told.topics
+    assert [partition.partition_index for partition in topic.partitions] == [0, 1]
+    sizes = DescribeLogDirsRequest(
+        topics=[DescribableLogDirTopic(topic="t", partitions=[0, 1, 0])] * 2
+    )
+    (result,) = broker.ask(describe_log_dirs.API, sizes, DescribeLogDirsResponse, version=4).results
+    (found,) = result.topics
+    assert [partition.partition_index for partition in found.partitions] == [0, 1]
