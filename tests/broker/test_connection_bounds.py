@@ -7,11 +7,13 @@ import pytest
 
 from penstock.broker.budget import Budget
 from penstock.broker.services import RequestContext, Services
+from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseTopic,
 )
 from rig.raw_serving import Answer, Serving, request, run, serving, until
 
@@ -111,6 +113,68 @@ def test_client_that_takes_no_replies_is_closed_in_the_end() -> None:
             await until(lambda: bool(served.server.connections))
             await until(lambda: not served.server.connections)
             sending.cancel()
+
+    run(scenario())
+
+
+def test_replies_that_nobody_takes_are_bounded_over_all_connections(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limit, "UNSENT_BYTES_HELD_MAX", 50_000_000)
+    topics = [MetadataResponseTopic(name="t" * 30_000)] * 700  # many times what a socket takes
+
+    async def later() -> MetadataResponse:
+        return MetadataResponse(topics=topics)
+
+    def handle(services: Services, message: MetadataRequest, context: RequestContext) -> Answer:
+        if message.topics:
+            return MetadataResponse()
+        at_once = context.header.correlation_id % 2
+        return MetadataResponse(topics=topics) if at_once else later()
+
+    async def scenario() -> None:
+        async with serving(handle=handle) as served:
+            idle = await served.connect()
+            await idle.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 1)
+            await idle.reply()
+            for number in range(6):
+                client = await served.connect()
+                await client.ask(MetadataRequest(), number)
+            await until(lambda: len(served.server.connections) == 3)
+            held = sum(one.unsent_bytes for one in served.server.connections)
+            assert 40_000_000 < held < 50_000_000
+            await idle.ask(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 2)
+            assert (await idle.reply())[0] == 2
+
+    run(scenario())
+    assert sum("bytes of replies not taken" in message for message in caplog.messages) == 4
+
+
+def test_large_requests_that_wait_for_their_answers_are_not_piled_up() -> None:
+    gate = asyncio.Event()
+    taken: list[int] = []
+
+    async def later() -> MetadataResponse:
+        await gate.wait()
+        return MetadataResponse()
+
+    def handle(services: Services, message: MetadataRequest, context: RequestContext) -> Answer:
+        taken.append(context.header.correlation_id)
+        return later()
+
+    async def scenario() -> None:
+        async with serving(handle=handle) as served:
+            client = await served.connect()
+            flood = b"".join(large_request(3_000_000, number) for number in range(10))
+            sending = asyncio.create_task(client.send(flood))
+            await until(lambda: len(taken) >= 3)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert taken == [0, 1, 2]
+            gate.set()
+            for number in range(10):
+                assert (await client.reply())[0] == number
+            await sending
 
     run(scenario())
 

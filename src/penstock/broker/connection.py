@@ -5,10 +5,11 @@ request whose answer needs no wait costs no task and shares one send with its ne
 that must wait gets a task; it takes its place in the line of replies first, and what is finished
 behind it stays there until it is. Start reading at `Connection.run`.
 
-Bounds: beyond REQUESTS_IN_FLIGHT_MAX requests or UNSENT_REPLY_BYTES_MAX bytes of replies the peer
-is not read until it has taken replies; memory for a large request is asked of a budget shared by
-all connections. Otherwise a read is always pending, so that a peer that has gone is noticed and
-what waits on its behalf is cancelled.
+Bounds: beyond REQUESTS_IN_FLIGHT_MAX requests, UNSENT_REPLY_BYTES_MAX bytes of replies or
+UNANSWERED_BYTES_MAX bytes of requests that wait, the peer is not read until it has taken replies.
+Memory for a large request is asked of a budget shared by all connections; when all together hold
+too many replies, the one that holds most is given up. Otherwise a read is always pending, so that a
+peer that has gone is noticed and what waits on its behalf is cancelled.
 
 Copies: a request is read where it was received; a reply is sent from where it was encoded, and
 record batches from the page cache.
@@ -22,6 +23,7 @@ from typing import Any
 
 from penstock.broker.budget import Budget
 from penstock.broker.dispatch import Dispatch, Parts
+from penstock.broker.unsent import UnsentReplies
 from penstock.model import limit
 from penstock.model.error import CloseConnection
 from penstock.wire.framing import FrameReader
@@ -34,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX = limit.REQUESTS_IN_FLIGHT_MAX
 UNSENT_BYTES_MAX = limit.UNSENT_REPLY_BYTES_MAX
+UNANSWERED_BYTES_MAX = limit.UNANSWERED_BYTES_MAX
 
 
 class Reply:
@@ -60,6 +63,7 @@ class Connection:
         dispatch: Dispatch,
         *,
         budget: Budget,
+        unsent: UnsentReplies,
         clock: Clock,
         request_bytes_max: int,
     ) -> None:
@@ -68,6 +72,7 @@ class Connection:
         self._dispatch = dispatch
         self._clock = clock
         self._budget = budget
+        self._unsent = unsent
         self._frames = FrameReader(frame_bytes_max=request_bytes_max)
         self._buffer_bytes_idle = self._frames.buffer_bytes
         self._bytes_held = 0  # of the budget
@@ -78,6 +83,7 @@ class Connection:
         self._in_ready = 0  # how many of them have their replies in `_ready`
         self._ready_bytes = 0  # of memory
         self._unanswered = 0  # how many of them still wait for an answer of ours
+        self._unanswered_bytes = 0  # of the requests that they are
         self.unsent_bytes = 0
         self._task: asyncio.Task[Any] | None = None
         self._waiting: TaskGroup | None = None
@@ -107,12 +113,21 @@ class Connection:
         finally:
             self.stream.close()
             self._hold_less(0)
+            self._unsent.forget(self)
 
     def finish(self) -> None:
         """Takes no more requests, and closes when the last reply under way has been sent."""
         self._finishing = True
         if self.in_flight == 0:
             self.close()
+
+    def give_up(self, reason: str) -> None:
+        """Closes at once, for a reason that is told."""
+        logger.warning(
+            "connection closed peer=%s listener=%s reason=%s",
+            self.stream.peer, self._dispatch.listener, reason,
+        )  # fmt: skip
+        self.close()
 
     def close(self) -> None:
         """At once."""
@@ -164,7 +179,12 @@ class Connection:
             if self._bytes_held and self._budget.is_beyond(self):
                 self._come_back()
             # `_is_full`, without a call for each request.
-            if self.in_flight >= IN_FLIGHT_MAX or self.unsent_bytes >= UNSENT_BYTES_MAX:
+            if (
+                self.in_flight >= IN_FLIGHT_MAX
+                or self.unsent_bytes >= UNSENT_BYTES_MAX
+                or self._unanswered_bytes >= UNANSWERED_BYTES_MAX
+            ):
+                self._note_unsent()
                 await self._flush()
                 await self._wait_for_room()
                 # One chunk may hold thousands of small requests: the others get their turn.
@@ -195,13 +215,19 @@ class Connection:
             reply.parts, reply.size_bytes = answer, self._count_unsent(answer)
         else:
             self._unanswered += 1
+            self._unanswered_bytes += len(frame)
             assert self._waiting is not None
-            self._waiting.start(self._finish_later(reply, answer))
+            self._waiting.start(self._finish_later(reply, answer, len(frame)))
 
-    async def _finish_later(self, reply: Reply, answer: Coroutine[Any, Any, Parts]) -> None:
+    async def _finish_later(
+        self, reply: Reply, answer: Coroutine[Any, Any, Parts], request_bytes: int
+    ) -> None:
         parts = await answer
         self._unanswered -= 1
+        self._unanswered_bytes -= request_bytes
         reply.parts, reply.size_bytes = parts, self._count_unsent(parts)
+        self._note_unsent()
+        self._make_room()
         while self._line and (ready := self._line[0].parts) is not None:
             self._make_ready(ready, self._line.popleft().size_bytes)
         if self._ready:
@@ -211,6 +237,10 @@ class Connection:
         size_bytes = size_in_memory(parts)
         self.unsent_bytes += size_bytes
         return size_bytes
+
+    def _note_unsent(self) -> None:
+        if self.unsent_bytes >= UNSENT_BYTES_MAX:
+            self._unsent.note(self)
 
     def _make_ready(self, parts: Parts, size_bytes: int) -> None:
         self._ready += parts
@@ -251,7 +281,11 @@ class Connection:
         self.active_ms = self._clock.monotonic_ms()
 
     def _is_full(self) -> bool:
-        return self.in_flight >= IN_FLIGHT_MAX or self.unsent_bytes >= UNSENT_BYTES_MAX
+        return (
+            self.in_flight >= IN_FLIGHT_MAX
+            or self.unsent_bytes >= UNSENT_BYTES_MAX
+            or self._unanswered_bytes >= UNANSWERED_BYTES_MAX
+        )
 
     async def _wait_for_room(self) -> None:
         while self._is_full():

@@ -19,6 +19,7 @@ from penstock.broker.budget import Budget
 from penstock.broker.connection import Connection
 from penstock.broker.dispatch import Dispatch
 from penstock.broker.services import Services
+from penstock.broker.unsent import UnsentReplies
 from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
@@ -45,6 +46,7 @@ class Server:
         self._draining = False
         held_max = services.settings.queued_max_request_bytes
         self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
+        self._unsent = UnsentReplies(limit.UNSENT_BYTES_HELD_MAX)
 
     async def open(self, addresses: Iterable[ListenAddress]) -> None:
         """Listens; NetworkError when an address cannot be had. Who comes early waits."""
@@ -102,6 +104,7 @@ class Server:
                 stream,
                 dispatch,
                 budget=self.budget,
+                unsent=self._unsent,
                 clock=self._services.world.clock,
                 request_bytes_max=self._services.settings.socket_request_max_bytes,
             )

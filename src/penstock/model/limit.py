@@ -23,6 +23,8 @@ REQUESTS_IN_FLIGHT_MAX = 128  # per connection: beyond it the connection is not 
 CONNECTION_BACKLOG = 1024
 REQUEST_BYTES_HELD_MAX = 256 * MIB  # by all connections together, beyond their idle buffers
 UNSENT_REPLY_BYTES_MAX = 1 * MIB  # per connection: beyond it the connection is not read
+UNSENT_BYTES_HELD_MAX = 256 * MIB  # by all connections beyond that: then one of them is closed
+UNANSWERED_BYTES_MAX = 8 * MIB  # of requests that wait for their answer, per connection: likewise
 STOP_WAIT_MS_MAX = 1000  # how long a stopping node lets the requests under way finish
 
 # Records
