@@ -11,6 +11,8 @@ from penstock.metadata.controller.brokers import (
     UnfenceBroker,
 )
 from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -24,6 +26,14 @@ from penstock.wire.messages.incremental_alter_configs import (
 )
 
 ANSWER_WAIT_MS_MAX = 30_000
+
+
+def check_entries(count: int) -> None:
+    """A decision is one step for all that is asked, and all clients wait for it: RequestError when
+    so much is asked that its records would be too many anyway.
+    """
+    if count > DECISION_RECORDS_MAX:
+        raise RequestError(ErrorCode.POLICY_VIOLATION, "Too many entries in one request.")
 
 
 class ControllerLink(Protocol):

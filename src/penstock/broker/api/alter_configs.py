@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 
 from penstock.broker.api_table import Api
+from penstock.broker.controller_link import check_entries
 from penstock.broker.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
@@ -16,6 +17,7 @@ from penstock.wire.messages.alter_configs import (
 def handle(
     services: Services, request: AlterConfigsRequest, context: RequestContext
 ) -> Awaitable[AlterConfigsResponse]:
+    check_entries(sum(1 + len(resource.configs) for resource in request.resources))
     return services.controller.ask(request)
 
 

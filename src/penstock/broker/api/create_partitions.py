@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 
 from penstock.broker.api_table import Api
+from penstock.broker.controller_link import check_entries
 from penstock.broker.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
@@ -16,6 +17,7 @@ from penstock.wire.messages.create_partitions import (
 def handle(
     services: Services, request: CreatePartitionsRequest, context: RequestContext
 ) -> Awaitable[CreatePartitionsResponse]:
+    check_entries(len(request.topics))
     return services.controller.ask(request, wait_ms_max=request.timeout_ms)
 
 
