@@ -71,7 +71,7 @@ def test_memory_after_a_kill_is_that_of_the_log() -> None:
     again = open_log(disk.after_kill()).log
     for producer_id, state in log.producers.by_id.items():
         found = again.producers.by_id[producer_id]
-        assert found.batches[-1] == state.batches[-1]
+        assert found.batches == state.batches
         assert found.last_timestamp_ms == state.last_timestamp_ms
 
 
@@ -164,7 +164,10 @@ def test_memory_is_the_same_for_a_log_without_producers() -> None:
 def test_snapshot_round_trip(producers: list[ProducerState]) -> None:
     by_id = {producer.producer_id: producer for producer in producers}
     for producer in producers:
-        producer.batches = [BatchMemory(5, 9, Offset(40), 4, producer.last_timestamp_ms)]
+        producer.batches = [
+            BatchMemory(3, 4, Offset(30), 1, 17),
+            BatchMemory(5, 9, Offset(40), 4, producer.last_timestamp_ms),
+        ]
     assert decode_snapshot(encode_snapshot(by_id)) == by_id
 
 

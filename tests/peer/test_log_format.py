@@ -124,9 +124,10 @@ def test_kafka_reads_our_snapshots_and_aborted_transactions(
     newest = max(written.glob("*.snapshot"))
     output = dump(kafka_agent, newest)
     for state in decode_snapshot(newest.read_bytes()).values():
-        [line] = [one for one in output.splitlines() if f"producerId: {state.producer_id} " in one]
-        if state.batches:
-            assert f"lastSequence: {state.batches[-1].last_sequence} " in line
+        lines = [one for one in output.splitlines() if f"producerId: {state.producer_id} " in one]
+        assert len(lines) == max(1, len(state.batches))
+        for line, batch in zip(lines, state.batches, strict=False):
+            assert f"lastSequence: {batch.last_sequence} " in line
     aborted = [dump(kafka_agent, file) for file in sorted(written.glob("*.txnindex"))]
     assert sum(output.count("producerId: 9") for output in aborted) == 4
 

@@ -13,15 +13,18 @@
         34  coordinator epoch         int32
         38  current txn first offset  int64    -1 when no transaction is open
 
-Of the five remembered batches only the last one is stored: after a restart a retry of an older one
-is refused as out of order, as with Apache Kafka. The file is named by the offset up to which it
-holds; a torn one fails its checksum and the one before it is used.
+A producer has an entry for each batch that is remembered, oldest first, so that after a restart a
+retry of any of them is known for what it is: refused as out of order it would be written again
+under a new epoch. Apache Kafka writes the last one alone and, where a producer has several, takes
+the last. The file is named by the offset up to which it holds; a torn one fails its checksum and
+the one before it is used.
 """
 
 from struct import Struct, error
 
 from penstock.log.producer_state import BatchMemory, ProducerState, first_sequence
 from penstock.log.trouble import CorruptSnapshot
+from penstock.model import limit
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.model.sequence import NO_SEQUENCE
@@ -34,23 +37,8 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 def encode_snapshot(producers: dict[ProducerId, ProducerState]) -> bytes:
-    parts = [_COUNT.pack(len(producers))]
-    for producer in producers.values():
-        last = producer.batches[-1] if producer.batches else None
-        open_offset = producer.current_txn_first_offset
-        parts.append(
-            _ENTRY.pack(
-                producer.producer_id,
-                producer.epoch,
-                last.last_sequence if last else NO_SEQUENCE,
-                last.last_offset if last else NO_OFFSET,
-                last.offset_delta if last else 0,
-                producer.last_timestamp_ms,
-                producer.coordinator_epoch,
-                NO_OFFSET if open_offset is None else open_offset,
-            )
-        )
-    body = b"".join(parts)
+    entries = [entry for producer in producers.values() for entry in _entries(producer)]
+    body = _COUNT.pack(len(entries)) + b"".join(entries)
     return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
@@ -68,8 +56,43 @@ def decode_snapshot(data: bytes) -> dict[ProducerId, ProducerState]:
     entries = data[_HEAD.size + _COUNT.size :]
     if len(entries) != count * _ENTRY.size:
         raise CorruptSnapshot(f"{len(entries)} bytes are not {count} entries")
-    producers = (_producer(fields) for fields in _ENTRY.iter_unpack(entries))
-    return {producer.producer_id: producer for producer in producers}
+    producers: dict[ProducerId, ProducerState] = {}
+    for fields in _ENTRY.iter_unpack(entries):
+        producer = _producer(fields)
+        before = producers.get(producer.producer_id)
+        if before is not None and before.epoch == producer.epoch:
+            kept = before.batches + producer.batches
+            producer.batches = kept[-limit.REMEMBERED_BATCHES :]
+        producers[producer.producer_id] = producer
+    return producers
+
+
+def _entries(producer: ProducerState) -> list[bytes]:
+    """One of each batch; what is true of the producer as a whole stands in the last."""
+    open_offset = producer.current_txn_first_offset
+    last = producer.batches[-1] if producer.batches else None
+    return [
+        *(_entry(producer, batch, batch.timestamp_ms, None) for batch in producer.batches[:-1]),
+        _entry(producer, last, producer.last_timestamp_ms, open_offset),
+    ]
+
+
+def _entry(
+    producer: ProducerState,
+    batch: BatchMemory | None,
+    timestamp_ms: int,
+    open_offset: Offset | None,
+) -> bytes:
+    return _ENTRY.pack(
+        producer.producer_id,
+        producer.epoch,
+        batch.last_sequence if batch else NO_SEQUENCE,
+        batch.last_offset if batch else NO_OFFSET,
+        batch.offset_delta if batch else 0,
+        timestamp_ms,
+        producer.coordinator_epoch,
+        NO_OFFSET if open_offset is None else open_offset,
+    )
 
 
 def _producer(fields: tuple[int, ...]) -> ProducerState:
