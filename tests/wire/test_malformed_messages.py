@@ -124,6 +124,24 @@ def test_reply_may_be_as_long_as_a_cluster_is_large() -> None:
     assert len(decode_exact(MetadataResponse, 4, memoryview(reply)).topics) == len(topics)
 
 
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("0001 61 00", None),
+        ("0001", "a length of 1 is more than the 0 bytes left allow"),
+        ("00", "FindCoordinatorRequest 1 is cut off"),
+        ("0001 61", "FindCoordinatorRequest 1 is cut off"),
+    ],
+)
+def test_reason_is_told_in_words_of_the_protocol(data: str, reason: str | None) -> None:
+    try:
+        decode_exact(FindCoordinatorRequest, 1, memoryview(bytes.fromhex(data)))
+    except MalformedMessage as trouble:
+        assert str(trouble) == reason
+    else:
+        assert reason is None
+
+
 def test_known_tagged_field_of_another_length_is_malformed() -> None:
     data = encode(PartitionRecord(leader_recovery_state=5), 0)
     assert data.endswith(bytes.fromhex("01 00 01 05"))

@@ -56,8 +56,10 @@ def decode_prefix(
         read = cls.READERS[version] = compile_reader(cls, version)
     try:
         return read(data, position)
-    except (struct.error, IndexError, UnicodeDecodeError) as trouble:
-        raise MalformedMessage(f"no {cls.__name__} {version}: {trouble}") from trouble
+    except (struct.error, IndexError) as trouble:
+        raise MalformedMessage(f"{cls.__name__} {version} is cut off") from trouble
+    except UnicodeDecodeError as trouble:
+        raise MalformedMessage(f"{cls.__name__} {version} has text that is not UTF-8") from trouble
 
 
 def encode(message: Message, version: int) -> bytes:

@@ -58,8 +58,10 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             raise MalformedMessage(f"a client id of {length} bytes")
         if is_flexible(api_key, version):
             at = _skip_tags(frame, at)
-    except (struct.error, IndexError, UnicodeDecodeError) as trouble:
-        raise MalformedMessage(f"no request header: {trouble}") from trouble
+    except (struct.error, IndexError) as trouble:
+        raise MalformedMessage("a request header is cut off") from trouble
+    except UnicodeDecodeError as trouble:
+        raise MalformedMessage("a client id that is not UTF-8") from trouble
     return RequestHeader(api_key, version, correlation_id, client_id), at
 
 
@@ -93,7 +95,7 @@ def decode_correlation_id(frame: memoryview) -> int:
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 0)
     except struct.error as trouble:
-        raise MalformedMessage(f"no reply header: {trouble}") from trouble
+        raise MalformedMessage("a reply header is cut off") from trouble
     assert isinstance(correlation_id, int)
     return correlation_id
 
@@ -105,7 +107,7 @@ def decode_response(cls: type[AnyMessage], version: int, frame: memoryview) -> A
         try:
             at = _skip_tags(frame, at)
         except IndexError as trouble:
-            raise MalformedMessage(f"no reply header: {trouble}") from trouble
+            raise MalformedMessage("a reply header is cut off") from trouble
     return decode_exact(cls, version, frame, at)
 
 

@@ -164,12 +164,15 @@ class ReaderSource:
         assert element is not None
         least = size_min(element, version=source.version, flexible=source.flexible)
         assert least > 0, field.name
-        source.line(f"if n * {least} > end - at or n > {ARRAY_LENGTH_MAX}:")
+        source.line(f"if n * {least} > end - at:")
         source.line("    raise cut_off(n, end - at)")
         if self._counted:
             source.line("entries_left -= n")
             source.line("if entries_left < 0:")
-            source.line("    raise too_many()")
+            source.line(f"    raise too_many({REQUEST_ENTRIES_MAX})")
+        else:
+            source.line(f"if n > {ARRAY_LENGTH_MAX}:")
+            source.line(f"    raise too_many({ARRAY_LENGTH_MAX})")
         if element.kind in FIXED_FORMATS and element.kind is not Kind.UUID:
             source.line(
                 f'{target} = list(unpack_from(f">{{n}}{FIXED_FORMATS[element.kind]}", data, at))'
@@ -261,8 +264,8 @@ def _bad_length(length: int) -> MalformedMessage:
     return MalformedMessage(f"a length of {length} where there must be a value")
 
 
-def _too_many() -> MalformedMessage:
-    return MalformedMessage(f"more than {REQUEST_ENTRIES_MAX} entries in one request")
+def _too_many(entries_max: int) -> MalformedMessage:
+    return MalformedMessage(f"more than {entries_max} entries")
 
 
 def _bad_tag(tag: int) -> MalformedMessage:
