@@ -260,3 +260,22 @@ def test_unreadable_index_of_aborted_transactions_is_rebuilt_from_its_segment_on
     assert log.recovery.segments_scanned == 3
     assert log.aborted_within(from_offset=Offset(0), until_offset=log.end_offset) == ()
     assert values(log) == [(o, str(o).encode()) for o in range(log.end_offset)]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 12, b"0\n2\n0 0\n", b"garbage"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_damaged_epochs_are_learnt_anew_from_the_batches(damage: bytes, clean: bool) -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for epoch in (0, 0, 3, 3, 5):
+        append(opened.log, 2, epoch=epoch)
+        opened.log.roll()
+    opened.log.sync()
+    expected = opened.log.epochs.entries
+    opened.directory.save_checkpoints()
+    if clean:
+        opened.directory.close()
+    disk.files["/data/orders-0/leader-epoch-checkpoint"].data[:] = damage
+    again = open_log(disk.after_kill())
+    assert again.log.epochs.entries == expected
+    assert "leader epochs" in again.log.recovery.reasons[-1]

@@ -20,7 +20,15 @@ from penstock.world.ports import Disk
 class LogMemory:
     """Producers and epochs of one log, with their files."""
 
-    __slots__ = ("_disk", "_epochs_path", "epochs", "producers", "snapshots", "start_offset")
+    __slots__ = (
+        "_disk",
+        "_epochs_path",
+        "epochs",
+        "epochs_are_lost",
+        "producers",
+        "snapshots",
+        "start_offset",
+    )
 
     def __init__(
         self,
@@ -36,6 +44,7 @@ class LogMemory:
         self.start_offset = start_offset
         self.producers = ProducerStates(expiry_ms=producer_expiry_ms)
         self.snapshots = Snapshots(disk, directory, snapshot_offsets)
+        self.epochs_are_lost = False  # the file cannot be read: `relearn_epochs`
         self.epochs = self._read_epochs()
 
     def take_up(self, batch: BatchView, segment: Segment) -> None:
@@ -72,6 +81,16 @@ class LogMemory:
         self.producers.end_offset = max(until_offset, self.producers.end_offset)
         assert self.producers.end_offset == until_offset, (self.producers.end_offset, until_offset)
 
+    def relearn_epochs(self, segments: list[Segment]) -> None:
+        """From the headers of all batches: slow, and as right as the file was."""
+        self.epochs.clear()
+        for segment in segments:
+            for header in segment.headers():
+                epoch, latest = header.leader_epoch, self.epochs.latest
+                if epoch >= 0 and (latest is None or epoch > latest):
+                    self.epochs.assign(epoch, header.base_offset)
+        self.epochs_are_lost = False
+
     def save_epochs(self) -> None:
         """Writes the epochs, if the file lags behind; see invariant 2 of `log/epochs`."""
         if self.epochs.unsaved:
@@ -82,9 +101,9 @@ class LogMemory:
         if not self._disk.exists(self._epochs_path):
             return LeaderEpochs()
         data = self._disk.read(self._epochs_path)
+        self.epochs_are_lost = not data  # what a power loss leaves of a name without its bytes
         try:
             return LeaderEpochs.decode(self._epochs_path, data)
         except CorruptCheckpoint:
-            if data.strip(b"\0"):
-                raise
-            return LeaderEpochs()  # zeros: a power loss took what nobody had synced
+            self.epochs_are_lost = True
+            return LeaderEpochs()

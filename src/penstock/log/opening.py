@@ -69,6 +69,9 @@ def open_parts(
         settings=settings,
         memory=memory,
     )
+    if memory.epochs_are_lost:
+        found.report.reasons.append(f"{directory}: the leader epochs were learnt anew")
+        memory.relearn_epochs(found.segments)
     return LogParts(
         topic_id=topic_id,
         segments=found.segments,

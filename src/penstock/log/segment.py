@@ -160,6 +160,10 @@ class Segment:
         except CorruptBatch as trouble:
             raise self._corrupt(trouble) from trouble
 
+    def headers(self) -> Iterator[BatchHeader]:
+        for _, header in self._headers(start=0):
+            yield header
+
     def records(self, batch: BatchView, position: int) -> Iterator[Record]:
         """The records of a batch that stands at `position`."""
         try:
