@@ -1,11 +1,13 @@
 """What is appended is read back, within the bounds that a reader sets."""
 
+import zlib
 from pathlib import Path
 
 import pytest
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import LogSlice, ReadBounds
+from penstock.log.scan import find
 from penstock.log.trouble import CorruptLog, OffsetOutOfRange
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
@@ -158,3 +160,17 @@ def test_bytes_that_the_disk_has_changed_are_reported_with_their_place(log: Part
     with pytest.raises(CorruptLog) as trouble:
         list(log.batches_from(Offset(0)))
     assert trouble.value.position == 0
+
+
+def test_smallest_message_of_the_first_format_is_found_at_the_end() -> None:
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    append(log, 3)
+    body = bytes([0, 0]) + (-1).to_bytes(4, signed=True) * 2  # magic, attributes, no key, no value
+    message = zlib.crc32(body).to_bytes(4) + body
+    data = (3).to_bytes(8) + len(message).to_bytes(4) + message
+    assert len(data) == 26
+    file = log.segments[0].file
+    position = file.append([data])
+    assert find(file, Offset(3), start=0, end=file.size) == (position, 26)
+    assert find(file, Offset(4), start=0, end=file.size) is None

@@ -5,7 +5,7 @@ import pytest
 from penstock.log.partition_log import PartitionLog
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
-from rig.logs import NOW_MS, append, make_batch, open_log, values
+from rig.logs import NOW_MS, append, make_batch, open_log, read, values
 from rig.memory_disk import MemoryDisk
 
 FOLDER = "/data/orders-0"
@@ -279,3 +279,17 @@ def test_damaged_epochs_are_learnt_anew_from_the_batches(damage: bytes, clean: b
     again = open_log(disk.after_kill())
     assert again.log.epochs.entries == expected
     assert "leader epochs" in again.log.recovery.reasons[-1]
+
+
+def test_index_built_anew_is_as_dense_as_the_topic_wants_it() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    while len(opened.log.segments) < 2:
+        append(opened.log)
+    opened.directory.close()
+    path = opened.log.segments[0].path(".index")
+    before = disk.read(path)
+    disk.files[path].data[:] = b"\xff" * 5
+    log = open_log(disk).log
+    assert read(log, 0)
+    assert disk.read(path) == before

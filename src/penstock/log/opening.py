@@ -49,7 +49,9 @@ def open_parts(
     """Loads the log in `directory`, or makes one that begins at `left.start_offset`."""
     topic_id = claim_directory(disk, directory, topic_id)
     tidy(disk, directory)
-    segments, snapshots = find_segments(disk, directory, now_ms=now_ms, loaded=loaded)
+    segments, snapshots = find_segments(
+        disk, directory, settings=settings, now_ms=now_ms, loaded=loaded
+    )
     while len(segments) > 1 and segments[1].base_offset <= left.start_offset:
         segments.pop(0).remove_files()  # a deletion that was cut off
     fresh = not segments

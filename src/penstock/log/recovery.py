@@ -51,7 +51,7 @@ class Loaded:
 
 
 def find_segments(
-    disk: Disk, directory: str, *, now_ms: int, loaded: LoadedIndexes
+    disk: Disk, directory: str, *, settings: TopicSettings, now_ms: int, loaded: LoadedIndexes
 ) -> tuple[list[Segment], list[Offset]]:
     """The segments of a tidy directory, in order, and the offsets of its snapshots."""
     segments: list[Segment] = []
@@ -72,6 +72,7 @@ def find_segments(
                     size_bytes=disk.size(f"{directory}/{name}"),
                     created_ms=now_ms,
                     loaded=loaded,
+                    interval_bytes=settings.index_interval_bytes,
                 )
             )
     return segments, snapshots

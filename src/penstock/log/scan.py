@@ -77,6 +77,8 @@ def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, int]
     read_bytes = FIRST_READ_BYTES
     while position < end:
         chunk = file.read_at(position, min(read_bytes, end - position))
+        if position + len(chunk) == end:
+            chunk += b"\0"  # the smallest message, of format v0, is a byte shorter than a PLACE
         at = 0
         room = len(chunk) - PLACE.size
         while at <= room:

@@ -21,6 +21,7 @@ from penstock.log.offset_index import OffsetIndex
 from penstock.log.scan import find, headers, whole_batches
 from penstock.log.time_index import TimeIndex
 from penstock.log.trouble import CorruptIndex, CorruptLog
+from penstock.model.limit import KIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader, BatchView
 from penstock.records.iterate import records_of
@@ -30,6 +31,7 @@ from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk, File
 from penstock.world.trouble import DiskError
 
+INTERVAL_BYTES = 4 * KIB
 RECENT_BATCHES_MAX = 64  # whose position a reader at the tail finds without a search
 
 
@@ -42,6 +44,7 @@ class Segment:
         "_disk",
         "_file",
         "_first_timestamp_ms",
+        "_interval_bytes",
         "_largest",
         "_loaded",
         "_recent",
@@ -59,6 +62,7 @@ class Segment:
         size_bytes: int,
         created_ms: int,
         loaded: LoadedIndexes,
+        interval_bytes: int = INTERVAL_BYTES,
     ) -> None:
         self.base_offset = base_offset
         self.size_bytes = size_bytes
@@ -72,6 +76,7 @@ class Segment:
         self._largest: tuple[int, Offset] | None = None  # timestamp, last offset of its batch
         self._first_timestamp_ms: int | None = None
         self._bytes_since_entry = 0
+        self._interval_bytes = interval_bytes  # between the entries of an index built anew
         self._recent: dict[Offset, int] = {}
 
     def __repr__(self) -> str:
@@ -336,14 +341,14 @@ class Segment:
             time=TimeIndex.decode(self.base_offset, data[1]),
         )
 
-    def rebuild_indexes(self, *, interval_bytes: int = 4096) -> Indexes:
+    def rebuild_indexes(self) -> Indexes:
         """Builds the indexes from the headers of all batches; writes those of a sealed segment."""
         was_active, aborted = self._active, self.aborted_transactions
         self._loaded.forget(self)
         self.begin_indexes()
         self._aborted = aborted
         for position, header in self._headers(start=0):
-            self.note(header, position, interval_bytes=interval_bytes)
+            self.note(header, position, interval_bytes=self._interval_bytes)
         built = self._active
         assert built is not None
         if was_active is None:
