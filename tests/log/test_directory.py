@@ -9,7 +9,7 @@ from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import LogDirectory, write_identity
 from penstock.log.trouble import TopicIdMismatch
 from penstock.model.identity import NodeId, TopicId, TopicPartition
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.world.disk import RealDisk, remove_all
 from penstock.world.trouble import DiskError
@@ -124,6 +124,7 @@ def test_untouched_log_is_closed_without_a_write() -> None:
     append(opened.log, 9)
     opened.directory.close()
     again = open_log(disk)
+    again.log.begin_epoch(LeaderEpoch(4))  # as every start of a node does
     calls = disk.faults.calls
     again.log.close()
     assert disk.faults.calls == calls

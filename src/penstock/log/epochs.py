@@ -55,8 +55,13 @@ class LeaderEpochs:
         epochs.unsaved = False
         return epochs
 
-    def encode(self) -> bytes:
-        return encode_lines(f"{one.epoch} {one.start_offset}" for one in self._entries)
+    def encode(self, *, end_offset: Offset) -> bytes:
+        """The file of a log that ends at `end_offset`: an epoch without a record says nothing."""
+        return encode_lines(
+            f"{one.epoch} {one.start_offset}"
+            for one in self._entries
+            if one.start_offset < end_offset
+        )
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:

@@ -23,6 +23,7 @@ class LogMemory:
     __slots__ = (
         "_disk",
         "_epochs_path",
+        "_saved_epochs",
         "epochs",
         "epochs_are_lost",
         "producers",
@@ -44,6 +45,7 @@ class LogMemory:
         self.start_offset = start_offset
         self.producers = ProducerStates(expiry_ms=producer_expiry_ms)
         self.snapshots = Snapshots(disk, directory, snapshot_offsets)
+        self._saved_epochs = LeaderEpochs().encode(end_offset=start_offset)
         self.epochs_are_lost = False  # the file cannot be read: `relearn_epochs`
         self.epochs = self._read_epochs()
 
@@ -91,16 +93,22 @@ class LogMemory:
                     self.epochs.assign(epoch, header.base_offset)
         self.epochs_are_lost = False
 
-    def save_epochs(self) -> None:
+    def save_epochs(self, end_offset: Offset) -> None:
         """Writes the epochs, if the file lags behind; see invariant 2 of `log/epochs`."""
-        if self.epochs.unsaved:
-            self._disk.write_whole(self._epochs_path, self.epochs.encode())
-            self.epochs.unsaved = False
+        if not self.epochs.unsaved:
+            return
+        data = self.epochs.encode(end_offset=end_offset)
+        if data != self._saved_epochs:
+            self._disk.write_whole(self._epochs_path, data)
+            self._saved_epochs = data
+        latest = self.epochs.entries[-1:]
+        self.epochs.unsaved = latest != () and latest[0].start_offset >= end_offset
 
     def _read_epochs(self) -> LeaderEpochs:
         if not self._disk.exists(self._epochs_path):
             return LeaderEpochs()
         data = self._disk.read(self._epochs_path)
+        self._saved_epochs = data
         self.epochs_are_lost = not data  # what a power loss leaves of a name without its bytes
         try:
             return LeaderEpochs.decode(self._epochs_path, data)

@@ -346,7 +346,7 @@ class PartitionLog:
         """The files of `unsynced_files`, asked for when the log ended at `offset`, are synced."""
         offset = self._unsynced.finish(offset)
         if offset > self.recovery_point:
-            self._memory.save_epochs()
+            self._memory.save_epochs(self.end_offset)
             self.recovery_point = min(offset, self.end_offset)
 
     def sync(self) -> None:
@@ -365,7 +365,7 @@ class PartitionLog:
             self._write_snapshot()
             self.sync()
             self._as_closed = True
-        self._memory.save_epochs()
+        self._memory.save_epochs(self.end_offset)
         self.recovery_point = self.end_offset
         self.abandon()
 
