@@ -43,7 +43,6 @@ BAD_BYTES = {
     "an empty frame": framed(b""),
     "a header cut short": framed(b"\x00\x03\x00"),
     "a client id longer than the frame": framed(HEADER.pack(3, 9, 1, 2000)),
-    "a client id that is not UTF-8": framed(HEADER.pack(3, 9, 1, 2) + b"\xff\xfe"),
     "an unknown API key": framed(header(4711, 0)),
     "a negative API key": framed(header(-1, 0)),
     "an API key that ended with ZooKeeper": framed(header(ApiKey.LEADER_AND_ISR, 0)),

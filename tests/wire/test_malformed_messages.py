@@ -84,8 +84,6 @@ def read_or_refuse(message: type[Message], version: int, data: bytes) -> None:
         pytest.param(FindCoordinatorRequest, 3, "00 00 00", id="compact null where there is none"),
         pytest.param(FindCoordinatorRequest, 0, "fffe", id="string of -2 bytes"),
         pytest.param(FindCoordinatorRequest, 0, "8000", id="string of -32768 bytes"),
-        pytest.param(FindCoordinatorRequest, 0, "0002 c328", id="no UTF-8"),
-        pytest.param(FindCoordinatorRequest, 0, "0003 eda080", id="a surrogate in UTF-8"),
         pytest.param(FindCoordinatorRequest, 3, "ffffffffff01", id="varint of 6 bytes"),
         pytest.param(FindCoordinatorRequest, 3, "ffffffff7f", id="varint of 35 bits"),
         pytest.param(FindCoordinatorRequest, 3, "ff", id="varint without end"),
@@ -140,6 +138,13 @@ def test_reason_is_told_in_words_of_the_protocol(data: str, reason: str | None) 
         assert str(trouble) == reason
     else:
         assert reason is None
+
+
+@pytest.mark.parametrize("data", ["0002 c328", "0003 eda080"], ids=["no UTF-8", "a surrogate"])
+def test_text_that_is_not_utf8_is_read_as_kafka_reads_it(data: str) -> None:
+    read = decode_exact(FindCoordinatorRequest, 0, memoryview(bytes.fromhex(data)))
+    assert "\N{REPLACEMENT CHARACTER}" in read.key
+    assert encode(read, 0)
 
 
 def test_known_tagged_field_of_another_length_is_malformed() -> None:

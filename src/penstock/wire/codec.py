@@ -58,8 +58,6 @@ def decode_prefix(
         return read(data, position)
     except (struct.error, IndexError) as trouble:
         raise MalformedMessage(f"{cls.__name__} {version} is cut off") from trouble
-    except UnicodeDecodeError as trouble:
-        raise MalformedMessage(f"{cls.__name__} {version} has text that is not UTF-8") from trouble
 
 
 def encode(message: Message, version: int) -> bytes:

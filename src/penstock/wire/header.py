@@ -52,7 +52,7 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             stop = at + length
             if stop > len(frame):
                 raise MalformedMessage(f"a client id of {length} bytes is cut off")
-            client_id = frame[at:stop].tobytes().decode()
+            client_id = frame[at:stop].tobytes().decode("utf-8", "replace")
             at = stop
         elif length != -1:
             raise MalformedMessage(f"a client id of {length} bytes")
@@ -60,8 +60,6 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             at = _skip_tags(frame, at)
     except (struct.error, IndexError) as trouble:
         raise MalformedMessage("a request header is cut off") from trouble
-    except UnicodeDecodeError as trouble:
-        raise MalformedMessage("a client id that is not UTF-8") from trouble
     return RequestHeader(api_key, version, correlation_id, client_id), at
 
 

@@ -8,6 +8,9 @@ what is left before it is taken, and an array before a single element is made, s
 never costs more memory than its own size times a small factor. The elements of all arrays of a
 request are counted as well, since its frame may be large and each of them will be answered.
 `wire/codec` turns all of it into MalformedMessage.
+
+Text that is not UTF-8 is read with U+FFFD in the place of what is wrong, as Kafka does: a name of
+that kind is then refused by the rule for names, and the rest of the request answered.
 """
 
 import struct
@@ -152,7 +155,7 @@ class ReaderSource:
             source.line("if stop > end:")
         source.line("    raise cut_off(n, end - at)")
         if field.kind is Kind.STRING:
-            source.line(f"{target} = data[at:stop].tobytes().decode()")
+            source.line(f'{target} = data[at:stop].tobytes().decode("utf-8", "replace")')
         elif field.kind is Kind.RECORDS:
             source.line(f"{target} = data[at:stop]")
         else:
