@@ -293,3 +293,28 @@ def test_index_built_anew_is_as_dense_as_the_topic_wants_it() -> None:
     log = open_log(disk).log
     assert read(log, 0)
     assert disk.read(path) == before
+
+
+def test_log_emptied_behind_our_back_is_told_and_goes_on() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 3)
+    opened.directory.close()
+    disk.files["/data/orders-0/00000000000000000000.log"].data.clear()
+    again = open_log(disk)
+    assert "ends at 0, was synced to 3" in again.log.recovery.reasons[0]
+    append(again.log, 2)
+    again.directory.close()
+    assert open_log(disk).log.end_offset == 2
+
+
+def test_file_named_beyond_every_offset_is_no_segment() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 3)
+    for name in ("99999999999999999999.log", "99999999999999999999.snapshot"):
+        disk.open(f"/data/orders-0/{name}", create=True)
+    log = open_log(disk.after_kill()).log
+    append(log, 2)
+    assert log.end_offset == 5
+    assert len(log.segments) == 1

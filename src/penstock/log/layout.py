@@ -47,6 +47,7 @@ LOCK = ".lock"
 DELETED_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"
 
+OFFSET_MAX = 2**63 - 1  # twenty digits hold more than an offset
 RELATIVE_OFFSET_MAX = 2**31 - 1  # an index entry has 4 bytes for it
 FILE_NAME_LENGTH_MAX = 255
 
@@ -63,7 +64,9 @@ def segment_path(directory: str, base_offset: Offset, suffix: str) -> str:
 def parse_segment_file(name: str) -> tuple[Offset, str] | None:
     """The base offset and the suffix of a segment's file; None for any other name."""
     match = _SEGMENT_FILE.fullmatch(name)
-    return (Offset(int(match[1])), match[2]) if match else None
+    if match is None or int(match[1]) > OFFSET_MAX:
+        return None
+    return Offset(int(match[1])), match[2]
 
 
 def partition_directory(partition: TopicPartition) -> str:

@@ -92,7 +92,11 @@ def load(
     suspect = _first_suspect(segments, report)
     if clean and suspect is None:
         end_offset = _clean_end(segments[-1], report)
-        if end_offset is not None:
+        if end_offset is not None and end_offset < recovery_point:
+            # Synced and gone all the same: nothing brings it back, but it does not go unsaid.
+            path = segments[-1].path(layout.LOG)
+            report.reasons.append(f"{path}: ends at {end_offset}, was synced to {recovery_point}")
+        elif end_offset is not None:
             memory.load(segments, until_offset=end_offset, trust_absence=True)
             return Loaded(segments=segments, end_offset=end_offset, report=report)
     # A clean stop that does not look like one: the last segment alone is in doubt.
