@@ -26,7 +26,7 @@ def run(path: Path, scenario: Scenario) -> None:
     async def whole() -> None:
         disk = WatchedDisk()
         broker = Broker(path, disk=disk)
-        rounds = asyncio.create_task(broker.partitions.syncing.run())
+        rounds = asyncio.create_task(broker.partitions.keep_syncing())
         try:
             await asyncio.wait_for(scenario(broker, disk), 20)
         finally:

@@ -15,7 +15,6 @@ A_DAY_MS = 86_400_000
 
 def housekeeping(broker: Broker) -> Housekeeping:
     return Housekeeping(
-        directory=broker.directory,
         partitions=broker.partitions,
         settings=broker.settings,
         world=broker.world,
@@ -24,7 +23,7 @@ def housekeeping(broker: Broker) -> Housekeeping:
 
 def sync_due(broker: Broker) -> None:
     housekeeping(broker).want_due()
-    asyncio.run(broker.partitions.syncing.sync_wanted())
+    asyncio.run(broker.partitions.sync_wanted())
 
 
 def log_of(broker: Broker, **config: str) -> PartitionLog:
@@ -87,7 +86,7 @@ def test_log_deleted_during_its_sync_does_no_harm(broker: Broker) -> None:
 
     async def scenario() -> None:
         housekeeping(broker).want_due()
-        syncing = asyncio.create_task(broker.partitions.syncing.sync_wanted())
+        syncing = asyncio.create_task(broker.partitions.sync_wanted())
         await asyncio.sleep(0)
         broker.delete_topic("t")
         await syncing

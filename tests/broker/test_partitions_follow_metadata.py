@@ -133,3 +133,35 @@ def test_records_and_producers_survive_a_restart(tmp_path: Path) -> None:
     assert produce(second, "t", batch(), index=1).base_offset == 0
     assert second.partition("t", 1).log.end_offset == 2
     second.close()
+
+
+def test_a_partition_that_could_not_be_opened_can_be_deleted_and_made_again(
+    tmp_path: Path,
+) -> None:
+    first = Broker(tmp_path)
+    first.create_topic("t")
+    segment = Path(first.partition("t").log.directory) / f"{0:020}.log"
+    produce(first, "t", produced())
+    first.directory.abandon()
+    segment.unlink()
+    segment.mkdir()
+    second = Broker(tmp_path)
+    second.create_topic("t")
+    assert second.partitions.find("t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    second.delete_topic("t")
+    second.create_topic("t")
+    assert second.partition("t").log.end_offset == 0
+    second.close()
+
+
+def test_a_damaged_claim_leaves_the_other_partitions_served(tmp_path: Path) -> None:
+    first = Broker(tmp_path)
+    first.create_topic("t", 2)
+    damaged = Path(first.partition("t", 0).log.directory) / "partition.metadata"
+    first.close()
+    damaged.write_text("version: 9")
+    second = Broker(tmp_path)
+    second.create_topic("t", 2)
+    assert second.partitions.find("t", 0) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert isinstance(second.partitions.find("t", 1), Partition)
+    second.close()

@@ -215,7 +215,6 @@ def hears_the_end(client: socket.socket) -> bool:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("log_dirs", "/a,/b"),
         ("process_roles", "broker"),
         ("controller_quorum_voters", "1@a:1,2@b:2"),
         ("listener_security_protocol_map", "PLAINTEXT:SSL"),

@@ -8,6 +8,8 @@ from typing import Any, TypeVar, cast
 from penstock.broker.api_table import AnyApi
 from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
+from penstock.broker.log_directories import LogDirectories
+from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.services import RequestContext, Services
 from penstock.log.partition_log import PartitionLog
@@ -70,7 +72,13 @@ class Control:
             image=Image(),
             endpoints=(),
             controller=self.controller,
-            partitions=cast(Any, None),  # no handler of the control plane touches them
+            partitions=Partitions(  # none is led here
+                directories=LogDirectories(),
+                node_id=NODE,
+                settings=self.settings,
+                disk=disk,
+                clock=self.world.clock,
+            ),
             producer_ids=ProducerIds(
                 controller=self.controller,
                 node_id=NODE,

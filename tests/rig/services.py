@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from penstock.broker.api_table import AnyApi
+from penstock.broker.log_directories import LogDirectories
 from penstock.broker.partitions import Partitions
 from penstock.broker.services import RequestContext, Services
-from penstock.log.directory import LogDirectory
 from penstock.metadata.image.broker import BrokerImage, Endpoint
 from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage
@@ -33,15 +33,28 @@ M = TypeVar("M", bound=Message)
 class Broker:
     """A broker without its network: handlers are called as dispatch calls them."""
 
-    def __init__(self, path: Path, *, disk: Disk | None = None, **settings: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        disk: Disk | None = None,
+        directories: tuple[str, ...] = ("data",),
+        **settings: str,
+    ) -> None:
         self.world = real_world(inline=True)
         if disk is not None:
             self.world = replace(self.world, disk=disk)
         named = {name.replace("_", "."): value for name, value in settings.items()}
         self.settings = parse_broker(named)
-        self.directory = LogDirectory.open(disk=self.world.disk, path=str(path / "data"))
+        self.directories = LogDirectories.open(
+            disk=self.world.disk,
+            paths=[str(path / name) for name in directories],
+            metadata_path=str(path / directories[0]),
+            producer_expiry_ms=self.settings.producer_id_expiration_ms,
+        )
+        self.directory = self.directories.metadata
         self.partitions = Partitions(
-            directory=self.directory,
+            directories=self.directories,
             node_id=NODE,
             settings=self.settings,
             disk=self.world.disk,
@@ -145,7 +158,7 @@ class Broker:
 
     def close(self) -> None:
         self.partitions.close()
-        self.directory.close()
+        self.directories.close(broker_epoch=1)
 
     def _with_topic(self, topic: TopicImage) -> None:
         image = self.services.image

@@ -1,7 +1,7 @@
 """Each checker sees the bug that it is there for, planted in the node, within a few seeds."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -10,9 +10,10 @@ import pytest
 from penstock.broker.dispatch import Dispatch
 from penstock.client import fetched
 from penstock.log import recovery
+from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.log.trouble import CorruptLog
-from penstock.model.identity import METADATA_TOPIC
+from penstock.model.identity import METADATA_TOPIC, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.iterate import records_of
@@ -105,10 +106,12 @@ def test_a_gap_between_offsets_is_seen(monkeypatch: Patch) -> None:
 
 
 def test_deleted_records_that_come_back_are_seen(monkeypatch: Patch) -> None:
-    def advance_in_memory(self: PartitionLog, offset: int) -> None:
-        self.start_offset = self._memory.start_offset = max(offset, self.start_offset)
+    def advance_in_memory(self: LogDirectory, offsets: Mapping[TopicPartition, Offset]) -> None:
+        for partition, offset in offsets.items():
+            log = self.logs[partition]
+            log.start_offset = log._memory.start_offset = max(offset, log.start_offset)
 
-    monkeypatch.setattr(PartitionLog, "advance_start", advance_in_memory)
+    monkeypatch.setattr(LogDirectory, "advance_starts", advance_in_memory)
     assert is_seen_by("offsets", faults=CRASHES)
 
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 
 from penstock.broker.partitions import Partitions
-from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.partition import Partition
@@ -28,12 +27,10 @@ class Housekeeping:
     def __init__(
         self,
         *,
-        directory: LogDirectory,
         partitions: Partitions,
         settings: BrokerSettings,
         world: World,
     ) -> None:
-        self._directory = directory
         self._partitions = partitions
         self._settings = settings
         self._world = world
@@ -68,18 +65,14 @@ class Housekeeping:
         interval_ms = self._settings.log_flush_offset_checkpoint_interval_ms
         while True:
             await asyncio.sleep(max(interval_ms, SYNC_CHECK_MS) / 1000)
-            try:
-                self._directory.save_checkpoints()
-            except DiskError as trouble:
-                # Older ones stay: a start after a crash has more to scan, and nothing is lost.
-                logger.error("checkpoints=unsaved reason=%s", trouble)
+            self._partitions.directories.save_checkpoints()
 
     async def _keep_producers_few(self) -> None:
         interval_ms = self._settings.producer_id_expiration_check_interval_ms
         while True:
             await asyncio.sleep(interval_ms / 1000)
             now_ms = self._world.clock.now_ms()
-            for log in self._directory.logs.values():
+            for log in self._partitions.directories.logs.values():
                 log.expire_producers(now_ms)
 
     async def _remove_deleted(self) -> None:
@@ -89,7 +82,8 @@ class Housekeeping:
 
     async def remove_due(self) -> None:
         """Removes deleted segments and partitions whose delay is over."""
-        paths = self._directory.take_removable(now_ms=self._world.clock.monotonic_ms())
+        now_ms = self._world.clock.monotonic_ms()
+        paths = self._partitions.directories.take_removable(now_ms=now_ms)
         if not paths:
             return
         try:

@@ -16,15 +16,22 @@ class PartitionView:
     offline_replicas: list[int]
 
 
-def view_partition(image: Image, partition: PartitionImage, listener: str) -> PartitionView:
-    """A leader without an endpoint on the client's listener is as good as none."""
+def view_partition(
+    image: Image, partition: PartitionImage, listener: str, *, leader_offline: bool = False
+) -> PartitionView:
+    """A leader without an endpoint on the client's listener is as good as none.
+
+    So is one whose disk has failed (`leader_offline`).
+    """
     offline = [
         node
         for node in partition.replicas
-        if node not in image.brokers or image.brokers[node].fenced
+        if node not in image.brokers
+        or image.brokers[node].fenced
+        or (leader_offline and node == partition.leader)
     ]
     leader = None if partition.leader is None else image.brokers.get(partition.leader)
-    if leader is None or leader.fenced:
+    if leader is None or leader.fenced or leader_offline:
         code = ErrorCode.LEADER_NOT_AVAILABLE
     elif leader.endpoint(listener) is None:
         code = ErrorCode.LISTENER_NOT_FOUND

@@ -2,28 +2,32 @@
 
 `apply` is told of every change of the image and makes logs, deletes them, and hands on settings
 and epochs. Between two changes `find` is two dictionary look-ups. A partition whose log cannot be
-opened stays unserved (KAFKA_STORAGE_ERROR) and does not stop the others.
+opened, or whose directory has failed, is offline (KAFKA_STORAGE_ERROR) and does not stop the
+others.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
+from penstock.broker.log_directories import LogDirectories
 from penstock.broker.syncing import Syncing
-from penstock.log.directory import LogDirectory
+from penstock.log.directory import LogWanted
 from penstock.log.partition_log import PartitionLog
-from penstock.log.trouble import CorruptCheckpoint, CorruptData, TopicIdMismatch
 from penstock.metadata.effective import effective_broker, effective_topic
 from penstock.metadata.image.image import Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.model.error import ErrorCode
-from penstock.model.identity import METADATA_TOPIC, NodeId, TopicId, TopicPartition
+from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.settings.broker import BrokerSettings
-from penstock.model.settings.topic import TopicSettings
 from penstock.replication.partition import Partition
 from penstock.world.ports import Clock, Disk
+from penstock.world.tasks import TaskGroup
 from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
+
+FULL_TOLD_EVERY_MS = 10_000
 
 
 class Partitions:
@@ -32,20 +36,25 @@ class Partitions:
     def __init__(
         self,
         *,
-        directory: LogDirectory,
+        directories: LogDirectories,
         node_id: NodeId,
         settings: BrokerSettings,
         disk: Disk,
         clock: Clock,
     ) -> None:
-        self.directory = directory
-        self.syncing = Syncing(disk=disk, failed=self._sync_failed)
+        self.directories = directories
+        self._syncing = {
+            path: Syncing(disk=disk, failed=partial(self.take_offline, path))
+            for path in directories.online
+        }
         self._node_id = node_id
         self._settings = settings
         self._clock = clock
         self._image = Image()
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
+        self._offline: set[TopicPartition] = set()
+        self._full_told_ms: dict[str, int] = {}  # by directory
         self._strays_set_aside = False
         self._closed = False
 
@@ -76,7 +85,12 @@ class Partitions:
         topic = self._image.topics_by_id.get(topic_id)
         return "" if topic is None else topic.name
 
+    def is_offline(self, topic: str, index: int) -> bool:
+        """Whether this broker should lead the partition, and cannot."""
+        return bool(self._offline) and TopicPartition(topic, index) in self._offline
+
     def check(self) -> None:
+        self.directories.check()
         for name, partitions in self._by_name.items():
             topic = self._image.topics_by_name[name]
             assert self._by_id[topic.topic_id] is partitions
@@ -90,15 +104,23 @@ class Partitions:
         self._image = image
         if self._closed:
             return  # the next start follows it
-        if not self._strays_set_aside:
+        at_start = not self._strays_set_aside
+        if at_start:
             self._set_aside_strays()
-        for topic in delta.topics_deleted:
-            self._delete(topic)
+        self._delete(delta.topics_deleted)
         broker = effective_broker(self._settings, image, self._node_id)
+        to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]] = {}
         for topic in (*delta.topics_created, *delta.topics_changed):
             settings = effective_topic(topic.name, image, broker)
             for index, partition in enumerate(topic.partitions):
-                self._follow(topic, index, partition, settings)
+                if self._follow(topic, index, partition):
+                    wanted = LogWanted(
+                        partition=TopicPartition(topic.name, index),
+                        topic_id=topic.topic_id,
+                        settings=settings,
+                    )
+                    to_open[wanted.partition] = (wanted, partition)
+        self._open(to_open, may_place=not at_start)
         for name in self._reconfigured(delta):
             settings = effective_topic(name, image, broker)
             for known in self._by_name[name].values():
@@ -108,8 +130,50 @@ class Partitions:
                         self.want_sync(known)
 
     def want_sync(self, partition: Partition) -> None:
-        """Acks or readers of the partition wait for a sync of its log."""
-        self.syncing.want(partition)
+        """The partition's log is to be synced: acks or readers wait for it, or it is due."""
+        self._syncing[self._home(partition)].want(partition)
+
+    async def keep_syncing(self) -> None:
+        """Syncs what is wanted until cancelled; directories do not wait for each other."""
+        async with TaskGroup() as group:
+            for syncing in self._syncing.values():
+                group.start(syncing.run())
+
+    async def sync_wanted(self) -> None:
+        """One round of each directory."""
+        for syncing in self._syncing.values():
+            await syncing.sync_wanted()
+
+    def append_failed(self, partition: Partition, trouble: DiskError) -> None:
+        """A disk that is full serves again once there is room; any other failure is its end."""
+        path = self._home(partition)
+        if not trouble.full:
+            self.take_offline(path, trouble)
+            return
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._full_told_ms.get(path, now_ms - FULL_TOLD_EVERY_MS) >= FULL_TOLD_EVERY_MS:
+            self._full_told_ms[path] = now_ms
+            logger.error(
+                "directory=%s full=true partition=%s appends are refused until there is room: %s",
+                path, partition.name, trouble,
+            )  # fmt: skip
+
+    def take_offline(self, path: str, trouble: DiskError) -> None:
+        """A directory has failed: nothing of it is served until the next start.
+
+        DirectoryLost, which ends the node, when there is no going on without it.
+        """
+        if path in self.directories.failed:
+            return
+        lost = [partition for partition in self if self._home(partition) == path]
+        logger.critical(
+            "directory=%s state=offline partitions=%d reason=%s", path, len(lost), trouble
+        )
+        for partition in lost:
+            del self._by_name[partition.name.topic][partition.name.partition]
+            self._offline.add(partition.name)
+            partition.end(offline=True)
+        self.directories.fail(path, trouble.reason)
 
     def close(self) -> None:
         """Leads no partition any more and ends every wait: the node is stopping.
@@ -129,85 +193,93 @@ class Partitions:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _follow(
-        self, topic: TopicImage, index: int, wanted: PartitionImage, settings: TopicSettings
-    ) -> None:
-        """Makes one partition what the metadata says it is."""
+    def _home(self, partition: Partition) -> str:
+        """The directory that the partition lies in."""
+        return partition.log.directory.rpartition("/")[0]
+
+    def _follow(self, topic: TopicImage, index: int, wanted: PartitionImage) -> bool:
+        """Makes one partition what the metadata says it is; whether its log must be opened yet."""
         partitions = self._by_name.get(topic.name, {})
         known = partitions.get(index)
         if wanted.leader != self._node_id:
+            self._offline.discard(TopicPartition(topic.name, index))
             if known is not None:
                 known.end()
                 del partitions[index]
-            return
-        followers = tuple(node for node in wanted.isr if node != self._node_id)
-        if known is not None:
-            known.change_replicas(
-                leader_epoch=wanted.leader_epoch,
-                replica_count=len(wanted.replicas),
-                in_sync_followers=followers,
-            )
-            return
-        log = self._log(TopicPartition(topic.name, index), topic.topic_id, settings)
-        if log is None:
-            return
+            return False
+        if known is None:
+            return True
+        known.change_replicas(
+            leader_epoch=wanted.leader_epoch,
+            replica_count=len(wanted.replicas),
+            in_sync_followers=self._followers(wanted),
+        )
+        return False
+
+    def _followers(self, wanted: PartitionImage) -> tuple[NodeId, ...]:
+        return tuple(node for node in wanted.isr if node != self._node_id)
+
+    def _open(
+        self,
+        to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]],
+        *,
+        may_place: bool,
+    ) -> None:
+        """Leads partitions: with logs open since we led them before, or from disk, or new ones."""
+        for name, (wanted, partition) in to_open.items():
+            known = self.directories.log_of(name)
+            if known is not None:
+                known.reconfigure(wanted.settings)
+                self._lead(known, partition)
+        closed = [wanted for name, (wanted, _) in to_open.items() if not self._leads(name)]
+        opened = self.directories.open_logs(
+            closed, now_ms=self._clock.now_ms(), may_place=may_place
+        )
+        for name, log in opened.items():
+            if isinstance(log, PartitionLog):
+                self._offline.discard(name)
+                self._lead(log, to_open[name][1])
+            else:
+                self._offline.add(name)
+                logger.error("partition=%s state=offline reason=%s", name, log)
+
+    def _leads(self, name: TopicPartition) -> bool:
+        return name.partition in self._by_name.get(name.topic, {})
+
+    def _lead(self, log: PartitionLog, wanted: PartitionImage) -> None:
         opened = Partition(
             log,
             leader_epoch=wanted.leader_epoch,
             replica_count=len(wanted.replicas),
-            in_sync_followers=followers,
+            in_sync_followers=self._followers(wanted),
         )
-        partitions = self._by_name.setdefault(topic.name, {})
-        self._by_id[topic.topic_id] = partitions
-        partitions[index] = opened
+        partitions = self._by_name.setdefault(log.partition.topic, {})
+        self._by_id[log.topic_id] = partitions
+        partitions[log.partition.partition] = opened
         if opened.wants_sync:  # what a killed node had written and not synced
             self.want_sync(opened)
 
-    def _log(
-        self, name: TopicPartition, topic_id: TopicId, settings: TopicSettings
-    ) -> PartitionLog | None:
-        """The log to lead: one that is open since we led it before, or from disk, or a new one."""
-        known = self.directory.logs.get(name)
-        if known is not None:
-            known.reconfigure(settings)
-            return known
-        try:
-            return self.directory.open_log(name, topic_id, settings, now_ms=self._clock.now_ms())
-        except (DiskError, CorruptData, TopicIdMismatch) as trouble:
-            logger.error("partition=%s state=offline reason=%s", name, trouble)
-            return None
-
-    def _delete(self, topic: TopicImage) -> None:
-        self._by_id.pop(topic.topic_id, None)
-        for partition in self._by_name.pop(topic.name, {}).values():
-            partition.end()
-        for index in range(len(topic.partitions)):
-            log = self.directory.logs.get(TopicPartition(topic.name, index))
-            if log is None:
-                continue
-            try:
-                self.directory.delete(log)
-            except DiskError as trouble:
-                logger.error("partition=%s deleted=false reason=%s", log.partition, trouble)
-
-    def _sync_failed(self, trouble: DiskError) -> None:
-        raise trouble
+    def _delete(self, topics: Iterable[TopicImage]) -> None:
+        gone: dict[TopicPartition, TopicId] = {}
+        for topic in topics:
+            self._by_id.pop(topic.topic_id, None)
+            for partition in self._by_name.pop(topic.name, {}).values():
+                partition.end()
+            for index in range(len(topic.partitions)):
+                gone[TopicPartition(topic.name, index)] = topic.topic_id
+        self._offline.difference_update(gone)
+        for name, trouble in self.directories.delete_partitions(gone).items():
+            logger.error("partition=%s deleted=false reason=%s", name, trouble)
 
     def _set_aside_strays(self) -> None:
-        """Puts away what belongs to no topic: a crash came between the deletion of a topic and that
-        of its files, or the files are from elsewhere. They are renamed, never deleted: were the
-        metadata lost, this would be all the data.
-        """
         self._strays_set_aside = True
-        for name, topic_id in self.directory.partitions_found().items():
-            if topic_id is None or isinstance(topic_id, CorruptCheckpoint):
-                continue
-            if name.topic == METADATA_TOPIC or name in self.directory.logs:
-                continue
-            topic = self._image.topics_by_id.get(topic_id)
-            if topic is None or topic.name != name.topic:
-                path = self.directory.set_aside_stray(name)
-                logger.warning("partition=%s stray=true set_aside=%s", name, path)
+        self.directories.set_aside_strays(
+            {
+                TopicPartition(topic.name, index): topic.topic_id
+                for topic in self._image.topics_by_id.values()
+                for index in range(len(topic.partitions))
+            }
+        )
 
     def _reconfigured(self, delta: Delta) -> list[str]:
         """The topics here whose settings may have changed: all of them with the broker's own."""

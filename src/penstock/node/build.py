@@ -13,13 +13,14 @@ from penstock.broker.api_table import versions_served
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
+from penstock.broker.log_directories import LogDirectories
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.served import SERVED
 from penstock.broker.server import Server
 from penstock.broker.services import Services
 from penstock.log.checkpoint import DirectoryIdentity
-from penstock.log.directory import LogDirectory, write_identity
+from penstock.log.directory import write_identity
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.controller.brokers import RegisterBroker
 from penstock.metadata.effective import effective_broker
@@ -51,15 +52,16 @@ def build(world: World, config: NodeConfig) -> Node:
 
 async def open_broker(world: World, config: NodeConfig, group: TaskGroup) -> "OpenBroker":
     """Opens everything, in order; what was opened is let go of again when a later step fails."""
-    directory = LogDirectory.open(
+    directories = LogDirectories.open(
         disk=world.disk,
-        path=config.log_directory,
+        paths=config.log_directories,
+        metadata_path=config.metadata_directory,
         producer_expiry_ms=config.settings.producer_id_expiration_ms,
     )
     try:
-        broker = OpenBroker(world, config, directory, group)
+        broker = OpenBroker(world, config, directories, group)
     except BaseException:
-        directory.abandon()
+        directories.abandon()
         raise
     try:
         await broker.open()
@@ -73,23 +75,24 @@ class OpenBroker:
     """The open parts of a node; `Running` to its lifecycle."""
 
     def __init__(
-        self, world: World, config: NodeConfig, directory: LogDirectory, group: TaskGroup
+        self, world: World, config: NodeConfig, directories: LogDirectories, group: TaskGroup
     ) -> None:
         self._world = world
         self._config = config
-        self._directory = directory
+        self._directories = directories
         self._group = group
         settings = config.settings
-        self._identity = identity_of(directory, world, config)
+        self._identities = identities_of(directories, world, config)
+        self._cluster_id = self._identities[0].cluster_id
         self._partitions = Partitions(
-            directory=directory,
+            directories=directories,
             node_id=config.node_id,
             settings=settings,
             disk=world.disk,
             clock=world.clock,
         )
         self._controller = LocalController(
-            log=directory.open_log(
+            log=directories.metadata.open_log(
                 TopicPartition(METADATA_TOPIC, 0),
                 METADATA_TOPIC_ID,
                 metadata_log_settings(settings),
@@ -102,7 +105,7 @@ class OpenBroker:
         )
         self._services = Services(
             node_id=config.node_id,
-            cluster_id=self._identity.cluster_id,
+            cluster_id=self._cluster_id,
             settings=settings,
             world=world,
             image=Image(),
@@ -133,7 +136,7 @@ class OpenBroker:
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
         """Every log that is open, that of the metadata included."""
-        return self._directory.logs
+        return self._directories.logs
 
     def check(self) -> None:
         """The invariants of all that is open; the simulator asks after its steps."""
@@ -144,20 +147,23 @@ class OpenBroker:
     async def open(self) -> None:
         started_ms = self._world.clock.monotonic_ms()
         self._controller.open()
-        report = self._directory.recovery
+        reports = [directory.recovery for directory in self._directories]
         logger.info(
             "recovery segments_scanned=%d clean=%s bytes_scanned=%d bytes_cut=%d "
             "indexes_rebuilt=%d partitions=%d took_ms=%d",
-            report.segments_scanned, self._directory.clean, report.bytes_scanned,
-            report.bytes_cut, report.indexes_rebuilt, len(self._directory.logs),
+            sum(report.segments_scanned for report in reports),
+            all(directory.clean for directory in self._directories),
+            sum(report.bytes_scanned for report in reports),
+            sum(report.bytes_cut for report in reports),
+            sum(report.indexes_rebuilt for report in reports),
+            len(self._directories.logs),
             self._world.clock.monotonic_ms() - started_ms,
-        )  # fmt: skip
-        for reason in report.reasons:
+        )
+        for reason in (reason for report in reports for reason in report.reasons):
             logger.warning("recovery %s", reason)
         self._group.start(self._controller.run(), name="controller")
-        self._group.start(self._partitions.syncing.run(), name="sync logs")
+        self._group.start(self._partitions.keep_syncing(), name="sync logs")
         Housekeeping(
-            directory=self._directory,
             partitions=self._partitions,
             settings=self._config.settings,
             world=self._world,
@@ -169,7 +175,7 @@ class OpenBroker:
         self._server.serve()
         logger.info(
             "node ready node_id=%d cluster_id=%s listeners=%s",
-            self._config.node_id, self._identity.cluster_id,
+            self._config.node_id, self._cluster_id,
             ",".join(f"{name}://{address}" for name, address in self.addresses.items()),
         )  # fmt: skip
 
@@ -180,7 +186,7 @@ class OpenBroker:
         self._controller.close()
 
     def close(self) -> None:
-        self._directory.close(broker_epoch=self._broker_epoch())
+        self._directories.close(broker_epoch=self._broker_epoch())
         if self._config.process_id is not None:
             self._world.disk.remove(self._process_file)
         self._world.offload.close()
@@ -191,7 +197,7 @@ class OpenBroker:
 
     def abandon(self) -> None:
         self._server.hang_up()
-        self._directory.abandon()
+        self._directories.abandon()
         self._world.offload.close()
 
     @property
@@ -229,7 +235,7 @@ class OpenBroker:
                 incarnation=self._world.entropy.random_bytes(16),
                 rack=self._config.settings.broker_rack,
                 endpoints=self._services.endpoints,
-                directories=(self._identity.directory_id,),
+                directories=tuple(sorted(one.directory_id for one in self._identities)),
             ),
         )
         await unfence(self._controller, node_id=node_id, broker_epoch=broker_epoch)
@@ -242,21 +248,38 @@ class OpenBroker:
             )
 
 
-def identity_of(directory: LogDirectory, world: World, config: NodeConfig) -> DirectoryIdentity:
-    """Whose the directory is; an empty one becomes ours, with a cluster of its own."""
-    identity = directory.identity
-    if identity is None:
-        identity = DirectoryIdentity(
-            cluster_id=id_text(world.entropy.random_bytes(16)),
-            node_id=config.node_id,
-            directory_id=world.entropy.random_bytes(16),
-        )
-        write_identity(world.disk, directory.path, identity)
-        logger.info("formatted directory=%s cluster_id=%s", directory.path, identity.cluster_id)
-    elif identity.node_id != config.node_id:
-        raise ForeignDirectory(
-            f"{directory.path} belongs to node {identity.node_id}, not to {config.node_id}"
-        )
+def identities_of(
+    directories: LogDirectories, world: World, config: NodeConfig
+) -> list[DirectoryIdentity]:
+    """Whose the directories are; empty ones become ours, in a cluster of our own if all are."""
+    found = {directory.path: directory.identity for directory in directories}
+    cluster_id: str | None = None
+    for path, identity in found.items():
+        if identity is None:
+            continue
+        if identity.node_id != config.node_id:
+            raise ForeignDirectory(
+                f"{path} belongs to node {identity.node_id}, not to {config.node_id}"
+            )
+        cluster_id = cluster_id or identity.cluster_id
+        if identity.cluster_id != cluster_id:
+            raise ForeignDirectory(
+                f"{path} belongs to cluster {identity.cluster_id}, not to {cluster_id}"
+            )
+    cluster_id = cluster_id or id_text(world.entropy.random_bytes(16))
+    return [
+        identity or _format(path, world, config, cluster_id) for path, identity in found.items()
+    ]
+
+
+def _format(path: str, world: World, config: NodeConfig, cluster_id: str) -> DirectoryIdentity:
+    identity = DirectoryIdentity(
+        cluster_id=cluster_id,
+        node_id=config.node_id,
+        directory_id=world.entropy.random_bytes(16),
+    )
+    write_identity(world.disk, path, identity)
+    logger.info("formatted directory=%s cluster_id=%s", path, cluster_id)
     return identity
 
 

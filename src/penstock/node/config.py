@@ -2,6 +2,7 @@
 
 DIR/node-<id>/           node.pid, meta.properties, checkpoints, one folder a partition
 log.dirs, log.dir        partitions live there instead, when either is given
+metadata.log.dir         the metadata log lives there, else in the first of them
 """
 
 import os.path
@@ -25,8 +26,6 @@ class NodeConfig:
     process_id: int | None = None  # written to node.pid, where the node is a process of its own
 
     def __post_init__(self) -> None:
-        if len(self.log_directories) > 1:
-            self._refuse("log.dirs", "One directory, for now")
         if self.settings.process_roles != ROLES:
             self._refuse("process.roles", "broker,controller: both in one node, for now")
         if any(voter.node_id != self.node_id for voter in self.settings.controller_quorum_voters):
@@ -40,8 +39,9 @@ class NodeConfig:
         return os.path.join(self.data_directory, f"node-{self.node_id}")
 
     @property
-    def log_directory(self) -> str:
-        return self.log_directories[0]
+    def metadata_directory(self) -> str:
+        given = self.settings.metadata_log_dir
+        return self.log_directories[0] if given is None else given
 
     @property
     def log_directories(self) -> tuple[str, ...]:

@@ -102,7 +102,11 @@ class Node:
             # The one place that meets every error: told to those who wait in `start` or `failed`.
             self._failure = failure
             if self._ready.is_set():
-                logger.critical("node stopped by an error", exc_info=failure)
+                # What the outside did is told in a line; a bug of ours with where it happened.
+                foreseen = isinstance(failure, PenstockError)
+                logger.critical(
+                    "node stopped reason=%s", failure, exc_info=None if foreseen else failure
+                )
             self._abandon()
         finally:
             self._ended.set()

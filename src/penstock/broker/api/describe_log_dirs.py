@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
+from penstock.log.directory import LogDirectory
 from penstock.model.error import ErrorCode
 from penstock.replication.partition import Partition
 from penstock.wire.api import ApiKey, VersionRange
@@ -20,29 +21,36 @@ from penstock.world.trouble import DiskError
 def handle(
     services: Services, request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse:
-    path = services.partitions.directory.path
-    disk = services.world.disk
-    try:
-        total_bytes, usable_bytes = disk.total_bytes(path), disk.free_bytes(path)
-    except DiskError:
-        result = DescribeLogDirsResult(log_dir=path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
-        return DescribeLogDirsResponse(results=[result])
-    return DescribeLogDirsResponse(
-        results=[
-            DescribeLogDirsResult(
-                log_dir=path,
-                topics=_by_topic(_asked(services, request)),
-                total_bytes=total_bytes,
-                usable_bytes=usable_bytes,
-            )
-        ]
-    )
+    directories = services.partitions.directories
+    asked = list(_asked(services, request))
+    results = [_describe(services, directory, asked) for directory in directories.online.values()]
+    return DescribeLogDirsResponse(results=results + [_failed(path) for path in directories.failed])
 
 
 def refuse(
     request: DescribeLogDirsRequest, code: ErrorCode, message: str | None
 ) -> DescribeLogDirsResponse:
     return DescribeLogDirsResponse(error_code=code)
+
+
+def _describe(
+    services: Services, directory: LogDirectory, asked: Iterable[Partition]
+) -> DescribeLogDirsResult:
+    path, disk = directory.path, services.world.disk
+    try:
+        total_bytes, usable_bytes = disk.total_bytes(path), disk.free_bytes(path)
+    except DiskError:
+        return _failed(path)
+    return DescribeLogDirsResult(
+        log_dir=path,
+        topics=_by_topic(one for one in asked if one.name in directory.logs),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
+
+
+def _failed(path: str) -> DescribeLogDirsResult:
+    return DescribeLogDirsResult(log_dir=path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _asked(services: Services, request: DescribeLogDirsRequest) -> Iterable[Partition]:

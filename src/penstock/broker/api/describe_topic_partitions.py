@@ -4,7 +4,6 @@ from penstock.broker.api_table import Api
 from penstock.broker.authorized_operations import TOPIC_OPERATIONS
 from penstock.broker.partition_view import view_partition
 from penstock.broker.services import RequestContext, Services
-from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_trouble
@@ -46,7 +45,7 @@ def handle(
         resumed = cursor is not None and cursor.topic_name == name
         start = cursor.partition_index if cursor is not None and resumed else 0
         end = min(start + left, len(topic.partitions))
-        reply.topics.append(_topic(image, topic, range(start, end), context.listener))
+        reply.topics.append(_topic(services, topic, range(start, end), context.listener))
         left -= max(end - start, 0)
         if end < len(topic.partitions):
             reply.next_cursor = Cursor(topic_name=name, partition_index=end)
@@ -78,12 +77,17 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _topic(
-    image: Image, topic: TopicImage, indexes: range, listener: str
+    services: Services, topic: TopicImage, indexes: range, listener: str
 ) -> DescribeTopicPartitionsResponseTopic:
     partitions = []
     for index in indexes:
         partition = topic.partitions[index]
-        view = view_partition(image, partition, listener)
+        view = view_partition(
+            services.image,
+            partition,
+            listener,
+            leader_offline=services.partitions.is_offline(topic.name, index),
+        )
         partitions.append(
             DescribeTopicPartitionsResponsePartition(
                 error_code=view.error_code,

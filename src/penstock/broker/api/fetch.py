@@ -18,7 +18,7 @@ from penstock.broker.partitions import Partitions
 from penstock.broker.services import RequestContext, Services
 from penstock.broker.waiting import more_data
 from penstock.log.reading import LogSlice
-from penstock.log.trouble import CorruptLog
+from penstock.log.trouble import CorruptData
 from penstock.model.error import ErrorCode
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
@@ -219,7 +219,7 @@ def _read_partition(
             oversized_first=reading.byte_count == 0,
             committed_only=committed_only,
         )
-    except CorruptLog:
+    except CorruptData:
         return _failed(asked.partition, ErrorCode.CORRUPT_MESSAGE)
     except DiskError:
         # A client of old does not know the storage error; this one makes it ask for the leader.

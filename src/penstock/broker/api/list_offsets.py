@@ -14,7 +14,7 @@ from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
 from penstock.broker.turns import Steps, by_turns
 from penstock.log.reading import TimedOffset
-from penstock.log.trouble import CorruptLog
+from penstock.log.trouble import CorruptData
 from penstock.model.error import ErrorCode
 from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.records.layout import NO_TIMESTAMP
@@ -110,7 +110,7 @@ def _answer(
         return _refused(asked, code)
     try:
         found = _find(partition, asked.timestamp, until_offset=_end_for(partition, request))
-    except CorruptLog:
+    except CorruptData:
         return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
     except DiskError:
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)

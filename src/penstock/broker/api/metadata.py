@@ -129,7 +129,7 @@ def _response(
             )
     found = []
     for topic in _each_once(topics):
-        found.append((yield from _topic(image, topic, context, troubles, operations)))
+        found.append((yield from _topic(services, image, topic, context, troubles, operations)))
         yield
     return MetadataResponse(
         brokers=brokers,
@@ -149,6 +149,7 @@ def _each_once(topics: Sequence[MetadataRequestTopic]) -> Iterable[MetadataReque
 
 
 def _topic(
+    services: Services,
     image: Image,
     asked: MetadataRequestTopic,
     context: RequestContext,
@@ -175,17 +176,22 @@ def _topic(
         name=found.name,
         topic_id=found.topic_id,
         is_internal=found.name in INTERNAL_TOPICS,
-        partitions=(yield from _partitions(image, found, context)),
+        partitions=(yield from _partitions(services, image, found, context)),
         topic_authorized_operations=operations,
     )
 
 
 def _partitions(
-    image: Image, topic: TopicImage, context: RequestContext
+    services: Services, image: Image, topic: TopicImage, context: RequestContext
 ) -> Steps[list[MetadataResponsePartition]]:
     partitions = []
     for index, partition in enumerate(topic.partitions):
-        view = view_partition(image, partition, context.listener)
+        view = view_partition(
+            image,
+            partition,
+            context.listener,
+            leader_offline=services.partitions.is_offline(topic.name, index),
+        )
         code = view.error_code
         knows_listeners = context.header.api_version >= LISTENER_NOT_FOUND_FROM_VERSION
         if code == ErrorCode.LISTENER_NOT_FOUND and not knows_listeners:

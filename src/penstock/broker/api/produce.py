@@ -9,7 +9,6 @@
 Copies: none here. The batch is checked, numbered and written where the connection received it.
 """
 
-import logging
 from collections.abc import Awaitable
 from typing import NoReturn
 
@@ -37,8 +36,6 @@ from penstock.wire.messages.produce import (
 )
 from penstock.wire.single_produce import encode_single_ack, read_single_produce
 from penstock.world.trouble import DiskError
-
-logger = logging.getLogger(__name__)
 
 EMPTY = b""
 ACKS_NONE = 0
@@ -85,7 +82,13 @@ def handle(
                 answers.append(refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS))
             else:
                 outcome = _append(
-                    found, data.index, data.records, acks=acks, version=version, now_ms=now_ms
+                    services,
+                    found,
+                    data.index,
+                    data.records,
+                    acks=acks,
+                    version=version,
+                    now_ms=now_ms,
                 )
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
@@ -131,9 +134,8 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
         return None
     if acks not in (ACKS_LEADER, ACKS_ALL) or not found.commits_at_once:
         return None
-    outcome = _append(
-        found, index, records, acks=acks, version=version, now_ms=services.world.clock.now_ms()
-    )
+    now_ms = services.world.clock.now_ms()
+    outcome = _append(services, found, index, records, acks=acks, version=version, now_ms=now_ms)
     if isinstance(outcome, Appended):
         return encode_single_ack(
             request,
@@ -185,6 +187,7 @@ def _refuse_version(version: int, *, acks: int) -> NoReturn:
 
 
 def _append(
+    services: Services,
     partition: Partition,
     index: int,
     records: Buffer | None,
@@ -204,7 +207,7 @@ def _append(
     except InvalidBatch as trouble:
         return _invalid(index, trouble, partition)
     except DiskError as trouble:
-        logger.error("partition=%s append=failed reason=%s", partition.name, trouble)
+        services.partitions.append_failed(partition, trouble)
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, trouble.reason)
     if isinstance(outcome, Refusal):
         return refused(

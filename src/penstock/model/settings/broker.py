@@ -121,7 +121,6 @@ class BrokerSettings:
         T.STRING,
         any_text,
         "Where the metadata log is stored; else the first of log.dirs.",
-        effective=False,
     )
 
     # Connections and requests

@@ -1,0 +1,234 @@
+"""The directories that hold a node's partitions: `log.dirs`.
+
+Each partition has one home, found by looking into every directory at a start; a new one gets the
+directory that holds fewest. A directory that fails is offline until the next start: its partitions
+are served no longer, the others are. Without the directory of the metadata log, or without any, a
+node cannot go on.
+
+Invariants:
+ 1. A partition has at most one home, and its log is open nowhere else.
+ 2. A directory is online or failed, never both; nothing is written to a failed one.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from penstock.log.directory import LogDirectory, LogWanted, OpenTrouble
+from penstock.log.partition_log import PartitionLog
+from penstock.model.error import PenstockError
+from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
+from penstock.model.offset import Offset
+from penstock.world.ports import Disk
+from penstock.world.trouble import DiskError
+
+logger = logging.getLogger(__name__)
+
+
+class DirectoryLost(DiskError):
+    """A directory without which the node cannot go on has failed."""
+
+
+class TwoHomes(PenstockError):
+    """A partition that lies in two directories: nobody can tell which one is right."""
+
+
+class LogDirectories:
+    """See the module. `metadata` is one of those online, or one apart without partitions."""
+
+    def __init__(
+        self,
+        online: Iterable[LogDirectory] = (),
+        *,
+        metadata: LogDirectory | None = None,
+        failed: Mapping[str, str] | None = None,
+    ) -> None:
+        self.online = {directory.path: directory for directory in online}
+        self.failed = dict(failed or {})  # why, by path
+        self._metadata = metadata
+        self._homes: dict[TopicPartition, LogDirectory] = {}
+        for directory in self.online.values():
+            for partition in directory.partitions_found():
+                self._settle(partition, directory)
+
+    @classmethod
+    def open(
+        cls, *, disk: Disk, paths: Iterable[str], metadata_path: str, producer_expiry_ms: int
+    ) -> "LogDirectories":
+        """Takes all of them. One that cannot be had is offline; the metadata's is a DiskError."""
+        opened: dict[str, LogDirectory] = {}
+        failed: dict[str, str] = {}
+        metadata_path = normal(metadata_path)
+        paths = [normal(path) for path in paths]
+        try:
+            for path in dict.fromkeys((metadata_path, *paths)):
+                try:
+                    opened[path] = LogDirectory.open(
+                        disk=disk, path=path, producer_expiry_ms=producer_expiry_ms
+                    )
+                except DiskError as trouble:
+                    if path == metadata_path or len(paths) == 1:
+                        raise
+                    logger.error("directory=%s state=offline reason=%s", path, trouble.reason)
+                    failed[path] = trouble.reason
+            return cls(
+                [opened[path] for path in paths if path in opened],
+                metadata=opened[metadata_path],
+                failed=failed,
+            )
+        except BaseException:
+            for directory in opened.values():
+                directory.abandon()
+            raise
+
+    # Queries
+
+    def __iter__(self) -> Iterator[LogDirectory]:
+        """All that are online, that of the metadata included."""
+        yield from self.online.values()
+        if self._metadata is not None and self._metadata.path not in self.online:
+            yield self._metadata
+
+    @property
+    def metadata(self) -> LogDirectory:
+        assert self._metadata is not None, "directories without that of the metadata"
+        return self._metadata
+
+    @property
+    def logs(self) -> dict[TopicPartition, PartitionLog]:
+        """Every log that is open."""
+        return {name: log for directory in self for name, log in directory.logs.items()}
+
+    def log_of(self, partition: TopicPartition) -> PartitionLog | None:
+        """A partition's log, if it is open."""
+        home = self._homes.get(partition)
+        return None if home is None else home.logs.get(partition)
+
+    def check(self) -> None:
+        for directory in self.online.values():
+            assert directory.path not in self.failed, "invariant 2"
+            for partition in directory.logs:
+                known = partition.topic == METADATA_TOPIC
+                assert known or self._homes[partition] is directory, "invariant 1"
+
+    # Commands
+
+    def open_logs(
+        self, wanted: Iterable[LogWanted], *, now_ms: int, may_place: bool
+    ) -> dict[TopicPartition, PartitionLog | OpenTrouble]:
+        """The logs of many partitions, loaded or made, or what keeps one from being opened.
+
+        Without `may_place` a partition that is in no directory is made only if none is offline:
+        that one may well hold it.
+        """
+        opened: dict[TopicPartition, PartitionLog | OpenTrouble] = {}
+        by_home: dict[str, list[LogWanted]] = {}
+        held = Counter(home.path for home in self._homes.values())
+        for one in wanted:
+            home = self._homes.get(one.partition)
+            if home is None and self.failed and not may_place:
+                lost = ", ".join(sorted(self.failed))
+                opened[one.partition] = DiskError(lost, "offline, and may hold the partition")
+                continue
+            if home is None:
+                home = min(self.online.values(), key=lambda directory: held[directory.path])
+                held[home.path] += 1
+                self._settle(one.partition, home)
+            by_home.setdefault(home.path, []).append(one)
+        for path, ones in by_home.items():
+            opened.update(self.online[path].open_logs(ones, now_ms=now_ms))
+        return opened
+
+    def delete_partitions(
+        self, partitions: Mapping[TopicPartition, TopicId]
+    ) -> dict[TopicPartition, DiskError]:
+        """Deletes partitions, opened or not; which could not be, and why."""
+        by_home: dict[str, dict[TopicPartition, TopicId]] = {}
+        for partition, topic_id in partitions.items():
+            home = self._homes.pop(partition, None)
+            if home is not None:
+                by_home.setdefault(home.path, {})[partition] = topic_id
+        failed: dict[TopicPartition, DiskError] = {}
+        for path, gone in by_home.items():
+            failed.update(self.online[path].delete_partitions(gone))
+        return failed
+
+    def advance_starts(
+        self, offsets: Mapping[TopicPartition, Offset]
+    ) -> dict[TopicPartition, DiskError]:
+        """Drops records below these offsets; where that failed nothing has moved."""
+        by_home: dict[str, dict[TopicPartition, Offset]] = {}
+        for partition, offset in offsets.items():
+            by_home.setdefault(self._homes[partition].path, {})[partition] = offset
+        failed: dict[TopicPartition, DiskError] = {}
+        for path, starts in by_home.items():
+            try:
+                self.online[path].advance_starts(starts)
+            except DiskError as trouble:
+                failed.update(dict.fromkeys(starts, trouble))
+        return failed
+
+    def take_removable(self, *, now_ms: int) -> list[str]:
+        """Deleted files and directories whose delay is over, for `Disk.remove_trees`."""
+        return [path for directory in self for path in directory.take_removable(now_ms=now_ms)]
+
+    def set_aside_strays(self, belongs: Mapping[TopicPartition, TopicId]) -> None:
+        """Puts away what belongs to no topic: a crash came between the deletion of a topic and that
+        of its files, or the files are from elsewhere. They are renamed, never deleted: were the
+        metadata lost, this would be all the data.
+        """
+        for directory in self.online.values():
+            for partition, topic_id in directory.partitions_found().items():
+                if partition.topic == METADATA_TOPIC or partition in directory.logs:
+                    continue
+                if not isinstance(topic_id, bytes) or belongs.get(partition) == topic_id:
+                    continue
+                path = directory.set_aside_stray(partition)
+                del self._homes[partition]
+                logger.warning("partition=%s stray=true set_aside=%s", partition, path)
+
+    def save_checkpoints(self) -> None:
+        """Of every directory; one that cannot keeps its older ones, which costs the next start."""
+        for directory in self:
+            try:
+                directory.save_checkpoints()
+            except DiskError as trouble:
+                logger.error("directory=%s checkpoints=unsaved reason=%s", directory.path, trouble)
+
+    def fail(self, path: str, reason: str) -> None:
+        """Takes a directory offline; DirectoryLost when the node cannot go on without it."""
+        directory = self.online.pop(path, None)
+        if directory is None:
+            return
+        self.failed[path] = reason
+        self._homes = {name: home for name, home in self._homes.items() if home is not directory}
+        if directory is self._metadata:
+            raise DirectoryLost(path, f"the directory of the metadata log has failed: {reason}")
+        directory.abandon()
+        if not self.online:
+            lost = ", ".join(self.failed)
+            raise DirectoryLost(path, f"all log directories have failed: {lost}: {reason}")
+
+    def close(self, *, broker_epoch: int) -> None:
+        """Marks each as cleanly stopped; one that cannot be is looked through by the next start."""
+        for directory in self:
+            try:
+                directory.close(broker_epoch=broker_epoch)
+            except DiskError as trouble:
+                logger.error("directory=%s clean=false reason=%s", directory.path, trouble)
+                directory.abandon()
+
+    def abandon(self) -> None:
+        for directory in self:
+            directory.abandon()
+
+    def _settle(self, partition: TopicPartition, home: LogDirectory) -> None:
+        if partition.topic == METADATA_TOPIC:
+            return
+        other = self._homes.setdefault(partition, home)
+        if other is not home:
+            raise TwoHomes(f"{partition} lies both in {other.path} and in {home.path}")
+
+
+def normal(path: str) -> str:
+    return path.rstrip("/") or "/"

@@ -1,0 +1,139 @@
+"""A node over several log directories, and on a disk that runs full."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.node.build import ForeignDirectory
+from rig.clients.confluent import QUIET
+from rig.running_node import RunningNode, running_node
+from rig.serve import ServedNode
+
+TOPIC = "ledger"
+DISK_BYTES = 4 * 1024 * 1024
+WAIT_SECONDS = 30
+
+
+def properties(path: Path) -> dict[str, str]:
+    lines = (path / "meta.properties").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+
+
+def test_each_directory_is_formatted_for_one_cluster_under_an_id_of_its_own(
+    tmp_path: Path,
+) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    with running_node(tmp_path / "data", log_dirs=f"{a},{b}"):
+        assert (a / "__cluster_metadata-0").is_dir()
+        assert not (b / "__cluster_metadata-0").exists()
+    ours = [properties(path) for path in (a, b)]
+    assert ours[0]["cluster.id"] == ours[1]["cluster.id"]
+    assert ours[0]["directory.id"] != ours[1]["directory.id"]
+    assert (a / ".kafka_cleanshutdown").exists() and (b / ".kafka_cleanshutdown").exists()
+    with running_node(tmp_path / "data", log_dirs=f"{a},{b},{tmp_path / 'c'}"):
+        assert properties(tmp_path / "c")["cluster.id"] == ours[0]["cluster.id"]
+
+
+def test_the_metadata_log_lives_where_it_is_told_to(tmp_path: Path) -> None:
+    apart = tmp_path / "apart"
+    with running_node(tmp_path / "data", log_dirs=str(tmp_path / "a"), metadata_log_dir=str(apart)):
+        assert (apart / "__cluster_metadata-0").is_dir()
+        assert not (tmp_path / "a" / "__cluster_metadata-0").exists()
+
+
+def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    for name in "ab":
+        with running_node(tmp_path / "data", log_dirs=str(tmp_path / name)):
+            pass
+    both = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
+    node = RunningNode(tmp_path / "data", both)
+    with pytest.raises(ForeignDirectory):
+        node.start()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few MiB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("no mount command here")
+    if done.returncode != 0:
+        pytest.skip(f"a small disk cannot be mounted: {done.stderr.strip()}")
+    yield path
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+class Sender:
+    """Sends one numbered record at a time and notes which were acked."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acked: list[bytes] = []
+        self._number = 0
+        self._producer = confluent_kafka.Producer(
+            {"bootstrap.servers": bootstrap, "log_level": QUIET, "retries": 0, "linger.ms": 0}
+        )
+
+    def send(self) -> confluent_kafka.KafkaError | None:
+        value = b"%d " % self._number + bytes(30_000)
+        self._number += 1
+        told: list[confluent_kafka.KafkaError | None] = []
+        self._producer.produce(TOPIC, value, on_delivery=lambda error, _: told.append(error))
+        assert self._producer.flush(WAIT_SECONDS) == 0
+        (error,) = told
+        if error is None:
+            self.acked.append(value)
+        return error
+
+
+@pytest.mark.parametrize("fsync", ["true", "false"])
+def test_a_full_disk_refuses_loses_nothing_and_serves_again(small_disk: Path, fsync: str) -> None:
+    node = ServedNode(
+        data=small_disk / "data",
+        settings={"penstock.ack.fsync": fsync, "log.segment.bytes": "1048576"},
+    )
+    node.log = small_disk.parent / "node.log"  # not on the disk that fills up
+    node.start()
+    try:
+        admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": QUIET})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(WAIT_SECONDS)
+        sender = Sender(node.bootstrap)
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(bytes(DISK_BYTES // 2))
+        while (error := sender.send()) is None:
+            assert len(sender.acked) * 30_000 < DISK_BYTES
+        assert error.code() == confluent_kafka.KafkaError.KAFKA_STORAGE_ERROR
+        assert sender.send() is not None
+        ballast.unlink()
+        for _ in range(5):
+            assert sender.send() is None
+        node.kill()
+        assert "full=true" in node.logged()
+        node.start()
+        assert read_all(node.bootstrap) == sender.acked
+    finally:
+        if node.running:
+            node.stop()
+
+
+def read_all(bootstrap: str) -> list[bytes]:
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "log_level": QUIET, "group.id": "readers"}
+    )
+    partition = confluent_kafka.TopicPartition(TOPIC, 0, 0)
+    end_offset = consumer.get_watermark_offsets(partition, timeout=WAIT_SECONDS)[1]
+    consumer.assign([partition])
+    values: list[bytes] = []
+    while len(values) < end_offset:
+        (message,) = consumer.consume(1, WAIT_SECONDS)
+        assert message.error() is None
+        values.append(message.value() or b"")
+    consumer.close()
+    return values
