@@ -123,9 +123,11 @@ class MemoryDisk:
     def after_kill(self) -> "MemoryDisk":
         """What the next process finds when this one was killed."""
         left = MemoryDisk()
-        left.files = {path: Node(bytearray(n.data), n.synced) for path, n in self.files.items()}
+        nodes = (*self.files.values(), *self._lasting.values())
+        copies = {id(node): Node(bytearray(node.data), node.synced) for node in nodes}
+        left.files = {path: copies[id(node)] for path, node in self.files.items()}
         left.directories = set(self.directories)
-        left._lasting = {path: left.files.get(path, n) for path, n in self._lasting.items()}
+        left._lasting = {path: copies[id(node)] for path, node in self._lasting.items()}
         left._lasting_directories = set(self._lasting_directories)
         left._moves = list(self._moves)
         return left
@@ -140,9 +142,17 @@ class MemoryDisk:
             for path in sorted(self.directories | self._lasting_directories)
             if path in self._lasting_directories or chance.random() < 0.5
         }
+        found: dict[str, Node | None] = {}
         for path in sorted(self.files.keys() | self._lasting.keys()):
             now, lasting = self.files.get(path), self._lasting.get(path)
-            node = lasting if now is lasting or chance.random() < 0.5 else now
+            found[path] = lasting if now is lasting or chance.random() < 0.5 else now
+        # A rename is kept or lost as a whole: the file has one of its names, or both for a while.
+        there = {id(node) for node in self.files.values()}
+        named = {id(node) for node in found.values()}
+        for path, node in self._lasting.items():
+            if id(node) in there and id(node) not in named:
+                found[path] = node
+        for path, node in found.items():
             if node is not None and parent(path) in left.directories:
                 data = survivors(node, chance)
                 left.files[path] = Node(bytearray(data), data)

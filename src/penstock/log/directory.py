@@ -258,6 +258,7 @@ class LogDirectory:
             recovery_point=recovery_point,
             clean=self.clean,
             start_offset=self._checkpoints.start_offset(partition),
+            cleaned_offset=self._checkpoints.cleaned_offset(partition),
             producer_expiry_ms=self._producer_expiry_ms,
             loaded=self._loaded,
             checkpoints=self._checkpoints,

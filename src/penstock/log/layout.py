@@ -6,6 +6,7 @@
   meta.properties                    whose directory this is
   recovery-point-offset-checkpoint   per partition: all below this offset is synced
   log-start-offset-checkpoint        per partition: where it begins, if not at a segment's start
+  cleaner-offset-checkpoint          per partition: how far it is compacted
   unsynced-topic-ids                 whose the newest directories are (log/claims); Penstock's own
   <topic>-<partition>/
     partition.metadata               the topic's id
@@ -40,6 +41,7 @@ PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 UNSYNCED_TOPIC_IDS = "unsynced-topic-ids"
 IDENTITY = "meta.properties"

@@ -2,7 +2,9 @@
 
     *.deleted            on its way out: remove
     *.cleaned            the output of a compaction that did not finish: remove
-    *.swap               the output of one that did: it takes the place of the segments it covers
+    *.swap               the output of one that did: it takes the place of the segments it covers;
+                         an index whose log is not there by this name is the log's of that base
+                         offset if that has none, and goes otherwise
     *.tmp                a small file that was about to be replaced: remove
     an index without its .log     remove
 
@@ -44,6 +46,7 @@ def tidy(disk: Disk, directory: str) -> None:
 
 def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
     logs = [name for name in swaps if name.endswith(layout.LOG + layout.SWAP)]
+    bases = {_base_offset(name) for name in logs}
     covered_from = min((_base_offset(name) for name in logs), default=Offset(0))
     covered_until = max((_next_offset(disk, directory, name) for name in logs), default=Offset(0))
     for name in disk.names(directory):
@@ -53,6 +56,14 @@ def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
         if covered_from <= parsed[0] < covered_until:
             disk.remove(f"{directory}/{name}")
     for name in swaps:
+        target = f"{directory}/{name.removesuffix(layout.SWAP)}"
+        if _base_offset(name) not in bases and disk.exists(target):
+            disk.remove(f"{directory}/{name}")
+        elif name not in logs:
+            disk.rename(f"{directory}/{name}", target)
+    # Two segments with the same offsets must not be found: the old ones are gone for sure first.
+    disk.sync_directory(directory)
+    for name in logs:
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(layout.SWAP)}")
     disk.sync_directory(directory)
 

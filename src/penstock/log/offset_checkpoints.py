@@ -1,4 +1,5 @@
-"""The two offset checkpoints of a data directory: how far each log is synced, and where it begins.
+"""The offset checkpoints of a data directory: how far each log is synced, where it begins, and how
+far it is compacted.
 
 Each file is replaced whole, so it costs the same for one partition as for all: who changes many
 saves once.
@@ -26,6 +27,7 @@ class Checkpointed(Protocol):
 
     recovery_point: Offset
     start_offset: Offset
+    cleaned_offset: Offset | None
 
 
 class OffsetCheckpoints:
@@ -40,7 +42,9 @@ class OffsetCheckpoints:
         self._logs = logs
         self._recovery_points = self._read(layout.RECOVERY_POINTS)
         self._start_offsets = self._read(layout.START_OFFSETS)
-        self._on_disk = self._recovery_points.keys() | self._start_offsets.keys()
+        self._cleaned_offsets = self._read(layout.CLEANED_OFFSETS)
+        self._cleaned_on_disk = dict(self._cleaned_offsets)
+        self._on_disk = self.partitions()
 
     def recovery_point(self, partition: TopicPartition) -> Offset:
         return self._recovery_points.get(partition, FIRST_OFFSET)
@@ -48,13 +52,19 @@ class OffsetCheckpoints:
     def start_offset(self, partition: TopicPartition) -> Offset:
         return self._start_offsets.get(partition, FIRST_OFFSET)
 
+    def cleaned_offset(self, partition: TopicPartition) -> Offset | None:
+        return self._cleaned_offsets.get(partition)
+
     def partitions(self) -> set[TopicPartition]:
-        return self._recovery_points.keys() | self._start_offsets.keys()
+        return (
+            self._recovery_points.keys() | self._start_offsets.keys() | self._cleaned_offsets.keys()
+        )
 
     def forget(self, partition: TopicPartition) -> None:
         """The partition has no directory any more; see invariant 2 for what is on disk."""
         self._recovery_points.pop(partition, None)
         self._start_offsets.pop(partition, None)
+        self._cleaned_offsets.pop(partition, None)
 
     def clear_way(self, partitions: set[TopicPartition]) -> None:
         """Before directories of these names are made: nothing on disk speaks of them."""
@@ -66,6 +76,7 @@ class OffsetCheckpoints:
     def save(self) -> None:
         self.save_recovery_points()
         self.save_start_offsets()
+        self.save_cleaned_offsets()
         self._on_disk = self.partitions()
 
     def save_recovery_points(self) -> None:
@@ -78,6 +89,15 @@ class OffsetCheckpoints:
             self._start_offsets[partition] = log.start_offset
         self._write(layout.START_OFFSETS, self._start_offsets)
 
+    def save_cleaned_offsets(self) -> None:
+        """Few logs are compacted, and seldom: most calls find nothing to write."""
+        for partition, log in self._logs.items():
+            if log.cleaned_offset is not None:
+                self._cleaned_offsets[partition] = log.cleaned_offset
+        if self._cleaned_offsets != self._cleaned_on_disk:
+            self._write(layout.CLEANED_OFFSETS, self._cleaned_offsets)
+            self._cleaned_on_disk = dict(self._cleaned_offsets)
+
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         path = f"{self._path}/{name}"
         if not self._disk.exists(path):
@@ -86,8 +106,8 @@ class OffsetCheckpoints:
             return decode_offsets(path, self._disk.read(path))
         except CorruptCheckpoint:
             # Without a recovery point everything is scanned, and without a start a log begins
-            # with its first segment: slow and safe.
-            self.readable = False
+            # with its first segment; what is not known to be compacted is, again: slow and safe.
+            self.readable = self.readable and name == layout.CLEANED_OFFSETS
             return {}
 
     def _write(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from penstock.log.aborted_index import AbortedTransaction, aborted_within
+from penstock.log.compaction.swap import Swaps
 from penstock.log.creation import new_segment
 from penstock.log.epochs import EpochEnd, LeaderEpochs
 from penstock.log.loaded_indexes import LoadedIndexes
@@ -68,6 +69,7 @@ class PartitionLog:
         partition: TopicPartition,
         settings: TopicSettings,
         recovery_point: Offset,
+        cleaned_offset: Offset | None,
         loaded: LoadedIndexes,
         checkpoints: Checkpoints | None,
         removals: Removals,
@@ -81,6 +83,7 @@ class PartitionLog:
         self.start_offset = parts.memory.start_offset
         self.end_offset = parts.end_offset
         self.recovery_point = min(recovery_point, parts.end_offset)
+        self.cleaned_offset = cleaned_offset  # how far it is compacted; None: not at all
         self.recovery = parts.recovery
         self.is_closed = False
         self._disk = disk
@@ -90,6 +93,14 @@ class PartitionLog:
         self._limits = roll_limits(self._active, settings)
         self._now_ms = now_ms  # as of the last call that told it
         self._unsynced = Unsynced(disk, directory)
+        self.swaps = Swaps(
+            disk=disk,
+            directory=directory,
+            segments=self.segments,
+            loaded=loaded,
+            snapshots=parts.memory.snapshots,
+            unsynced=self._unsynced,
+        )
         self._checkpoints = checkpoints
         self._removals = removals
         # Whether the disk holds what a clean stop leaves: then closing has nothing to write.
@@ -109,6 +120,7 @@ class PartitionLog:
         recovery_point: Offset = FIRST_OFFSET,
         clean: bool = False,
         start_offset: Offset = FIRST_OFFSET,
+        cleaned_offset: Offset | None = None,
         producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
         loaded: LoadedIndexes | None = None,
         checkpoints: Checkpoints | None = None,
@@ -133,6 +145,7 @@ class PartitionLog:
             partition=partition,
             settings=settings,
             recovery_point=recovery_point,
+            cleaned_offset=cleaned_offset,
             loaded=loaded,
             checkpoints=checkpoints,
             removals=Removals() if removals is None else removals,
@@ -275,6 +288,7 @@ class PartitionLog:
         if offset <= self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return
+        self.swaps.drop()
         self._lower_recovery_point(offset)
         self._as_closed = False
         self._unsynced.forget(*self._memory.snapshots.remove_above(offset))
@@ -298,6 +312,7 @@ class PartitionLog:
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Drops everything: the log is empty and begins at `offset`."""
         assert offset >= 0, offset
+        self.swaps.drop()
         self._as_closed = False
         self._lower_recovery_point(offset)
         before = self.start_offset
@@ -447,6 +462,8 @@ class PartitionLog:
 
     def _lower_recovery_point(self, offset: Offset) -> None:
         self._unsynced.lower(offset)
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.cleaned_offset, offset)
         before = self.recovery_point
         if offset < before:
             self.recovery_point = offset

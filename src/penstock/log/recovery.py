@@ -155,22 +155,24 @@ def _scan_all(
 ) -> Offset:
     """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
     # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
-    # there. Compaction makes gaps too, and they stay when a topic is compacted no longer.
-    gaps_expected = "compact" in settings.cleanup_policy
-    end_offset = segments[first].base_offset
+    # there. Our own compaction keeps the last offset of a segment; Apache Kafka's leaves gaps, and
+    # one that no segment could have filled is nobody's loss.
+    end_offset = previous_base = segments[first].base_offset
     whole = True  # whether the segment before ends as it did when it was sealed
     for slot in range(first, len(segments)):
         segment = segments[slot]
         gap = segment.base_offset - end_offset
-        if gap < 0 or (gap > 0 and not gaps_expected and not whole):
+        reachable = segment.base_offset - previous_base <= layout.RELATIVE_OFFSET_MAX + 1
+        if gap < 0 or (gap > 0 and reachable and not whole):
             report.reasons.append(f"{segment.path(layout.LOG)}: does not begin at {end_offset}")
             _drop(segments, slot, report)
             break
+        previous_base = segment.base_offset
         sealed_with = _saved_largest_timestamp(segment)
         end_offset, reason = _scan(segment, settings.index_interval_bytes, memory, report)
-        # The index saved with a segment knows its last batch. A clean stop saves one as well, of a
-        # segment that may grow afterwards; the recovery point tells the two apart.
-        whole = sealed_with == segment.largest_timestamp and end_offset != recovery_point
+        # The index saved with a segment knows its largest timestamp. A clean stop saves one too,
+        # of a segment that may grow afterwards; the recovery point tells the two apart.
+        whole = sealed_with == segment.largest_timestamp[0] and end_offset != recovery_point
         if reason is not None:
             report.reasons.append(f"{segment.path(layout.LOG)}: {reason}")
             _drop(segments, slot + 1, report)
@@ -178,13 +180,16 @@ def _scan_all(
     return end_offset
 
 
-def _saved_largest_timestamp(segment: Segment) -> tuple[int, Offset] | None:
-    """What the saved time index ends with; None when it has nothing, or nothing right, to say."""
+def _saved_largest_timestamp(segment: Segment) -> int | None:
+    """What the saved time index ends with; None when it has nothing, or nothing right, to say.
+
+    Its offset is left out: compaction by Apache Kafka notes another one of the same batch.
+    """
     try:
         time = segment.read_indexes().time
     except CorruptIndex:
         return None
-    return time.last() if len(time) > 0 else None
+    return time.last()[0] if len(time) > 0 else None
 
 
 def _scan(

@@ -53,7 +53,7 @@ def must_roll(
         return True
     if active.first_timestamp_ms < 0:
         # Without a time of its own its age is counted by the clock.
-        aged = now_ms - active.created_ms > settings.segment_ms - _jitter_ms(active, settings)
+        aged = now_ms - active.created_ms > _segment_ms(settings) - _jitter_ms(active, settings)
     else:
         # By the records' own time, as Apache Kafka counts: a copy of old data rolls as it did.
         timestamp_ms = max(batch.max_timestamp for batch in batches)
@@ -65,12 +65,19 @@ def _timestamp_limit_ms(active: Segment, settings: TopicSettings) -> int:
     first_ms = active.first_timestamp_ms
     if first_ms < 0:
         return NEVER
-    return first_ms + settings.segment_ms - _jitter_ms(active, settings)
+    return first_ms + _segment_ms(settings) - _jitter_ms(active, settings)
+
+
+def _segment_ms(settings: TopicSettings) -> int:
+    """Compaction leaves the active segment alone: one that it must reach in time ends in time."""
+    if "compact" in settings.cleanup_policy:
+        return min(settings.segment_ms, settings.max_compaction_lag_ms)
+    return settings.segment_ms
 
 
 def _jitter_ms(active: Segment, settings: TopicSettings) -> int:
     """Shortens the age by what looks random and is the same at every start of a node."""
-    jitter_ms_max = min(settings.segment_jitter_ms, settings.segment_ms)
+    jitter_ms_max = min(settings.segment_jitter_ms, _segment_ms(settings))
     return crc32c(active.file.path.encode()) % jitter_ms_max if jitter_ms_max else 0
 
 

@@ -42,6 +42,7 @@ class Segment:
         "_bytes_since_entry",
         "_directory",
         "_disk",
+        "_ending",
         "_file",
         "_first_timestamp_ms",
         "_interval_bytes",
@@ -62,6 +63,7 @@ class Segment:
         size_bytes: int,
         created_ms: int,
         loaded: LoadedIndexes,
+        ending: str = "",
         interval_bytes: int = INTERVAL_BYTES,
     ) -> None:
         self.base_offset = base_offset
@@ -70,6 +72,7 @@ class Segment:
         self._aborted: tuple[AbortedTransaction, ...] | None = None  # None: not read yet
         self._disk = disk
         self._directory = directory
+        self._ending = ending  # of its files' names while compaction is at work; see its `swap`
         self._loaded = loaded
         self._file: File | None = None
         self._active: Indexes | None = None
@@ -122,7 +125,7 @@ class Segment:
         return tuple(self.path(suffix) for suffix in layout.SEGMENT_SUFFIXES)
 
     def path(self, suffix: str) -> str:
-        return layout.segment_path(self._directory, self.base_offset, suffix)
+        return layout.segment_path(self._directory, self.base_offset, suffix) + self._ending
 
     def find(self, offset: Offset) -> tuple[int, int] | None:
         """Position and size of the first batch that reaches `offset` or beyond; None if none."""
@@ -299,6 +302,16 @@ class Segment:
             paths.append(path + layout.DELETED)
         self.let_go()
         return paths
+
+    def change_ending(self, ending: str) -> None:
+        """Gives the files other names, the log last: it is what the others belong to."""
+        self.hold()
+        for suffix in reversed(layout.SEGMENT_SUFFIXES):
+            path = self.path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path.removesuffix(self._ending) + ending)
+        self._ending = ending
+        self.let_go()
 
     def remove_saved_indexes(self) -> tuple[str, ...]:
         """Before a cut: the files would speak for batches that go; the paths of the two."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from penstock.broker.api_table import versions_served
+from penstock.broker.cleaning import Cleaning
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
@@ -166,6 +167,11 @@ class OpenBroker:
         Housekeeping(
             partitions=self._partitions,
             settings=self._config.settings,
+            world=self._world,
+        ).start(self._group)
+        Cleaning(
+            partitions=self._partitions,
+            settings=lambda: self._services.settings,
             world=self._world,
         ).start(self._group)
         await self._server.open(self._config.settings.client_listeners)

@@ -26,6 +26,7 @@ from penstock.model.settings.listener import (
     voters,
 )
 from penstock.model.settings.setting import (
+    DOUBLE_MAX,
     INT_MAX,
     LONG_MAX,
     Change,
@@ -206,11 +207,37 @@ class BrokerSettings:
     compression_zstd_level: int = integer(
         3, "Default of the topic setting of that name.", int32(-131072, 22), DYNAMIC
     )
+    log_cleaner_backoff_ms: int = long(
+        15_000, "How long compaction rests when no log is dirty enough.", int64(0), DYNAMIC
+    )
+    log_cleaner_dedupe_buffer_size: int = long(
+        128 * 2**20,
+        "How much memory compaction may take for the offsets of keys, at 24 bytes a key.",
+        int64(),
+        DYNAMIC,
+    )
+    log_cleaner_enable: bool = flag(
+        True, "Whether topics with cleanup.policy=compact are compacted."
+    )
+    log_cleaner_io_buffer_load_factor: float = declare(
+        0.9,
+        T.DOUBLE,
+        fraction(),
+        "How full that memory may become: fuller holds more keys and finds them slower.",
+        change=DYNAMIC,
+    )
+    log_cleaner_io_max_bytes_per_second: float = declare(
+        DOUBLE_MAX,
+        T.DOUBLE,
+        fraction(),
+        "How many bytes compaction reads and writes in a second, at most.",
+        change=DYNAMIC,
+    )
     log_cleaner_delete_retention_ms: int = long(
-        86_400_000, "Default of delete.retention.ms.", int64(0), DYNAMIC, effective=False
+        86_400_000, "Default of delete.retention.ms.", int64(0), DYNAMIC
     )
     log_cleaner_max_compaction_lag_ms: int = long(
-        LONG_MAX, "Default of max.compaction.lag.ms.", int64(1), DYNAMIC, effective=False
+        LONG_MAX, "Default of max.compaction.lag.ms.", int64(1), DYNAMIC
     )
     log_cleaner_min_cleanable_ratio: float = declare(
         0.5,
@@ -218,10 +245,9 @@ class BrokerSettings:
         fraction(0, 1),
         "Default of min.cleanable.dirty.ratio.",
         change=DYNAMIC,
-        effective=False,
     )
     log_cleaner_min_compaction_lag_ms: int = long(
-        0, "Default of min.compaction.lag.ms.", int64(0), DYNAMIC, effective=False
+        0, "Default of min.compaction.lag.ms.", int64(0), DYNAMIC
     )
     log_cleanup_policy: frozenset[str] = declare(
         frozenset({"delete"}),

@@ -144,12 +144,7 @@ kafka.metrics.polling.interval.secs int 10
 kafka.metrics.reporters list ""
 leader.imbalance.check.interval.seconds long 300
 leader.replication.throttled.rate long - cluster-wide internal
-log.cleaner.backoff.ms long 15000 cluster-wide
-log.cleaner.dedupe.buffer.size long 134217728 cluster-wide
-log.cleaner.enable boolean true
-log.cleaner.io.buffer.load.factor double 0.9 cluster-wide
 log.cleaner.io.buffer.size int 524288 cluster-wide
-log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 cluster-wide
 log.cleaner.threads int 1 cluster-wide
 log.dir.failure.timeout.ms long 30000
 log.initial.task.delay.ms long 30000 internal

@@ -18,6 +18,7 @@ from penstock.model.error import PenstockError
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+DOUBLE_MAX = 1.7976931348623157e308
 
 Value = TypeVar("Value")
 Parse = Callable[[str], object]
@@ -186,6 +187,8 @@ def text_of(value: object) -> str | None:
         return ",".join(str(item) for item in value)
     if isinstance(value, Mapping):
         return ",".join(f"{key}:{item}" for key, item in value.items())
+    if isinstance(value, float):
+        return str(value).replace("e+", "E").replace("e", "E")  # as Java writes it
     return str(value)
 
 

@@ -76,7 +76,6 @@ class TopicSettings:
         T.LONG,
         int64(0),
         "How long a compacted topic keeps tombstones for those who read it from the start.",
-        effective=False,
     )
     file_delete_delay_ms: int = declare(
         60_000,
@@ -128,7 +127,6 @@ class TopicSettings:
         T.LONG,
         int64(1),
         "A record becomes subject to compaction at this age at the latest.",
-        effective=False,
     )
     max_message_bytes: int = declare(
         1_048_588, T.INT, int32(0), "The largest record batch that is accepted, as compressed."
@@ -156,10 +154,9 @@ class TopicSettings:
         T.DOUBLE,
         fraction(0, 1),
         "Which share of a log must be uncompacted before compaction is worth its while.",
-        effective=False,
     )
     min_compaction_lag_ms: int = declare(
-        0, T.LONG, int64(0), "A record is safe from compaction until this age.", effective=False
+        0, T.LONG, int64(0), "A record is safe from compaction until this age."
     )
     min_insync_replicas: int = declare(
         1, T.INT, int32(1), "How many replicas must be in sync for a write with acks=all."

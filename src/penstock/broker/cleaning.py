@@ -1,0 +1,150 @@
+"""Compaction, as a broker runs it: the filthiest log first, one at a time, off the loop.
+
+The work is done elsewhere (`Offload`); here it is chosen, and the loop takes a fraction of a
+millisecond for each step of a swap. What goes wrong with one log is logged once; that log is left
+alone, and the others go on.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+
+from penstock.log.compaction.cleaner import Finished, PassItem, clean_log
+from penstock.log.compaction.owner import take_up
+from penstock.log.compaction.plan import (
+    COMPACT,
+    CleanerLimits,
+    CleaningPass,
+    Dirt,
+    dirt_of,
+    plan_pass,
+)
+from penstock.log.partition_log import PartitionLog
+from penstock.log.trouble import CorruptData
+from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.limit import KIB
+from penstock.model.settings.broker import BrokerSettings
+from penstock.replication.partition import Partition
+from penstock.world.ports import World
+from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import DiskError, OffloadError
+
+logger = logging.getLogger(__name__)
+
+CHECK_MS_MIN = 100
+RETRY_MS = 600_000  # after what may pass by itself: a full disk, a helper that was killed
+MEMORY_BYTES_MIN = 64 * KIB
+LOAD_FACTORS = (0.1, 0.99)  # a table that is full is searched for ever
+
+
+class Cleaning:
+    def __init__(
+        self,
+        *,
+        partitions: Iterable[Partition],
+        settings: Callable[[], BrokerSettings],
+        world: World,
+    ) -> None:
+        self._partitions = partitions
+        self._settings = settings
+        self._world = world
+        # Logs to leave alone, and until when; None: as long as this node runs.
+        self._left_alone: dict[tuple[TopicPartition, TopicId], int | None] = {}
+
+    def start(self, group: TaskGroup) -> None:
+        if self._settings().log_cleaner_enable:
+            group.start(self._keep_compact(), name="compaction")
+
+    async def _keep_compact(self) -> None:
+        while True:
+            await asyncio.sleep(max(self._settings().log_cleaner_backoff_ms, CHECK_MS_MIN) / 1000)
+            while await self.clean_filthiest():
+                pass
+
+    async def clean_filthiest(self) -> bool:
+        """Runs one pass over the log that needs it most; False when none does."""
+        found = self._filthiest()
+        if found is None:
+            return False
+        log, dirt = found
+        wanted = plan_pass(
+            log, dirt, limits_of(self._settings()), now_ms=self._world.clock.now_ms()
+        )
+        try:
+            await self._clean(log, wanted)
+        except (DiskError, OffloadError, CorruptData) as trouble:
+            self._leave_alone(log, trouble)
+        return True
+
+    def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
+        now_ms = self._world.clock.now_ms()
+        worst: tuple[PartitionLog, Dirt] | None = None
+        for partition in self._partitions:
+            log = partition.log
+            if COMPACT not in log.settings.cleanup_policy or log.is_closed:
+                continue
+            if self._is_left_alone(log):
+                continue
+            try:
+                dirt = dirt_of(
+                    log,
+                    cleaned_offset=log.cleaned_offset,
+                    stable_offset=partition.last_stable_offset,
+                    now_ms=now_ms,
+                )
+            except (DiskError, CorruptData) as trouble:
+                self._leave_alone(log, trouble)
+                continue
+            if dirt.is_worth_it(log.settings) and (worst is None or dirt.ratio > worst[1].ratio):
+                worst = log, dirt
+        return worst
+
+    async def _clean(self, log: PartitionLog, wanted: CleaningPass) -> None:
+        started_ms = self._world.clock.monotonic_ms()
+        steps: AsyncGenerator[PassItem, None] = self._world.offload.run_on_disk(clean_log, wanted)
+        async with aclosing(steps) as items:
+            async for item in items:
+                # The log may have been cut, deleted or closed while others had their turn.
+                if not take_up(log, item):
+                    logger.info("compaction partition=%s given_up=log changed", log.partition)
+                    return
+                if isinstance(item, Finished):
+                    log.cleaned_offset = item.end_offset
+                    logger.info(
+                        "compaction partition=%s from_offset=%d until_offset=%d keys=%d "
+                        "bytes_before=%d bytes_after=%d took_ms=%d",
+                        log.partition, wanted.first_dirty_offset, item.end_offset, item.keys,
+                        item.bytes_before, item.bytes_after,
+                        self._world.clock.monotonic_ms() - started_ms,
+                    )  # fmt: skip
+
+    def _is_left_alone(self, log: PartitionLog) -> bool:
+        name = log.partition, log.topic_id
+        if name not in self._left_alone:
+            return False
+        until_ms = self._left_alone[name]
+        if until_ms is None or until_ms > self._world.clock.monotonic_ms():
+            return True
+        del self._left_alone[name]
+        return False
+
+    def _leave_alone(self, log: PartitionLog, trouble: Exception) -> None:
+        passes = isinstance(trouble, OffloadError) or (
+            isinstance(trouble, DiskError) and trouble.full
+        )
+        until_ms = self._world.clock.monotonic_ms() + RETRY_MS if passes else None
+        self._left_alone[log.partition, log.topic_id] = until_ms
+        logger.error(
+            "compaction partition=%s state=uncleanable retry_ms=%s reason=%s",
+            log.partition, RETRY_MS if passes else "never", trouble,
+        )  # fmt: skip
+
+
+def limits_of(settings: BrokerSettings) -> CleanerLimits:
+    low, high = LOAD_FACTORS
+    return CleanerLimits(
+        memory_bytes=max(settings.log_cleaner_dedupe_buffer_size, MEMORY_BYTES_MIN),
+        load_factor=min(max(settings.log_cleaner_io_buffer_load_factor, low), high),
+        bytes_per_second=max(settings.log_cleaner_io_max_bytes_per_second, 1.0),
+    )
