@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.broker.api import fetch as fetch_api
-from penstock.model.error import ErrorCode
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NO_TOPIC_ID
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView, batches
@@ -238,3 +238,10 @@ def test_a_limit_below_one_byte_still_gives_the_first_batch(broker: Broker, limi
         fetch_request("t", at(0), max_bytes=limit),
     ):
         assert offsets_of(bytes_of(only(fetch(broker, request)))) == [0]
+
+
+@pytest.mark.parametrize("isolation", [-1, 2, 9])
+def test_strange_isolation_level_is_refused(broker: Broker, isolation: int) -> None:
+    broker.create_topic("t")
+    with pytest.raises(RequestError, match="INVALID_REQUEST"):
+        fetch(broker, fetch_request("t", at(0), isolation=isolation))

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.broker.api import list_offsets
-from penstock.model.error import ErrorCode
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import Offset
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -123,6 +123,13 @@ def test_another_leader_epoch_is_refused(broker: Broker) -> None:
     fill(broker)
     assert ask(broker, -1, epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert ask(broker, -1, epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("isolation", [-1, 2, 9])
+def test_strange_isolation_level_is_refused(broker: Broker, isolation: int) -> None:
+    fill(broker)
+    with pytest.raises(RequestError, match="INVALID_REQUEST"):
+        ask(broker, -1, isolation=isolation)
 
 
 def test_unknown_topics_are_told(broker: Broker) -> None:

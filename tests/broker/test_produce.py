@@ -48,7 +48,7 @@ def test_versions_of_old_formats_are_refused(broker: Broker, version: int) -> No
 
 
 def test_each_partition_has_its_own_outcome(broker: Broker) -> None:
-    broker.create_topic("t")
+    broker.create_topic("t", 2)
     bad = produced()
     bad[-1] ^= 1
     request = ProduceRequest(
@@ -58,8 +58,8 @@ def test_each_partition_has_its_own_outcome(broker: Broker) -> None:
                 name="t",
                 partition_data=[
                     PartitionProduceData(index=0, records=produced()),
-                    PartitionProduceData(index=0, records=bad),
-                    PartitionProduceData(index=1, records=produced()),
+                    PartitionProduceData(index=1, records=bad),
+                    PartitionProduceData(index=2, records=produced()),
                 ],
             ),
             TopicProduceData(
@@ -144,7 +144,32 @@ def test_a_retry_is_acked_with_its_first_offset(broker: Broker) -> None:
 def test_transactional_records_are_refused(broker: Broker) -> None:
     broker.create_topic("t")
     batch = produced(producer_id=5, epoch=0, sequence=0, transactional=True)
-    assert produce(broker, "t", batch).error_code == ErrorCode.INVALID_TXN_STATE
+    stranger = produce(broker, "t", batch)
+    assert stranger.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    request = produce_request("t", batch)
+    request.transactional_id = "payments"
+    response = broker.ask(produce_api.API, request, ProduceResponse, version=9)
+    (answer,) = response.responses[0].partition_responses
+    assert answer.error_code == ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("in_one_topic", [True, False])
+def test_of_a_partition_named_twice_the_last_batch_counts(
+    broker: Broker, in_one_topic: bool
+) -> None:
+    broker.create_topic("t", 2)
+    data = [
+        PartitionProduceData(index=index, records=produced(count))
+        for index, count in ((0, 3), (1, 1), (0, 2))
+    ]
+    topics = [TopicProduceData(name="t", partition_data=data)]
+    if not in_one_topic:
+        topics = [TopicProduceData(name="t", partition_data=[one]) for one in data]
+    request = ProduceRequest(acks=1, topic_data=topics)
+    response = broker.ask(produce_api.API, request, ProduceResponse, version=9)
+    (topic,) = response.responses
+    assert [(one.index, one.error_code) for one in topic.partition_responses] == [(0, 0), (1, 0)]
+    assert broker.partition("t").log.end_offset == 2
 
 
 def test_log_append_time_is_told(broker: Broker) -> None:

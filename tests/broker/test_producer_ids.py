@@ -67,6 +67,28 @@ def test_a_transactional_producer_is_told_that_nobody_coordinates(
     run_with(MemoryDisk(), scenario)
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5)])
+def test_half_of_an_old_identity_is_an_invalid_request(producer_id: int, epoch: int) -> None:
+    async def scenario(control: Control) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=None, producer_id=producer_id, producer_epoch=epoch
+        )
+        reply = await control.ask(INIT_PRODUCER_ID, request, InitProducerIdResponse)
+        assert (reply.error_code, reply.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+    run_with(MemoryDisk(), scenario)
+
+
+@pytest.mark.parametrize("key_type", [-1, 3, 7])
+def test_coordinator_of_a_strange_kind_is_an_invalid_request(key_type: int) -> None:
+    async def scenario(control: Control) -> None:
+        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["group"])
+        reply = await control.ask(FIND_COORDINATOR, request, FindCoordinatorResponse)
+        assert [found.error_code for found in reply.coordinators] == [ErrorCode.INVALID_REQUEST]
+
+    run_with(MemoryDisk(), scenario)
+
+
 def test_without_a_controller_a_producer_is_told_to_try_again() -> None:
     async def scenario(control: Control) -> None:
         control.controller.close()

@@ -133,6 +133,12 @@ def test_compaction_lags_must_agree_with_each_other() -> None:
         validate_topic(lags, BROKER)
 
 
+def test_tiered_storage_can_not_be_switched_on() -> None:
+    with pytest.raises(InvalidSetting, match="no tiered storage"):
+        validate_topic({"remote.storage.enable": "true"}, BROKER)
+    validate_topic({"remote.storage.enable": "false"}, BROKER)
+
+
 def test_what_was_once_accepted_can_always_be_resolved() -> None:
     # A broker may lower its own maximum later; topics must not keep it from starting.
     broker = parse_broker({"log.cleaner.max.compaction.lag.ms": "50"})

@@ -95,6 +95,7 @@ def test_fetchers_of_another_leader_epoch_are_told_which_side_is_behind() -> Non
     assert check_leader_epoch(asked=-1, known=known) == ErrorCode.NONE
     assert check_leader_epoch(asked=5, known=known) == ErrorCode.NONE
     assert check_leader_epoch(asked=4, known=known) == ErrorCode.FENCED_LEADER_EPOCH
+    assert check_leader_epoch(asked=-5, known=known) == ErrorCode.FENCED_LEADER_EPOCH
     assert check_leader_epoch(asked=6, known=known) == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 

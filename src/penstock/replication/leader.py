@@ -23,7 +23,7 @@ from penstock.log.epochs import EpochEnd
 from penstock.log.producer_state import ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerId
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.records.batch import BatchHeader
 from penstock.records.layout import NO_PRODUCER_ID
@@ -143,9 +143,9 @@ def refuse_too_few_in_sync(
 
 
 def check_leader_epoch(*, asked: int, known: LeaderEpoch) -> ErrorCode:
-    """Whether one who believes in leader epoch `asked` (negative: any) may be served."""
+    """Whether one who believes in leader epoch `asked` may be served; -1 stands for any."""
     assert known >= 0, known
-    if asked < 0 or asked == known:
+    if asked in (NO_LEADER_EPOCH, known):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH
 

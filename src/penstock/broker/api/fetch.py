@@ -19,7 +19,7 @@ from penstock.broker.services import RequestContext, Services
 from penstock.broker.waiting import more_data
 from penstock.log.reading import LogSlice
 from penstock.log.trouble import CorruptData
-from penstock.model.error import ErrorCode
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
 from penstock.replication.fetch_session import Fetch, Wanted
@@ -39,6 +39,7 @@ from penstock.wire.messages.fetch import (
 from penstock.world.trouble import DiskError
 
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 TOPIC_IDS_FROM = 13
 STORAGE_ERROR_FROM = 6
 CURRENT_LEADER_FROM = 16
@@ -61,6 +62,8 @@ class Reading:
 def handle(
     services: Services, request: FetchRequest, context: RequestContext
 ) -> FetchResponse | Awaitable[FetchResponse]:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise RequestError(ErrorCode.INVALID_REQUEST)
     fetch = services.fetch_sessions.begin(
         request,
         by_topic_id=context.header.api_version >= TOPIC_IDS_FROM,

@@ -2,7 +2,7 @@
 
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
-from penstock.model.error import ErrorCode
+from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.find_coordinator import (
     Coordinator,
@@ -10,6 +10,7 @@ from penstock.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
+KEY_TYPES = (0, 1, 2)  # a group, a transaction, a share group
 NO_NODE = -1
 NO_PORT = -1
 
@@ -17,6 +18,10 @@ NO_PORT = -1
 def handle(
     services: Services, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
+    if request.key_type not in KEY_TYPES:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}"
+        )
     return refuse(
         request,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,

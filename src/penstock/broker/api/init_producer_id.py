@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
 from penstock.model.error import ErrorCode, RequestError
+from penstock.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -19,6 +20,8 @@ def handle(
         if not request.transactional_id:
             raise RequestError(ErrorCode.INVALID_REQUEST)
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        raise RequestError(ErrorCode.INVALID_REQUEST)
     return _fresh(services)
 
 

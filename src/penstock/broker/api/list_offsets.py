@@ -15,7 +15,7 @@ from penstock.broker.services import RequestContext, Services
 from penstock.broker.turns import Steps, by_turns
 from penstock.log.reading import TimedOffset
 from penstock.log.trouble import CorruptData
-from penstock.model.error import ErrorCode
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.records.layout import NO_TIMESTAMP
 from penstock.replication.partition import Partition
@@ -46,11 +46,14 @@ SERVED_FROM = {
 }
 CONSUMER = -1
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 
 
 def handle(
     services: Services, request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise RequestError(ErrorCode.INVALID_REQUEST)
     return by_turns(_answer_all(services, request, context))
 
 

@@ -19,6 +19,7 @@ from penstock.broker.waiting import all_acked, is_acked
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET, Offset
+from penstock.records.batch import BatchView
 from penstock.records.trouble import InvalidBatch, NotOneBatch
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
@@ -29,9 +30,11 @@ from penstock.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
+    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from penstock.wire.single_produce import encode_single_ack, read_single_produce
@@ -66,7 +69,7 @@ def handle(
     wrong_leader = False
     pending: list[Pending] = []
     responses: list[TopicProduceResponse] = []
-    for topic in request.topic_data:
+    for topic in _each_once(request.topic_data):
         answers: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             if version >= TOPIC_IDS_FROM:
@@ -90,6 +93,8 @@ def handle(
                     version=version,
                     now_ms=now_ms,
                 )
+                if not isinstance(outcome, Appended) and request.transactional_id is None:
+                    _tell_stranger(outcome, data.records)
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
                 if isinstance(outcome, Appended) and not found.commits_at_once:
@@ -143,6 +148,7 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
             log_append_time_ms=outcome.log_append_time_ms,
             start_offset=found.log.start_offset,
         )
+    _tell_stranger(outcome, records)
     by_id = version >= TOPIC_IDS_FROM
     answer = TopicProduceResponse(partition_responses=[outcome])
     answer.topic_id, answer.name = (topic, "") if by_id else (answer.topic_id, topic.decode())
@@ -214,6 +220,32 @@ def _append(
             index, outcome.code, outcome.message, start_offset=partition.log.start_offset
         )
     return outcome
+
+
+def _each_once(topics: list[TopicProduceData]) -> list[TopicProduceData]:
+    """Of a partition named twice the last batch counts, as in Kafka."""
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return topics
+    last: dict[tuple[str, bytes], dict[int, PartitionProduceData]] = {}
+    count = 0
+    for topic in topics:
+        count += len(topic.partition_data)
+        known = last.setdefault((topic.name, topic.topic_id), {})
+        known.update((data.index, data) for data in topic.partition_data)
+    if len(last) == len(topics) and sum(map(len, last.values())) == count:
+        return topics
+    return [
+        TopicProduceData(name=name, topic_id=topic_id, partition_data=list(known.values()))
+        for (name, topic_id), known in last.items()
+    ]
+
+
+def _tell_stranger(answer: PartitionProduceResponse, records: Buffer | None) -> None:
+    """Who names no transaction may not write in one, whatever state that is in."""
+    if answer.error_code == ErrorCode.INVALID_TXN_STATE:
+        assert records is not None
+        if BatchView(memoryview(records)).is_transactional:
+            answer.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def _answer(

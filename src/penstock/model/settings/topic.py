@@ -276,6 +276,10 @@ def validate_topic(overrides: Mapping[str, str], broker: BrokerSettings) -> None
             value=str(resolved.min_compaction_lag_ms),
             expected="Value must be at most max.compaction.lag.ms",
         )
+    if resolved.remote_storage_enable:
+        raise InvalidSetting(
+            name="remote.storage.enable", value="true", expected="there is no tiered storage here"
+        )
 
 
 def resolve_topic(overrides: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:
