@@ -260,6 +260,13 @@ class MemoryDisk:
             left._make_move_last(source, target)
         return left
 
+    def sync_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if path in self.directories:
+                self.sync_directory(path)
+            else:
+                self.open(path).sync()
+
     def lock(self, path: str) -> MemoryFile:
         return self.open(path, create=True)
 

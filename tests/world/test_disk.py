@@ -181,6 +181,15 @@ def test_what_cannot_be_removed_is_told_after_the_rest_has_gone(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_files_and_directories_are_synced_side_by_side(disk: RealDisk, tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{number}") for number in range(20)]
+    for path in paths:
+        disk.open(path, create=True).append([b"x"])
+    disk.sync_all([*paths, str(tmp_path)])
+    with pytest.raises(DiskError):
+        disk.sync_all([*paths, str(tmp_path / "nothing")])
+
+
 @pytest.mark.filterwarnings("error")
 def test_file_collected_while_pinned_frees_its_descriptor(disk: RealDisk, tmp_path: Path) -> None:
     file = disk.open(str(tmp_path / "log"), create=True)

@@ -74,12 +74,15 @@ class Claims:
             self._disk.sync_directory(self._path)
 
     def _settle_all(self) -> None:
+        unsynced: list[str] = []
         for partition, topic_id in self._listed().items():
             directory = self._directory(partition)
             if self._disk.is_directory(directory):
-                self._settle(directory, topic_id)
+                unsynced += self._mend(directory, topic_id)
+        self._disk.sync_all(unsynced)
 
-    def _settle(self, directory: str, topic_id: TopicId) -> None:
+    def _mend(self, directory: str, topic_id: TopicId) -> list[str]:
+        """Writes a claim that was lost; what is to be synced for one that is there."""
         path = f"{directory}/{layout.PARTITION_METADATA}"
         try:
             found = topic_id_of(self._disk, directory)
@@ -87,11 +90,7 @@ class Claims:
             found = None
         if found is None:
             self._disk.write_whole(path, encode_partition_metadata(topic_id))
-        elif found == topic_id:
-            file = self._disk.open(path)
-            file.sync()
-            file.close()
-            self._disk.sync_directory(directory)
+        return [path, directory] if found == topic_id else []
 
     def _listed(self) -> dict[TopicPartition, TopicId]:
         """The latest claim of each partition; a torn last line was never relied on."""

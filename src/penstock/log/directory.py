@@ -202,8 +202,10 @@ class LogDirectory:
 
     def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Closes every log and leaves the marker of a clean stop."""
-        for log in self.logs.values():
-            log.close()
+        leaving = [log for log in self.logs.values() if not log.is_closed]
+        self._disk.sync_all([path for log in leaving for path in log.leave()])
+        for log in leaving:
+            log.left()
         self._claims.settle()
         self.save_checkpoints()
         marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

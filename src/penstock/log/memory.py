@@ -95,12 +95,28 @@ class LogMemory:
 
     def save_epochs(self, end_offset: Offset) -> None:
         """Writes the epochs, if the file lags behind; see invariant 2 of `log/epochs`."""
-        if not self.epochs.unsaved:
-            return
+        if self.epochs.unsaved:
+            data = self.epochs.encode(end_offset=end_offset)
+            if data != self._saved_epochs:
+                self._disk.write_whole(self._epochs_path, data)
+            self._note_saved(data, end_offset)
+
+    def write_epochs(self, end_offset: Offset) -> str | None:
+        """The same without a sync: the path of what is to be synced, if anything is."""
         data = self.epochs.encode(end_offset=end_offset)
-        if data != self._saved_epochs:
-            self._disk.write_whole(self._epochs_path, data)
-            self._saved_epochs = data
+        if not self.epochs.unsaved or data == self._saved_epochs:
+            return None
+        temporary = self._epochs_path + layout.TEMPORARY
+        file = self._disk.open(temporary, create=True)
+        file.truncate(0)
+        file.append([data])
+        file.close()
+        self._disk.rename(temporary, self._epochs_path)
+        self._note_saved(data, end_offset)
+        return self._epochs_path
+
+    def _note_saved(self, data: bytes, end_offset: Offset) -> None:
+        self._saved_epochs = data
         latest = self.epochs.entries[-1:]
         self.epochs.unsaved = latest != () and latest[0].start_offset >= end_offset
 

@@ -372,15 +372,30 @@ class PartitionLog:
 
     def close(self) -> None:
         """Leaves on disk what the next start needs to scan nothing, and lets go of the files."""
-        if self.is_closed:
-            return
+        if not self.is_closed:
+            self._disk.sync_all(self.leave())
+            self.left()
+
+    def leave(self) -> list[str]:
+        """The first half of `close`, for many logs at once: writes; what is to be synced now."""
+        assert not self.is_closed
         if not self._as_closed:
+            # As long as it is already: but a file whose last write or sync failed refuses, and then
+            # the stop is no clean one.
+            self._active.file.truncate(self._active.size_bytes)
             self._active.save_indexes()
             self._note_saved(self._active)
             self._write_snapshot()
-            self.sync()
-            self._as_closed = True
-        self._memory.save_epochs(self.end_offset)
+        epochs = self._memory.write_epochs(self.end_offset)
+        if epochs is not None:
+            self._unsynced.add(epochs, self.end_offset)
+            self._unsynced.directory = True
+        return self._unsynced.paths
+
+    def left(self) -> None:
+        """The second half: everything named by `leave` is on the platter."""
+        self._unsynced.clear()
+        self._as_closed = True
         self.recovery_point = self.end_offset
         self.abandon()
 

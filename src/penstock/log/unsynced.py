@@ -30,6 +30,16 @@ class Unsynced:
         for path in paths:
             self._noted.pop(path, None)
 
+    @property
+    def paths(self) -> list[str]:
+        """Everything noted, and the directory if its names have changed."""
+        return [*self._noted, *([self._directory_path] if self.directory else [])]
+
+    def clear(self) -> None:
+        """All that was noted is synced."""
+        self._noted.clear()
+        self.directory = False
+
     def begin(self, end_offset: Offset) -> list[File]:
         """The files to sync, now that the log ends at `end_offset`; open until `finish`."""
         self._limit = end_offset

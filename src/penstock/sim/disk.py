@@ -200,6 +200,13 @@ class SimDisk:
             raise DiskError(path, "Input/output error")
         self.platter.sync_folder(folder)
 
+    def sync_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if self.is_directory(path):
+                self.sync_directory(path)
+            else:
+                self.open(path).sync()
+
     async def sync(self, files: Sequence[File]) -> None:
         self.tether.hold()
         under_way = [self._begin_sync(file) for file in files]

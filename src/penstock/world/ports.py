@@ -117,6 +117,9 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None: ...
 
+    def sync_all(self, paths: Sequence[str]) -> None:
+        """fsync of many files and directories at once; returns when all are on the platter."""
+
     def lock(self, path: str) -> File:
         """An exclusive lock held until the file is closed; DiskError when another holds it."""
 
