@@ -1,8 +1,10 @@
 """`server.properties`, as people write it."""
 
+from pathlib import Path
+
 import pytest
 
-from penstock.cli.properties import BadProperties, parse_properties
+from penstock.cli.properties import BadProperties, parse_properties, read_properties
 
 
 @pytest.mark.parametrize(
@@ -30,3 +32,9 @@ def test_lines_are_read_as_java_reads_them(text: str, expected: dict[str, str]) 
 def test_line_that_says_nothing_is_refused(text: str) -> None:
     with pytest.raises(BadProperties):
         parse_properties(text)
+
+
+def test_file_is_read_in_the_encoding_of_java(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"# caf\xe9\r\nbroker.rack=caf\xe9\x85x\rnode.id=1\n")
+    assert read_properties(file) == {"broker.rack": "café\x85x", "node.id": "1"}

@@ -1,19 +1,28 @@
 """The format of `server.properties`: Java's, as far as people write it.
 
 `name=value`, `name: value` or `name value`; `#` and `!` begin a comment; a backslash at the end of
-a line joins the next one to it, and before a character takes away its meaning.
+a line joins the next one to it, and before a character takes away its meaning. Files are in
+ISO-8859-1, whatever the system's own encoding is, and any byte has a meaning in that.
 """
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from penstock.model.error import PenstockError
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _SEPARATORS = "=: \t\f"
+_LINE_END = re.compile(r"\r\n|\r|\n")  # str.splitlines would take 0x85 for one as well
 
 
 class BadProperties(PenstockError):
     """A line that says nothing."""
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The properties of a file, as Java reads it."""
+    return parse_properties(path.read_bytes().decode("iso-8859-1"))
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -29,7 +38,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     joined = ""
-    for line in text.splitlines():
+    for line in _LINE_END.split(text):
         stripped = line.lstrip(" \t\f")
         if not joined and (not stripped or stripped[0] in "#!"):
             continue

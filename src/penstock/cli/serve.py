@@ -18,7 +18,7 @@ import click
 
 from penstock.cli.logs import log_to_stderr
 from penstock.cli.options import parse_settings
-from penstock.cli.properties import parse_properties
+from penstock.cli.properties import read_properties
 from penstock.model.error import PenstockError
 from penstock.model.settings.broker import BrokerSettings, parse_broker, without_effect
 from penstock.node.build import build
@@ -109,7 +109,7 @@ def read_settings(
     *, listen: str | None, config: Path | None, assignments: tuple[str, ...]
 ) -> BrokerSettings:
     """The file, then --set, then --listen, each stronger than the one before."""
-    values = {} if config is None else parse_properties(config.read_text("utf-8"))
+    values = {} if config is None else read_properties(config)
     values.update(parse_settings(assignments, option="--set"))
     if listen is not None:
         values["listeners"] = f"PLAINTEXT://{listen}"
