@@ -52,6 +52,23 @@ def test_keys_headers_and_nulls_are_said_in_lines(
     assert run(f"consume {topic} --key-separator =").out == b"k1=v:1\n=v2\nk3=\n\xff=\xfe\n"
 
 
+def test_lines_before_a_bad_one_are_produced_and_it_is_told(
+    run: Run, penstock: Broker, tmp_path: Path
+) -> None:
+    topic = penstock.topic()
+    lines = tmp_path / "lines"
+    lines.write_text("a:1\nb:2\nnothing\nc:3\n")
+    command = [sys.executable, "-m", "penstock.cli.main", "produce", topic, str(lines)]
+    command += ["--key-separator", ":"]
+    done = subprocess.run(command, capture_output=True, timeout=30, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "penstock: a line without the key separator: 'nothing'"
+        " (the 2 records before it were produced)\n"
+    )
+    assert run(f"consume {topic} --key-separator :").lines == ["a:1", "b:2"]
+
+
 def test_standard_input_is_read_to_its_end(penstock: Broker) -> None:
     topic = penstock.topic()
     command = [sys.executable, "-m", "penstock.cli.main", "produce", topic]

@@ -41,6 +41,13 @@ class LineRules:
     partition: int | None
 
 
+class BadLine(click.ClickException):
+    """A line that is no record by the rules."""
+
+    def after(self, count: int) -> "BadLine":
+        return BadLine(f"{self.message} (the {count} records before it were produced)")
+
+
 @dataclass(slots=True)
 class Tally:
     """What became of the records; deliveries are looked at in turn, so that few are held."""
@@ -108,10 +115,20 @@ def produce(
     async def work(cluster: Cluster) -> int:
         await cluster.need((topic,))
         tally = Tally()
-        async with Producer(cluster, rules=rules) as producer:
-            await _produce(producer, topic, files, line_rules, tally)
-            await producer.flush()
-            await tally.settle()
+        try:
+            async with Producer(cluster, rules=rules) as producer:
+                try:
+                    await _produce(producer, topic, files, line_rules, tally)
+                except BadLine as bad:
+                    # Those before it are good, and on their way already.
+                    await producer.flush()
+                    await tally.settle()
+                    raise bad.after(tally.delivered) from bad
+                await producer.flush()
+                await tally.settle()
+        finally:
+            # What was given up is told by the error that ended it.
+            await asyncio.gather(*tally.held, return_exceptions=True)
         return tally.delivered
 
     count = with_cluster(bootstrap, work)
@@ -147,7 +164,7 @@ def split_line(line: bytes, rules: LineRules) -> tuple[bytes | None, bytes | Non
         key, found, value = line.partition(rules.key_separator)
         if not found:
             text = line[:40].decode(errors="replace")
-            raise click.ClickException(f"a line without the key separator: {text!r}")
+            raise BadLine(f"a line without the key separator: {text!r}")
     if rules.null_marker is not None:
         key = None if key == rules.null_marker else key
         value = None if value == rules.null_marker else value
