@@ -12,6 +12,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from rig.data_requests import produce
 from rig.produced import NOW_MS, produced
 from rig.services import OTHER, Broker
 
@@ -145,3 +146,18 @@ def test_a_partition_named_twice_is_an_invalid_request(broker: Broker) -> None:
     response = broker.ask(list_offsets.API, request, ListOffsetsResponse, version=5)
     codes = [answer.error_code for answer in response.topics[0].partitions]
     assert codes == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_a_damaged_batch_costs_its_partition_the_answer_and_no_more(broker: Broker) -> None:
+    broker.create_topic("t", 2)
+    for index in range(2):
+        produce(broker, "t", produced(3), index=index)
+    segment = broker.partition("t", 0).log.segments[-1].file
+    segment.write_at(61, b"\xff" * 20)  # its records, behind the header
+    asked = [ListOffsetsPartition(partition_index=index, timestamp=NOW_MS) for index in range(2)]
+    request = ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=asked)]
+    )
+    reply = broker.ask(list_offsets.API, request, ListOffsetsResponse, version=7)
+    codes = [answer.error_code for answer in reply.topics[0].partitions]
+    assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
