@@ -97,6 +97,8 @@ def test_reading_starts_where_it_is_told(run: Run, penstock: Broker, tmp_path: P
     [
         ("consume nope", "nope: there is no such topic"),
         ("produce nope {lines}", "nope: there is no such topic"),
+        ("produce a/b {lines}", "a/b: no topic can have this name"),
+        ("configs describe --topic nope", "nope: there is no such topic"),
         ("consume {topic} --partition 3", "no such partition"),
         ("consume {topic} --from 99", "ends at offset 0"),
         ("consume {topic} --from soon", "expected earliest"),

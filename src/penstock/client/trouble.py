@@ -39,11 +39,25 @@ class Refused(ClientError):
     """
 
     def __init__(self, code: ErrorCode, about: str, message: str | None = None) -> None:
-        super().__init__(f"{about}: {message or code.name}" if about else message or code.name)
+        said = message or SENTENCES.get(code, code.name)
+        super().__init__(f"{about}: {said}" if about else said)
         self.code = code
         self.about = about
         self.message = message
 
+
+# What people meet most; brokers often send no words of their own along.
+SENTENCES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "no topic can have this name",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "there is such a topic already",
+    ErrorCode.UNKNOWN_TOPIC_ID: "there is no topic of this id",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the log does not have this offset",
+    ErrorCode.MESSAGE_TOO_LARGE: "a batch is larger than the topic allows",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker cannot use the disk that this is on",
+    ErrorCode.REQUEST_TIMED_OUT: "the broker could not do it in time",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than the topic wants",
+}
 
 # Errors after which the same request may succeed, at once or once the metadata has been read again.
 RETRIABLE = frozenset(
