@@ -9,6 +9,7 @@ the process that started it: a node that takes up the same directory afterwards 
 import asyncio
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -61,10 +62,11 @@ class ChildProcess:
         pool, self._pool = self._pool, None
         if pool is None:
             return
-        children = list(pool._processes.values())
-        pool.shutdown(wait=False, cancel_futures=True)
-        for child in children:
+        for child in list(pool._processes.values()):
             child.kill()
+        # A matter of milliseconds now; not waited for, the pool's thread would be met half gone by
+        # the end of the interpreter, which complains.
+        pool.shutdown(cancel_futures=True)
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -121,6 +123,7 @@ _disk: RealDisk | None = None
 
 def _set_up_child() -> None:
     os.nice(LOWEST_PRIORITY)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
