@@ -263,6 +263,25 @@ def test_out_of_descriptors_a_connection_waits_and_is_not_lost(
     assert told == ["accepting=failed", "accepting=again"]  # once each, however often it tried
 
 
+def test_connections_leave_descriptors_to_files(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        accepted: list[Stream] = []
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
+        try:
+            listener = await TcpNetwork().listen(ANY_PORT, accepted.append)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        clients = [await TcpNetwork().connect(listener.address) for _ in range(150)]
+        assert await clients[-1].receive_into(memoryview(bytearray(1))) == 0, "not closed"
+        assert 10 < len(accepted) < 100
+        for end in (*accepted, *clients, listener):
+            end.close()
+
+    run(scenario())
+    assert [message.split(" listener=")[0] for message in caplog.messages] == ["accepting=failed"]
+
+
 def test_localhost_is_found_by_name(run: Run) -> None:
     async def scenario() -> None:
         listener = await TcpNetwork().listen(ANY_PORT, lambda stream: stream.close())

@@ -47,5 +47,7 @@ PRODUCER_ID_BLOCK = 1000
 
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions
+# Descriptors that connections leave to files: those above, and some for files that come and go.
+DESCRIPTORS_KEPT = OPEN_FILES_MAX + 64
 # Indexes of sealed segments held in memory; the least used ones go.
 LOADED_INDEX_BYTES_MAX = 64 * MIB

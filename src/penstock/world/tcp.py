@@ -17,7 +17,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import socket
+import sys
 from collections.abc import Callable, Sequence
 
 from penstock.model import limit
@@ -38,6 +40,7 @@ BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
 MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: do not send a packet of the header alone
 FILE_BYTES_PER_SEND_MAX = 1 * limit.MIB  # then the loop gets its turn: a page may come from disk
 RECEIVES_IN_A_ROW_MAX = 8  # then the loop gets its turn, however much has arrived
+KEPT_OF_FEW = 4  # where descriptors are few, a quarter of them is kept for files
 ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
 
 
@@ -208,6 +211,7 @@ class TcpListener:
         self._accept = accept
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
+        self._descriptor_max = descriptor_max()
         self._short = False  # the last accept failed for lack of something, and it was told
         self._closed = False
         self._start()
@@ -237,19 +241,26 @@ class TcpListener:
             except OSError as trouble:
                 # Out of descriptors or memory. The connection stays in the backlog and the
                 # socket readable, so without a pause this would spin.
-                if not self._short:
-                    self._short = True
-                    logger.error(
-                        "accepting=failed listener=%s reason=%s", self.address, trouble.strerror
-                    )
+                self._tell_short(trouble.strerror)
                 self._loop.remove_reader(self._socket.fileno())
                 self._resume = self._loop.call_later(ACCEPT_PAUSE_S, self._start)
                 return
+            if connected.fileno() > self._descriptor_max:
+                # Without a descriptor for its files the node could not go on serving the others.
+                self._tell_short("the descriptors left are kept for files")
+                connected.close()
+                continue
             if self._short:
                 self._short = False
                 logger.info("accepting=again listener=%s", self.address)
             prepare(connected)
             self._accept(TcpStream(connected, address_of(peer)))
+
+    def _tell_short(self, reason: str | None) -> None:
+        """Once until a connection is accepted again."""
+        if not self._short:
+            self._short = True
+            logger.error("accepting=failed listener=%s reason=%s", self.address, reason)
 
 
 class TcpNetwork:
@@ -296,6 +307,14 @@ class TcpNetwork:
 
     def host_name(self) -> str:
         return socket.gethostname()
+
+
+def descriptor_max() -> int:
+    """The highest descriptor that a connection may have: the system gives the lowest one free."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return soft - 1 - min(limit.DESCRIPTORS_KEPT, soft // KEPT_OF_FEW)
 
 
 def prepare(connection: socket.socket) -> None:
