@@ -161,10 +161,6 @@ class LogDirectory:
             failed.update(dict.fromkeys(retired, trouble))
         return failed
 
-    def delete(self, log: PartitionLog) -> None:
-        for trouble in self.delete_partitions({log.partition: log.topic_id}).values():
-            raise trouble
-
     def advance_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """`PartitionLog.advance_start` for many, with one write; DiskError is as there."""
         before = {partition: self.logs[partition].start_offset for partition in offsets}
