@@ -3,23 +3,27 @@
 import asyncio
 import errno
 import os
+import shutil
 import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.metadata.records import UnreadableMetadata
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.setting import InvalidSetting
-from penstock.node.build import ForeignDirectory, build
+from penstock.node.build import ForeignDirectory, LostMetadata, build
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
+from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.world.clock import RealClock
 from penstock.world.ports import Address
 from penstock.world.real import real_world
 from penstock.world.tcp import TcpNetwork
 from penstock.world.trouble import DiskError, NetworkError
+from rig.raw_serving import RawClient
 
 
 def config(data: Path, *, node_id: int = 1, **settings: str) -> NodeConfig:
@@ -245,5 +249,50 @@ def test_advertised_listener_is_told_as_it_is(tmp_path: Path) -> None:
         )
         assert node.addresses == (Address(host="kafka.example", port=19092),)
         await node.stop()
+
+    asyncio.run(scenario())
+
+
+async def create_topic(node: Node) -> None:
+    stream = await TcpNetwork().connect(node.addresses[0])
+    client = RawClient(stream)
+    topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=1)
+    await client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=5000), 1, version=7)
+    assert await client.frame() is not None
+    stream.close()
+
+
+def metadata_segment(data: Path) -> Path:
+    (segment,) = (data / "node-1" / "__cluster_metadata-0").glob("*.log")
+    return segment
+
+
+def test_metadata_that_changed_on_disk_is_refused_even_after_a_clean_stop(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        node = await started(config(tmp_path))
+        await create_topic(node)
+        await node.stop()
+        segment = metadata_segment(tmp_path)
+        stored = segment.read_bytes()
+        segment.write_bytes(stored.replace(b"orders", b"0rders"))
+        with pytest.raises(UnreadableMetadata, match=r"__cluster_metadata-0.*checksum"):
+            await started(config(tmp_path))
+        segment.write_bytes(stored)
+        await (await started(config(tmp_path))).stop()
+
+    asyncio.run(scenario())
+
+
+def test_partitions_whose_metadata_is_lost_are_left_alone_and_the_start_refused(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        node = await started(config(tmp_path))
+        await create_topic(node)
+        await node.stop()
+        shutil.rmtree(metadata_segment(tmp_path).parent)
+        with pytest.raises(LostMetadata, match="orders-0"):
+            await started(config(tmp_path))
+        assert (tmp_path / "node-1" / "orders-0").is_dir()
 
     asyncio.run(scenario())

@@ -187,6 +187,15 @@ class LogDirectories:
                 del self._homes[partition]
                 logger.warning("partition=%s stray=true set_aside=%s", partition, path)
 
+    def partitions_claimed(self) -> list[TopicPartition]:
+        """What lies in the directories and carries the id of a topic, the metadata aside."""
+        return sorted(
+            partition
+            for directory in self.online.values()
+            for partition, topic_id in directory.partitions_found().items()
+            if partition.topic != METADATA_TOPIC and isinstance(topic_id, bytes)
+        )
+
     def save_checkpoints(self) -> None:
         """Of every directory; one that cannot keeps its older ones, which costs the next start."""
         for directory in self:

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.held import NotDone
 from penstock.machine.host import AppendFailed
-from penstock.metadata.records import MetadataRecord, decode_record, encode_record
+from penstock.metadata.records import (
+    MetadataRecord,
+    UnreadableMetadata,
+    decode_record,
+    encode_record,
+)
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset
@@ -55,8 +60,17 @@ class MetadataJournal:
         return self._log.end_offset
 
     def history(self) -> Iterator[Entry]:
-        """Everything in the log, in order. UnreadableMetadata for a record that is not ours."""
+        """Everything in the log, in order. UnreadableMetadata for what is not as we wrote it.
+
+        Checksums are looked at even after a clean stop: the log is small, and what it says decides
+        over everything else.
+        """
         for batch in self._log.batches_from(self._log.start_offset):
+            if not batch.checksum_matches():
+                raise UnreadableMetadata(
+                    f"{self._log.directory}: the batch at offset {batch.base_offset} does not "
+                    f"match its checksum; restore the directory from a copy"
+                )
             values = () if batch.is_control else records_of(batch)
             yield Entry(
                 records=tuple(decode_record(bytes(record.value or b"")) for record in values),

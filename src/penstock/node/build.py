@@ -47,6 +47,10 @@ class ForeignDirectory(PenstockError):
     """A directory that belongs to another node."""
 
 
+class LostMetadata(PenstockError):
+    """Data of topics that no metadata tells of."""
+
+
 def build(world: World, config: NodeConfig) -> Node:
     return Node(partial(open_broker, world, config))
 
@@ -147,6 +151,7 @@ class OpenBroker:
 
     async def open(self) -> None:
         started_ms = self._world.clock.monotonic_ms()
+        refuse_lost_metadata(self._directories)
         self._controller.open()
         reports = [directory.recovery for directory in self._directories]
         logger.info(
@@ -287,6 +292,19 @@ def _format(path: str, world: World, config: NodeConfig, cluster_id: str) -> Dir
     write_identity(world.disk, path, identity)
     logger.info("formatted directory=%s cluster_id=%s", path, cluster_id)
     return identity
+
+
+def refuse_lost_metadata(directories: LogDirectories) -> None:
+    """Partitions without metadata: going on would forget every topic and put its data away."""
+    if directories.logs[TopicPartition(METADATA_TOPIC, 0)].end_offset > 0:
+        return
+    orphans = directories.partitions_claimed()
+    if orphans:
+        raise LostMetadata(
+            f"{directories.metadata.path} holds no metadata, but there are {len(orphans)} "
+            f"partitions such as {orphans[0]}: restore its {METADATA_TOPIC}-0 from a copy, "
+            f"or move the partitions away to begin anew"
+        )
 
 
 def metadata_log_settings(settings: BrokerSettings) -> TopicSettings:
