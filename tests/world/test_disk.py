@@ -272,3 +272,16 @@ def test_failed_sync_is_final(disk: RealDisk) -> None:
     file.close()
     os.close(read_end)
     os.close(write_end)
+
+
+def test_lack_of_descriptors_is_no_failure_of_the_disk(disk: RealDisk, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    next_descriptor = os.dup(0)
+    os.close(next_descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_descriptor, hard))
+    try:
+        with pytest.raises(DiskError) as short:
+            disk.open(str(tmp_path / "one more"), create=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert short.value.full

@@ -442,6 +442,10 @@ def _unlink(path: str) -> DiskError | None:
     return None
 
 
+# Space, or descriptors, or memory: the disk itself is sound, and the same call may go well later.
+SHORT_OF_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+
+
 def disk_error(path: str, trouble: OSError) -> DiskError:
-    full = trouble.errno in (errno.ENOSPC, errno.EDQUOT)
+    full = trouble.errno in SHORT_OF_ROOM
     return DiskError(path, trouble.strerror or str(trouble), full=full)

@@ -4,7 +4,7 @@ from penstock.model.error import PenstockError
 
 
 class DiskError(PenstockError):
-    """A file operation failed. `full` tells whether space was what lacked."""
+    """A file operation failed. `full` tells that room was what lacked: space, or descriptors."""
 
     def __init__(self, path: str, reason: str, *, full: bool = False) -> None:
         super().__init__(f"{path}: {reason}")
