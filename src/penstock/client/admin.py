@@ -198,7 +198,7 @@ class Admin:
         self, before: Mapping[TopicPartition, Offset]
     ) -> dict[TopicPartition, Offset | Refused]:
         """Drops records below an offset (-1: all); the answer is the first one left."""
-        await self.cluster.need({partition.topic for partition in before})
+        await self.cluster.need(dict.fromkeys(partition.topic for partition in before))
         await self.cluster.refresh()
         found: dict[TopicPartition, Offset | Refused] = {}
         by_leader: dict[NodeId, dict[TopicPartition, Offset]] = {}

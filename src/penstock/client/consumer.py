@@ -87,7 +87,7 @@ class Consumer:
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions and no others; unknown ones are Refused."""
         wanted = list(dict.fromkeys(partitions))
-        view = await self.cluster.need({p.topic for p in wanted})
+        view = await self.cluster.need(dict.fromkeys(p.topic for p in wanted))
         for one in wanted:
             if view.partition(one) is None:
                 raise Refused(

@@ -62,7 +62,7 @@ async def list_offsets(
     deadline_ms = cluster.clock.monotonic_ms() + timeout_ms
     found: Listed = {}
     left = dict(wanted)
-    await cluster.need({partition.topic for partition in left})
+    await cluster.need(dict.fromkeys(partition.topic for partition in left))
     if any(_beyond(cluster.view, partition) for partition in left):
         await cluster.refresh()  # they may have been added since we looked
     while left:
