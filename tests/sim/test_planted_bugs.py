@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 
 from penstock.broker.dispatch import Dispatch
 from penstock.client import fetched
-from penstock.log import recovery
+from penstock.log import directory, producer_snapshot, recovery, snapshots
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
+from penstock.log.producer_state import ProducerState
 from penstock.log.trouble import CorruptLog
-from penstock.model.identity import METADATA_TOPIC, TopicPartition
+from penstock.model.identity import METADATA_TOPIC, ProducerId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.iterate import records_of
@@ -23,8 +25,9 @@ from penstock.sim.disk import SimDisk
 from penstock.sim.run import run_seed
 from penstock.sim.scenario import FaultKind, draw
 from penstock.world.ports import File
+from penstock.world.trouble import DiskError
 
-SEEDS_MAX = 60
+SEEDS_MAX = 100
 CRASHES = (FaultKind.KILL, FaultKind.KILL_IN_A_CALL)
 POWER_LOSSES = (FaultKind.POWER_LOSS, FaultKind.POWER_LOSS_IN_A_CALL)
 Patch = pytest.MonkeyPatch
@@ -92,6 +95,11 @@ def test_metadata_that_is_not_synced_is_missed(monkeypatch: Patch) -> None:
     assert is_seen_by("metadata", faults=POWER_LOSSES)
 
 
+def test_a_new_directory_without_a_lasting_name_is_missed(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(directory, "_make_lasting", SimDisk.make_directory)
+    assert is_seen_by("metadata", "readable", faults=POWER_LOSSES)
+
+
 def test_a_gap_between_offsets_is_seen(monkeypatch: Patch) -> None:
     assign = BatchView.assign
     appended = count(1)
@@ -126,14 +134,35 @@ def test_a_node_that_forgets_its_producers_writes_duplicates(monkeypatch: Patch)
     assert is_seen_by("duplicates", faults=(*CRASHES, FaultKind.SLOW_NETWORK))
 
 
-def test_a_leader_that_takes_any_sequence_breaks_the_order(monkeypatch: Patch) -> None:
+def test_a_snapshot_of_last_batches_alone_leads_to_duplicates(monkeypatch: Patch) -> None:
+    encode = producer_snapshot.encode_snapshot
+
+    def encode_last(producers: dict[ProducerId, ProducerState]) -> bytes:
+        return encode({one: replace(of, batches=of.batches[-1:]) for one, of in producers.items()})
+
+    monkeypatch.setattr(snapshots, "encode_snapshot", encode_last)
+    faults = (FaultKind.SLOW_DISK, FaultKind.STOP, FaultKind.KILL)
+    assert is_seen_by("duplicates", faults=faults)
+
+
+def test_a_leader_that_takes_what_follows_a_refused_batch_breaks_the_order(
+    monkeypatch: Patch,
+) -> None:
+    check_sequence, append = leader.check_sequence, Partition.append
+    asked = count(1)
+
     def take_any(batch: Any, producer: Any) -> Any:
         verdict = check_sequence(batch, producer)
         return verdict if isinstance(verdict, leader.Duplicate) else None
 
-    check_sequence = leader.check_sequence
+    def refuse_some(self: Partition, *arguments: Any, **named: Any) -> Any:
+        if next(asked) % 7 == 0:
+            raise DiskError(self.log.directory, "planted", full=True)
+        return append(self, *arguments, **named)
+
     monkeypatch.setattr(leader, "check_sequence", take_any)
-    assert is_seen_by("order", faults=(FaultKind.FULL_DISK,))
+    monkeypatch.setattr(Partition, "append", refuse_some)
+    assert is_seen_by("order")
 
 
 def test_a_recovery_without_checksums_keeps_torn_batches(monkeypatch: Patch) -> None:

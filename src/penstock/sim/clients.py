@@ -41,6 +41,7 @@ CLUSTER_RULES = ClusterRules(
 )
 DELIVERY_MS_MAX = 40_000
 KEYS = 4
+TOMBSTONES = 0.25  # of the records of a compacted topic
 
 
 class Laboratory:
@@ -81,25 +82,24 @@ async def answered(name: str, what: str, call: Awaitable[Result]) -> Result:
 async def produce(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
     """Sends keyed records at some pace, and waits for what became of them."""
     scenario, history, trace = lab.scenario, lab.history, lab.trace
-    topics = [topic.name for topic in scenario.topics]
     pause_ms = scenario.duration_ms / scenario.records_each
     async with lab.cluster(name, tether) as cluster:
         producer = Producer(cluster, rules=_producer_rules(scenario, chance))
         async with producer:
             for number in range(scenario.records_each):
+                topic = chance.choice(scenario.topics)
+                deletes = topic.is_compacted and chance.random() < TOMBSTONES
                 sent = history.send(
                     producer=name,
                     number=number,
-                    topic=chance.choice(topics),
+                    topic=topic.name,
                     key=b"key-%d" % chance.randrange(KEYS),
-                    padding_bytes=chance.randint(0, scenario.padding_bytes_max),
+                    value_bytes=(None if deletes else chance.randint(0, scenario.value_bytes_max)),
                 )
                 try:
-                    delivery = await answered(
-                        name, "send", producer.send(sent.topic, sent.value, key=sent.key)
-                    )
+                    delivery = await answered(name, "send", _send(producer, sent))
                 except ClientError as trouble:
-                    trace.note(name, f"cannot send {sent}: {trouble}")
+                    trace.note(name, f"cannot send {sent.name}: {trouble}")
                 else:
                     _note_outcome(lab, name, sent, delivery)
                 if chance.random() < 0.7:
@@ -134,7 +134,7 @@ async def read_along(lab: Laboratory, name: str, tether: Tether, chance: Random)
                 continue
             for record in records:
                 place = TopicPartition(record.topic, record.partition)
-                lab.history.see(place, record.offset, record.value)
+                lab.history.see(record)
                 if record.offset <= last.get(place, -1):
                     # A reset begins at the log's start again; it cannot jump back into the middle.
                     lab.trace.note(name, f"starts over in {place} at {record.offset}")
@@ -187,7 +187,7 @@ async def _write_some(
             sent = lab.history.send(
                 producer=producer_name, number=number, topic=topic, key=b"key-0"
             )
-            _note_outcome(lab, name, sent, await producer.send(topic, sent.value, key=sent.key))
+            _note_outcome(lab, name, sent, await _send(producer, sent))
 
 
 async def _drop_topic(lab: Laboratory, name: str, admin: Admin, chance: Random) -> None:
@@ -224,7 +224,7 @@ async def _alter_topic(lab: Laboratory, name: str, admin: Admin, chance: Random)
 
 
 async def _delete_records(lab: Laboratory, name: str, admin: Admin, chance: Random) -> None:
-    topic = chance.choice(lab.scenario.topics)
+    topic = chance.choice([one for one in lab.scenario.topics if not one.is_compacted])
     place = TopicPartition(topic.name, chance.randrange(topic.partitions))
     history = lab.history.of(place)
     offset = Offset(chance.randint(0, max(history.acked, default=0) + 1))
@@ -237,16 +237,20 @@ async def _delete_records(lab: Laboratory, name: str, admin: Admin, chance: Rand
         history.deletion_acked = max(history.deletion_acked, offset)
 
 
+async def _send(producer: Producer, sent: Sent) -> Delivery:
+    return await producer.send(sent.topic, sent.value, key=sent.key, headers=sent.headers)
+
+
 def _note_outcome(lab: Laboratory, name: str, sent: Sent, delivery: Delivery) -> None:
     def settled(outcome: Delivery) -> None:
         if outcome.cancelled():
             return
         trouble = outcome.exception()
         if trouble is not None:
-            lab.trace.note(name, f"gave up {sent}: {trouble}")
+            lab.trace.note(name, f"gave up {sent.name}: {trouble}")
             return
         told = outcome.result()
-        lab.trace.note(name, f"acked {sent} at {told.topic}-{told.partition}@{told.offset}")
+        lab.trace.note(name, f"acked {sent.name} at {told.topic}-{told.partition}@{told.offset}")
         lab.history.ack(sent, TopicPartition(told.topic, told.partition), told.offset)
 
     delivery.add_done_callback(settled)

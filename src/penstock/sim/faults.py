@@ -121,13 +121,17 @@ class Faults:
         partition, path = self._chance.choice(found)
         content = self._node.platter.find(path)
         assert isinstance(content, Content), path
-        views = list(batches(memoryview(bytes(content.data))))
-        starts = [0]
-        for view in views:
-            starts.append(starts[-1] + view.size_bytes)
-        which = self._chance.randrange(len(views))
-        position = self._chance.randrange(starts[which] + HEADER_BYTES, starts[which + 1])
+        found_batches = []
+        start = 0
+        for batch in batches(memoryview(bytes(content.data))):
+            if batch.size_bytes > HEADER_BYTES:  # compaction leaves bare headers
+                found_batches.append((start, batch))
+            start += batch.size_bytes
+        if not found_batches:
+            return
+        start, batch = self._chance.choice(found_batches)
+        position = self._chance.randrange(start + HEADER_BYTES, start + batch.size_bytes)
         content.flip(position, self._chance.randrange(8))
         history = self._history.of(partition)
-        history.damaged_from = min(history.damaged_from, views[which].base_offset)
+        history.damaged_from = min(history.damaged_from, batch.base_offset)
         self._trace.note("fault", f"a bit of {path} at {position} has flipped")

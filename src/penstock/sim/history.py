@@ -1,6 +1,6 @@
 """What clients asked for and were told: the ground on which the checkers judge.
 
-    sent        every record that left a client, by its value, which is unique
+    sent        every record that left a client, by its name, which a header carries
     acked       where the node said a record lies; it must lie there, until something takes it
     seen        what readers were handed at an offset; no other reader may be handed another
 
@@ -10,10 +10,13 @@ without fsync acks, a power loss, from the first offset on that was not synced.
 
 from dataclasses import dataclass, field
 
+from penstock.client.fetched import ConsumedRecord
 from penstock.model.identity import TopicPartition
+from penstock.records.record import Headers
 from penstock.sim.trouble import Violation
 
 NEVER = 2**63
+NAME_HEADER = "name"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,17 +28,21 @@ class Sent:
     topic: str
     generation: int
     key: bytes
-    value: bytes
-    acked: bool = False
+    value: bytes | None  # None: a tombstone
 
-    def __str__(self) -> str:
+    @property
+    def name(self) -> str:
         return f"{self.producer}/{self.number}"
+
+    @property
+    def headers(self) -> Headers:
+        return ((NAME_HEADER, self.name.encode()),)
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionHistory:
-    acked: dict[int, bytes] = field(default_factory=dict)  # values by offset
-    seen: dict[int, bytes] = field(default_factory=dict)
+    acked: dict[int, str] = field(default_factory=dict)  # names by offset
+    seen: dict[int, str] = field(default_factory=dict)
     deletion_asked: int = 0  # records below may be gone
     deletion_acked: int = 0  # records below must be gone
     synced_offset: int = 0  # the log has claimed that all below lasts
@@ -43,13 +50,13 @@ class PartitionHistory:
 
     def lose_from(self, offset: int) -> None:
         """What lies there may be gone, and its offsets given to others."""
-        self.acked = {at: value for at, value in self.acked.items() if at < offset}
-        self.seen = {at: value for at, value in self.seen.items() if at < offset}
+        self.acked = {at: name for at, name in self.acked.items() if at < offset}
+        self.seen = {at: name for at, name in self.seen.items() if at < offset}
 
 
 class History:
     def __init__(self) -> None:
-        self.sent: dict[bytes, Sent] = {}
+        self.sent: dict[str, Sent] = {}
         self.partitions: dict[TopicPartition, PartitionHistory] = {}
         self.generations: dict[str, int] = {}
         self.topics: dict[str, bool | None] = {}  # whether it is there; None while nobody knows
@@ -64,11 +71,13 @@ class History:
         return known
 
     def send(
-        self, *, producer: str, number: int, topic: str, key: bytes, padding_bytes: int = 0
+        self, *, producer: str, number: int, topic: str, key: bytes, value_bytes: int | None = 0
     ) -> Sent:
-        value = f"{producer}/{number}".encode() + b"." * padding_bytes
-        assert value not in self.sent, value
-        sent = Sent(
+        """A record of about so many bytes, or a tombstone."""
+        name = f"{producer}/{number}"
+        assert name not in self.sent, name
+        value = None if value_bytes is None else name.encode() + b"." * value_bytes
+        self.sent[name] = sent = Sent(
             producer=producer,
             number=number,
             topic=topic,
@@ -76,45 +85,38 @@ class History:
             key=key,
             value=value,
         )
-        self.sent[value] = sent
         return sent
 
     def ack(self, sent: Sent, partition: TopicPartition, offset: int | None) -> None:
         self.acks += 1
-        sent.acked = True
         if offset is None or sent.generation != self.generations.get(sent.topic, 0):
             return
         history = self.of(partition)
         before = history.acked.get(offset, history.seen.get(offset))
-        if before is not None and before != sent.value:
+        if before is not None and before != sent.name:
             raise Violation(
-                "offsets",
-                f"{partition} gave offset {offset} to {sent.value!r}, where {before!r} lies",
+                "offsets", f"{partition} gave offset {offset} to {sent.name}, where {before} lies"
             )
-        history.acked[offset] = sent.value
+        history.acked[offset] = sent.name
 
-    def see(self, partition: TopicPartition, offset: int, value: bytes | None) -> None:
-        """A reader was handed a record."""
-        sent = None if value is None else self.sent.get(value)
-        if sent is None or value is None:
-            raise Violation(
-                "contents", f"{partition} at offset {offset}: {value!r} was sent by nobody"
-            )
+    def see(self, record: ConsumedRecord) -> Sent:
+        """A reader was handed a record: which one that is."""
+        partition, offset = TopicPartition(record.topic, record.partition), record.offset
+        here = f"{partition} at offset {offset}"
+        name = next((value for header, value in record.headers if header == NAME_HEADER), None)
+        sent = None if name is None else self.sent.get(name.decode(errors="replace"))
+        if sent is None or (sent.key, sent.value) != (record.key, record.value):
+            raise Violation("contents", f"{here}: {name!r} was sent by nobody, or otherwise")
         if sent.topic != partition.topic:
-            raise Violation(
-                "contents", f"{partition} at offset {offset}: {value!r} was sent to {sent.topic}"
-            )
+            raise Violation("contents", f"{here}: {sent.name} was sent to {sent.topic}")
         if sent.generation != self.generations.get(sent.topic, 0):
-            raise Violation(
-                "contents", f"{partition} at offset {offset}: {value!r} is of a topic deleted since"
-            )
+            raise Violation("contents", f"{here}: {sent.name} is of a topic deleted since")
         history = self.of(partition)
         before = history.acked.get(offset, history.seen.get(offset))
-        if before is not None and before != value:
-            raise Violation(
-                "contents", f"{partition} at offset {offset}: {value!r}, where {before!r} was"
-            )
-        history.seen[offset] = value
+        if before is not None and before != sent.name:
+            raise Violation("contents", f"{here}: {sent.name}, where {before} was")
+        history.seen[offset] = sent.name
+        return sent
 
     def topic_ends(self, name: str) -> None:
         """A deletion was asked for: nothing is promised of its records any more."""

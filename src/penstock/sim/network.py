@@ -237,7 +237,8 @@ class SimListener:
         self._wire = wire
 
     def close(self) -> None:
-        if self._wire.listeners.get(self.address, (self,))[0] is self:
+        found = self._wire.listeners.get(self.address)
+        if found is not None and found[0] is self:
             del self._wire.listeners[self.address]
 
 

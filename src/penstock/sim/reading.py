@@ -23,6 +23,7 @@ class FinalLog:
     partition: TopicPartition
     start_offset: int
     end_offset: int
+    compacted: bool
     records: list[ConsumedRecord] = field(default_factory=list)
     broken_at: int | None = None
 
@@ -32,7 +33,11 @@ class FinalLog:
 
 
 async def read_all(
-    cluster: Cluster, partitions: list[TopicPartition], *, partition_bytes_max: int
+    cluster: Cluster,
+    partitions: list[TopicPartition],
+    *,
+    compacted: frozenset[str],
+    partition_bytes_max: int,
 ) -> list[FinalLog]:
     if not partitions:
         return []
@@ -44,6 +49,7 @@ async def read_all(
             partition=one,
             start_offset=_offset(one, starts[one]),
             end_offset=_offset(one, ends[one]),
+            compacted=one.topic in compacted,
         )
         for one in partitions
     ]

@@ -21,6 +21,7 @@ from penstock.client.admin import Admin, NewTopic, first_refusal
 from penstock.client.trouble import ClientError
 from penstock.model.identity import TopicPartition
 from penstock.sim.checker.answers import check_answers
+from penstock.sim.checker.compaction import check_compaction
 from penstock.sim.checker.contents import check_contents
 from penstock.sim.checker.duplicates import check_duplicates
 from penstock.sim.checker.lost_records import check_lost_records
@@ -51,6 +52,7 @@ CHECKERS = (
     check_offsets,
     check_duplicates,
     check_order,
+    check_compaction,
 )
 
 Work = Callable[[Laboratory, str, Tether, Random], Coroutine[Any, Any, None]]
@@ -291,6 +293,9 @@ class Simulation:
                     read_all(
                         cluster,
                         partitions,
+                        compacted=frozenset(
+                            topic.name for topic in self.scenario.topics if topic.is_compacted
+                        ),
                         partition_bytes_max=self._chance.choice((100, 1_000, 1 << 20)),
                     ),
                 )

@@ -105,6 +105,7 @@ class SimNode:
         """Faults are over: from now on a restart is quick, and no armed crash strikes."""
         self._settled = True
         self._tear_start_after = None
+        self._stop_asked.clear()
         self._tether.disarm()
 
     def check(self) -> None:

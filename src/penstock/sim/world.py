@@ -1,6 +1,6 @@
 """The World of a simulated process: real ports for the code that runs on it, tied by a tether."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from random import Random
 from typing import TypeVar
 
@@ -12,21 +12,29 @@ from penstock.sim.network import SimNetwork, Wire
 from penstock.sim.platter import Platter
 from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
-from penstock.world.offload import run_inline
-from penstock.world.ports import World
+from penstock.world.offload import run_inline, run_inline_on_disk
+from penstock.world.ports import Rest, World
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class SimOffload:
     """Long work, done where it stands: time passes only when somebody waits for it."""
 
-    def __init__(self, tether: Tether) -> None:
+    def __init__(self, disk: SimDisk, tether: Tether) -> None:
+        self._disk = disk
         self._tether = tether
 
     def run(self, work: Callable[..., Result], *arguments: object) -> Awaitable[Result]:
         self._tether.hold()
         return run_inline(work, *arguments)
+
+    def run_on_disk(
+        self, work: Callable[..., Generator[Item | Rest, None, None]], *arguments: object
+    ) -> AsyncGenerator[Item, None]:
+        self._tether.hold()
+        return run_inline_on_disk(self._disk, work, *arguments)
 
     def close(self) -> None:
         pass
@@ -50,5 +58,5 @@ def sim_world(
         entropy=SimEntropy(chance),
         disk=disk,
         network=SimNetwork(wire, tether, host),
-        offload=SimOffload(tether),
+        offload=SimOffload(disk, tether),
     )

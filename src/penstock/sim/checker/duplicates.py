@@ -6,11 +6,11 @@ from penstock.sim.trouble import Violation
 
 
 def check_duplicates(history: History, logs: list[FinalLog]) -> None:
-    places: dict[bytes, str] = {}
+    places: dict[str, str] = {}
     for log in logs:
         for record in log.records:
-            assert record.value is not None
+            name = history.see(record).name
             here = f"{log.partition}@{record.offset}"
-            before = places.setdefault(record.value, here)
+            before = places.setdefault(name, here)
             if before != here:
-                raise Violation("duplicates", f"{record.value!r} lies at {before} and at {here}")
+                raise Violation("duplicates", f"{name} lies at {before} and at {here}")

@@ -10,8 +10,7 @@ def check_order(history: History, logs: list[FinalLog]) -> None:
     latest: dict[tuple[str, str, bytes], tuple[TopicPartition, int]] = {}
     for log in logs:
         for record in log.records:
-            assert record.value is not None
-            sent = history.sent[record.value]
+            sent = history.see(record)
             line = sent.topic, sent.producer, sent.key
             partition, number = latest.get(line, (log.partition, -1))
             if partition != log.partition:
@@ -22,6 +21,6 @@ def check_order(history: History, logs: list[FinalLog]) -> None:
             if sent.number <= number:
                 raise Violation(
                     "order",
-                    f"{log.partition}: {sent.value!r} lies behind number {number} of the same key",
+                    f"{log.partition}: {sent.name} lies behind number {number} of the same key",
                 )
             latest[line] = log.partition, sent.number

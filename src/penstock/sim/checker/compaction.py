@@ -1,0 +1,35 @@
+"""Compaction keeps each key's latest value and brings back none that was replaced or deleted.
+
+the latest acked record of a key     has a value: it is there, or a later one of the key is
+                                     is a tombstone: no record of the key before it is the last
+"""
+
+from penstock.sim.history import History, Sent
+from penstock.sim.reading import FinalLog
+from penstock.sim.trouble import Violation
+
+
+def check_compaction(history: History, logs: list[FinalLog]) -> None:
+    for log in logs:
+        if log.compacted and log.broken_at is None:
+            _check(history, log)
+
+
+def _check(history: History, log: FinalLog) -> None:
+    acked: dict[bytes, tuple[int, Sent]] = {}
+    for offset, name in sorted(history.of(log.partition).acked.items()):
+        if offset < history.of(log.partition).damaged_from:
+            sent = history.sent[name]
+            acked[sent.key] = offset, sent
+    left = {record.key: record.offset for record in log.records}
+    for key, (offset, sent) in acked.items():
+        last = left.get(key)
+        if last is None and sent.value is None:
+            continue
+        if last is None or last < offset:
+            what = "deleted" if sent.value is None else "set"
+            raise Violation(
+                "compaction",
+                f"{log.partition}: {key!r} was {what} by {sent.name} at offset {offset}, and the"
+                f" last of it lies at {last}",
+            )
