@@ -22,6 +22,13 @@ def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     assert run_seed(seed).violation is None
 
 
+def test_a_partition_that_nobody_leads_is_asked_about_with_patience() -> None:
+    """Here a topic is made while the disk is full; a producer waits for its leader for 40 s."""
+    outcome = run_seed(73)
+    assert outcome.violation is None
+    assert outcome.steps < 50_000
+
+
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
 def test_no_promise_is_broken(first: int) -> None:
     violations = {seed: run_seed(seed).violation for seed in range(first, first + 10)}

@@ -272,7 +272,10 @@ class Consumer:
 
     async def _refresh(self) -> None:
         topics = dict.fromkeys(partition.topic for partition in self._cursors.by_partition)
-        await self.cluster.refresh(topics)
+        view = await self.cluster.refresh(topics)
+        if any(view.leader_of(partition) is None for partition in self._cursors.by_partition):
+            # Asked again at once, the broker would say the same.
+            await asyncio.sleep(self.cluster.rules.backoff_ms / 1000)
 
     async def _connect(self, node: NodeId) -> None:
         try:

@@ -302,7 +302,11 @@ class Producer:
         self._settled.set()
 
     async def _refresh(self) -> None:
-        await self.cluster.refresh(self._accumulator.topics)
+        view = await self.cluster.refresh(self._accumulator.topics)
+        ready = self._accumulator.ready_partitions(self.cluster.clock.monotonic_ms())
+        if any(view.leader_of(partition) is None for partition in ready):
+            # Asked again at once, the broker would say the same.
+            await asyncio.sleep(self.cluster.rules.backoff_ms / 1000)
 
     async def _connect(self, node: NodeId) -> None:
         try:
