@@ -1,5 +1,7 @@
 """A compacted log keeps the latest value of each key, at the offset it always had."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.log.compaction.plan import dirt_of
@@ -227,3 +229,16 @@ def _until(stable_offset: Offset, log: PartitionLog, *, now_ms: int = NOW_MS) ->
         stable_offset=stable_offset,
         now_ms=now_ms,
     ).until_offset
+
+
+def test_log_that_starts_within_an_unsynced_segment_is_not_worth_a_pass() -> None:
+    eager = replace(COMPACTED, min_cleanable_dirty_ratio=0.01)
+    log = open_log(MemoryDisk(), settings=eager).log
+    put(log, ("ada", "1"))
+    put(log, ("ada", "2"))
+    log.roll()
+    put(log, ("ada", "3"))
+    log.advance_start(Offset(1))
+    assert log.recovery_point < 2
+    dirt = dirt_of(log, cleaned_offset=None, stable_offset=log.end_offset, now_ms=NOW_MS)
+    assert not dirt.is_worth_it(log.settings)

@@ -63,7 +63,10 @@ class Cleaning:
                 pass
 
     async def clean_filthiest(self) -> bool:
-        """Runs one pass over the log that needs it most; False when none does."""
+        """Runs one pass over the log that needs it most; False when none does.
+
+        False too when the pass got no further: trying again at once would get no further either.
+        """
         found = self._filthiest()
         if found is None:
             return False
@@ -71,11 +74,13 @@ class Cleaning:
         wanted = plan_pass(
             log, dirt, limits_of(self._settings()), now_ms=self._world.clock.now_ms()
         )
+        cleaned_before = log.cleaned_offset
         try:
             await self._clean(log, wanted)
         except (DiskError, OffloadError, CorruptData) as trouble:
             self._leave_alone(log, trouble)
-        return True
+            return True  # to the others
+        return log.cleaned_offset != cleaned_before
 
     def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
         now_ms = self._world.clock.now_ms()

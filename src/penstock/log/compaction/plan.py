@@ -42,7 +42,8 @@ class Dirt:
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
     def is_worth_it(self, settings: TopicSettings) -> bool:
-        if self.dirty_bytes == 0:
+        # A log that starts within a segment has dirty bytes below its first dirty offset too.
+        if self.dirty_bytes == 0 or self.until_offset <= self.first_dirty_offset:
             return False
         return self.overdue or self.ratio > settings.min_cleanable_dirty_ratio
 
