@@ -11,6 +11,7 @@ import pytest
 from penstock.broker.dispatch import Dispatch
 from penstock.client import fetched
 from penstock.log import directory, producer_snapshot, recovery, snapshots
+from penstock.log.compaction import cleaner
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_state import ProducerState
@@ -19,6 +20,7 @@ from penstock.model.identity import METADATA_TOPIC, ProducerId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.iterate import records_of
+from penstock.records.keys import LATEST, SUPERSEDED, TOMBSTONE, KeyOffsets
 from penstock.replication import leader
 from penstock.replication.partition import Appended, Partition
 from penstock.sim.disk import SimDisk
@@ -224,3 +226,23 @@ def test_a_high_watermark_beyond_the_end_breaks_an_invariant(monkeypatch: Patch)
 
     monkeypatch.setattr(Partition, "_advance", advance_too_far)
     assert is_seen_by("invariants")
+
+
+def test_a_cleaner_that_drops_the_latest_value_of_a_key_is_seen(monkeypatch: Patch) -> None:
+    class Careless(KeyOffsets):
+        def fates(self, *arguments: Any) -> bytes:
+            return bytes([SUPERSEDED]) * len(super().fates(*arguments))
+
+    monkeypatch.setattr(cleaner, "KeyOffsets", Careless)
+    assert is_seen_by("compaction")
+
+
+def test_a_cleaner_that_drops_tombstones_before_their_values_is_seen(monkeypatch: Patch) -> None:
+    class Hasty(KeyOffsets):
+        def fates(self, *arguments: Any) -> bytes:
+            # The values that a tombstone replaced stay; the tombstone goes at once.
+            fates = super().fates(*arguments)
+            return bytes(SUPERSEDED if fate == TOMBSTONE else LATEST for fate in fates)
+
+    monkeypatch.setattr(cleaner, "KeyOffsets", Hasty)
+    assert is_seen_by("compaction")

@@ -115,23 +115,24 @@ class Faults:
                 continue
             for segment, after in zip(log.segments, log.segments[1:], strict=False):
                 if after.base_offset <= log.recovery_point and segment.size_bytes > HEADER_BYTES:
-                    found.append((partition, segment.path(LOG)))
+                    found.append((partition, segment.path(LOG), segment.base_offset))
         if not found:
             return
-        partition, path = self._chance.choice(found)
+        partition, path, base_offset = self._chance.choice(found)
         content = self._node.platter.find(path)
         assert isinstance(content, Content), path
-        found_batches = []
-        start = 0
+        candidates = []
+        start, end_offset = 0, base_offset
         for batch in batches(memoryview(bytes(content.data))):
             if batch.size_bytes > HEADER_BYTES:  # compaction leaves bare headers
-                found_batches.append((start, batch))
-            start += batch.size_bytes
-        if not found_batches:
+                candidates.append((start, batch.size_bytes, end_offset))
+            start, end_offset = start + batch.size_bytes, batch.next_offset
+        if not candidates:
             return
-        start, batch = self._chance.choice(found_batches)
-        position = self._chance.randrange(start + HEADER_BYTES, start + batch.size_bytes)
+        start, size_bytes, cut_offset = self._chance.choice(candidates)
+        position = self._chance.randrange(start + HEADER_BYTES, start + size_bytes)
         content.flip(position, self._chance.randrange(8))
         history = self._history.of(partition)
-        history.damaged_from = min(history.damaged_from, batch.base_offset)
+        # A start that finds it ends the log where the batch before it does.
+        history.damaged_from = min(history.damaged_from, cut_offset)
         self._trace.note("fault", f"a bit of {path} at {position} has flipped")

@@ -4,23 +4,23 @@ the latest acked record of a key     has a value: it is there, or a later one of
                                      is a tombstone: no record of the key before it is the last
 """
 
-from penstock.sim.history import History, Sent
+from penstock.sim.history import NEVER, History, Sent
 from penstock.sim.reading import FinalLog
 from penstock.sim.trouble import Violation
 
 
 def check_compaction(history: History, logs: list[FinalLog]) -> None:
     for log in logs:
-        if log.compacted and log.broken_at is None:
+        # What replaced a value may lie in a damaged batch, and be gone for that reason.
+        if log.compacted and history.of(log.partition).damaged_from == NEVER:
             _check(history, log)
 
 
 def _check(history: History, log: FinalLog) -> None:
     acked: dict[bytes, tuple[int, Sent]] = {}
     for offset, name in sorted(history.of(log.partition).acked.items()):
-        if offset < history.of(log.partition).damaged_from:
-            sent = history.sent[name]
-            acked[sent.key] = offset, sent
+        sent = history.sent[name]
+        acked[sent.key] = offset, sent
     left = {record.key: record.offset for record in log.records}
     for key, (offset, sent) in acked.items():
         last = left.get(key)
