@@ -168,6 +168,8 @@ class OpenBroker:
         for reason in (reason for report in reports for reason in report.reasons):
             logger.warning("recovery %s", reason)
         self._group.start(self._controller.run(), name="controller")
+        # What was acked must be seen at once again: readers see no further than what is synced.
+        await self._partitions.sync_wanted()
         self._group.start(self._partitions.keep_syncing(), name="sync logs")
         Housekeeping(
             partitions=self._partitions,
