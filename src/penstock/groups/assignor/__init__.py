@@ -1,0 +1,1 @@
+"""How the partitions of topics are shared among members: pure functions, one file each."""
