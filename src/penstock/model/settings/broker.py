@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock.model.identity import NodeId
+from penstock.model.settings.groups import GROUP_SETTINGS, GroupSettings
 from penstock.model.settings.known import KNOWN_WITHOUT_EFFECT
 from penstock.model.settings.listener import (
     ANY_HOSTS,
@@ -338,6 +339,9 @@ class BrokerSettings:
         False, "Default of the topic setting of that name.", DYNAMIC, effective=False
     )
 
+    # The group coordinator's: see groups.py
+    groups: GroupSettings = field(default_factory=GroupSettings)
+
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -362,9 +366,9 @@ class BrokerSettings:
 
 USED_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(BrokerSettings))
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
-    dict(sorted({**KNOWN_WITHOUT_EFFECT, **USED_SETTINGS}.items()))
+    dict(sorted({**KNOWN_WITHOUT_EFFECT, **USED_SETTINGS, **GROUP_SETTINGS}.items()))
 )
-assert not USED_SETTINGS.keys() & KNOWN_WITHOUT_EFFECT.keys()
+assert len(BROKER_SETTINGS) == sum(map(len, (KNOWN_WITHOUT_EFFECT, USED_SETTINGS, GROUP_SETTINGS)))
 
 
 def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
@@ -399,16 +403,20 @@ def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
 
 def _parse(values: Mapping[str, str]) -> BrokerSettings:
     parsed: dict[str, Any] = {}
+    of_groups: dict[str, Any] = {}
     for name, text in values.items():
         setting = BROKER_SETTINGS.get(name)
         if setting is None and not name.startswith(LISTENER_PREFIX):
             raise UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
         value = setting.parse(text) if setting is not None else text
-        if name in USED_SETTINGS:
-            parsed[USED_SETTINGS[name].field] = value
+        if setting is not None and name in GROUP_SETTINGS:
+            of_groups[setting.field] = value
+        elif setting is not None and name in USED_SETTINGS:
+            parsed[setting.field] = value
     if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
         parsed["node_id"] = USED_SETTINGS["node.id"].parse(values["broker.id"])
-    return BrokerSettings(**parsed, given=MappingProxyType(dict(values)))
+    groups = GroupSettings(**of_groups, given=frozenset(GROUP_SETTINGS.keys() & values.keys()))
+    return BrokerSettings(**parsed, groups=groups, given=MappingProxyType(dict(values)))
 
 
 def _check(settings: BrokerSettings) -> None:

@@ -79,27 +79,16 @@ fetch.purgatory.purge.interval.requests int 1000
 follower.fetch.last.tiered.offset.enable boolean false cluster-wide
 follower.replication.throttled.rate long - cluster-wide internal
 group.consumer.assignment.interval.ms int 1000 cluster-wide
-group.consumer.assignors list uniform,range
-group.consumer.heartbeat.interval.ms int 5000
 group.consumer.max.assignment.interval.ms int 15000
 group.consumer.max.heartbeat.interval.ms int 15000
 group.consumer.max.session.timeout.ms int 60000
-group.consumer.max.size int 2147483647
-group.consumer.migration.policy string bidirectional
 group.consumer.min.assignment.interval.ms int 0
 group.consumer.min.heartbeat.interval.ms int 5000
 group.consumer.min.session.timeout.ms int 45000
-group.consumer.regex.refresh.interval.ms int 600000 internal
-group.consumer.session.timeout.ms int 45000
 group.coordinator.append.linger.ms int -1
 group.coordinator.background.threads int 2
 group.coordinator.cached.buffer.max.bytes int 1048588 cluster-wide
-group.coordinator.rebalance.protocols list classic,consumer,streams
 group.coordinator.threads int 4
-group.initial.rebalance.delay.ms int 3000
-group.max.session.timeout.ms int 1800000
-group.max.size int 2147483647
-group.min.session.timeout.ms int 6000
 group.share.assignment.interval.ms int 1000 cluster-wide
 group.share.assignors list simple
 group.share.delivery.count.limit int 5
@@ -164,15 +153,7 @@ num.network.threads int 3 cluster-wide
 num.recovery.threads.per.data.dir int 2 cluster-wide
 num.replica.alter.log.dirs.threads int -
 num.replica.fetchers int 1 cluster-wide
-offset.metadata.max.bytes int 4096
-offsets.commit.timeout.ms int 5000
 offsets.load.buffer.size int 5242880
-offsets.retention.check.interval.ms long 600000
-offsets.retention.minutes int 10080
-offsets.topic.compression.codec int 0
-offsets.topic.num.partitions int 50
-offsets.topic.replication.factor short 3
-offsets.topic.segment.bytes int 104857600
 principal.builder.class class - per-broker
 producer.purgatory.purge.interval.requests int 1000
 queued.max.requests int 500

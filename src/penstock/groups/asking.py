@@ -1,0 +1,33 @@
+"""What a coordinator is asked, and how an answer that has to wait leaves later."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Request = TypeVar("Request", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked(Generic[Request]):
+    """One request, with what a decision may need to know about who sent it."""
+
+    request: Request
+    version: int  # of the request: some rules depend on it
+    ticket: int  # by which a parked answer is delivered
+    client_id: str
+    client_host: str  # with a slash before it, as Kafka shows it
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """In place of a reply: the answer leaves later, as a Deliver of the same ticket."""
+
+
+PARKED = Parked()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deliver:
+    """An effect: answers a parked request. Nothing happens when its client has gone."""
+
+    ticket: int
+    reply: object

@@ -1,0 +1,1 @@
+"""Committed offsets: kept by group, topic and partition."""

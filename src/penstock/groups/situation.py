@@ -1,0 +1,19 @@
+"""What a coordinator's decision may look at besides its own state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.metadata.image.image import Image
+from penstock.model.settings.groups import GroupSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """The cluster, the settings and the two clocks, as of one decision."""
+
+    image: Image
+    settings: GroupSettings
+    now_ms: int  # of the wall clock: for what is stored or shown
+    monotonic_ms: int  # for deadlines
+    fresh_id: Callable[[], str]  # another one at each call, in the text form of a topic id
+    members_on_node: int  # of all groups together, to pace their heartbeats
