@@ -115,8 +115,8 @@ def filled_field(field: Field, version: int) -> SearchStrategy[object]:
 def present_values(field: Field, version: int) -> SearchStrategy[object]:
     if field.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode])
-    if field.name == "log_append_time_ms":
-        return TIMES_MS
+    if field.name in ("log_append_time_ms", "retention_time_ms"):
+        return TIMES_MS  # what kio's own types can hold
     match field.kind:
         case Kind.BOOL:
             return st.booleans()
