@@ -45,6 +45,15 @@ HELD_REPLIES_MAX = 10_000  # decided and waiting for the watermark, per state ma
 TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
 
+# Groups
+NEW_MEMBER_JOIN_MS_MAX = 300_000  # how long the first join of a classic member may be parked
+
+# Regular expressions over topic names
+REGEX_DEPTH_MAX = 100  # parentheses within parentheses
+REGEX_NODES_MAX = 20_000  # of its automaton: a thousand topic names joined by |
+REGEX_STATES_MAX = 1000  # remembered by one expression
+REGEX_STEPS_MAX = 1_000_000  # to match all topics: a few tenths of a second, then it is refused
+
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions
 # Descriptors that connections leave to files: those above, and some for files that come and go.

@@ -1,0 +1,1 @@
+"""Classic groups: the members assign among themselves, in generations that all join anew."""

@@ -1,0 +1,113 @@
+"""A classic group while one decision changes it: the copy, the answers and the deadlines.
+
+Rules call its commands in the order in which things happen; `decision` is what comes of them.
+Answers to parked requests become effects, so they wait for what the decision journals; the one to
+the request that is being decided becomes the reply.
+"""
+
+from dataclasses import replace
+
+from penstock.groups.asking import PARKED, Deliver
+from penstock.groups.changes import CancelDeadline, SetDeadline
+from penstock.groups.classic.changes import ClassicGroupBecame
+from penstock.groups.classic.group import ClassicGroup
+from penstock.groups.classic.replies import join_refused, sync_refused
+from penstock.groups.classic.stored import value_of
+from penstock.groups.records import ClassicGroupStored, GroupRecord
+from penstock.groups.situation import Situation
+from penstock.groups.timers import PendingMemberEnds, SessionEnds, TimerKey
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.wire.messages.join_group import JoinGroupResponse
+from penstock.wire.messages.sync_group import SyncGroupResponse
+
+
+class Draft:
+    """`group` is a copy, free to be changed; everything else is collected."""
+
+    def __init__(self, group: ClassicGroup, situation: Situation) -> None:
+        self.group = group.copy()
+        self.situation = situation
+        self._records: list[GroupRecord] = []
+        self._deadlines: dict[TimerKey, SetDeadline | CancelDeadline] = {}
+        self._answers: dict[int, object] = {}
+
+    def store(self) -> None:
+        """The group as it is now goes into the journal."""
+        assert not self._records, "one decision stores a group once"
+        self._records.append(
+            ClassicGroupStored(group=self.group.group_id, value=value_of(self.group))
+        )
+
+    def wait(self, key: TimerKey, *, for_ms: int) -> None:
+        at_ms = self.situation.monotonic_ms + max(for_ms, 0)
+        self._deadlines[key] = SetDeadline(key=key, at_ms=at_ms)
+
+    def cancel(self, key: TimerKey) -> None:
+        self._deadlines[key] = CancelDeadline(key=key)
+
+    def restart_session(self, member_id: str) -> None:
+        """From now on the member has to be heard of within its session time-out."""
+        member = self.group.members[member_id]
+        key = SessionEnds(group=self.group.group_id, member=member_id)
+        self.wait(key, for_ms=member.session_timeout_ms)
+
+    def answer_join(self, member_id: str, reply: JoinGroupResponse) -> None:
+        """Answers the member's join, if one is parked."""
+        member = self.group.members[member_id]
+        if member.join_ticket is not None:
+            self._answers[member.join_ticket] = reply
+            self.group.change(replace(member, join_ticket=None))
+
+    def answer_sync(self, member_id: str, reply: SyncGroupResponse) -> None:
+        """Answers the member's sync, if one is parked."""
+        member = self.group.members[member_id]
+        if member.sync_ticket is not None:
+            self._answers[member.sync_ticket] = reply
+            self.restart_session(member_id)
+            self.group.change(replace(member, sync_ticket=None))
+
+    def park_join(self, member_id: str, ticket: int) -> None:
+        """A join that is parked already is one that its client has given up."""
+        self.answer_join(member_id, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
+        self.group.change(replace(self.group.members[member_id], join_ticket=ticket))
+
+    def park_sync(self, member_id: str, ticket: int) -> None:
+        """A sync that is parked already is one that its client has given up."""
+        self.answer_sync(member_id, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+        self.group.change(replace(self.group.members[member_id], sync_ticket=ticket))
+
+    def remove(self, member_id: str) -> None:
+        """Whoever is removed while it waits is told, so that it joins anew if it still lives."""
+        self.answer_join(member_id, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+        self.answer_sync(member_id, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.group.remove(member_id)
+        self.cancel(SessionEnds(group=self.group.group_id, member=member_id))
+
+    def rename(self, old_id: str, new_id: str) -> None:
+        """A static member came back under another id: whoever still uses the old one is fenced."""
+        self.answer_join(old_id, join_refused(ErrorCode.FENCED_INSTANCE_ID, old_id))
+        self.answer_sync(old_id, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
+        member = replace(self.group.members[old_id], member_id=new_id, is_new=False)
+        self.group.rename(old_id, member)
+        self.cancel(SessionEnds(group=self.group.group_id, member=old_id))
+        self.restart_session(new_id)
+
+    def forget_pending(self, member_id: str) -> None:
+        self.group.pending.discard(member_id)
+        self.cancel(PendingMemberEnds(group=self.group.group_id, member=member_id))
+
+    def decision(self, ticket: int) -> Decision[GroupRecord, object]:
+        """For the request of this ticket: its answer if there is one yet, else it is parked."""
+        reply = self._answers.pop(ticket, PARKED)
+        return self.decision_with(reply)
+
+    def decision_with(self, reply: object) -> Decision[GroupRecord, object]:
+        return Decision(
+            reply=reply,
+            records=tuple(self._records),
+            volatile=(ClassicGroupBecame(group=self.group), *self._deadlines.values()),
+            effects=tuple(
+                Deliver(ticket=ticket, reply=answer) for ticket, answer in self._answers.items()
+            ),
+        )

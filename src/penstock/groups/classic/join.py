@@ -1,0 +1,143 @@
+"""JoinGroup: who may enter, who gets an id first, and who has come back. Start at `decide_join`."""
+
+from dataclasses import replace
+
+from penstock.groups.asking import Asked
+from penstock.groups.classic.draft import Draft
+from penstock.groups.classic.group import (
+    ClassicGroup,
+    ClassicMember,
+    ClassicState,
+    SupportedProtocol,
+)
+from penstock.groups.classic.rebalance import complete_join_if_ready, rebalance_or_complete_join
+from penstock.groups.classic.rejoin import rejoin, replace_static
+from penstock.groups.classic.replies import join_refused
+from penstock.groups.records import GroupRecord
+from penstock.groups.situation import Situation
+from penstock.groups.timers import PendingMemberEnds, SessionEnds
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.model.limit import NEW_MEMBER_JOIN_MS_MAX
+from penstock.wire.messages.join_group import JoinGroupRequest
+
+Joining = Asked[JoinGroupRequest]
+Decided = Decision[GroupRecord, object]
+
+MEMBER_ID_REQUIRED_FROM = 4  # of the request's versions
+REBALANCE_TIMEOUT_FROM = 1
+
+
+def decide_join(group: ClassicGroup | None, situation: Situation, asked: Joining) -> Decided:
+    request = asked.request
+    member_id = request.member_id
+    if not request.group_id:
+        return _refuse(ErrorCode.INVALID_GROUP_ID, member_id)
+    settings = situation.settings
+    if not (
+        settings.group_min_session_timeout_ms
+        <= request.session_timeout_ms
+        <= settings.group_max_session_timeout_ms
+    ):
+        return _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+    if group is None:
+        if member_id:
+            return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+        group = ClassicGroup(group_id=request.group_id, state_since_ms=situation.now_ms)
+    if not _has_room(group, member_id, members_max=settings.group_max_size):
+        return _turn_away(group, situation, member_id)
+    if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
+        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+    if not member_id:
+        return _join_as_stranger(group, situation, asked)
+    if member_id in group.pending:
+        if request.group_instance_id is not None:
+            return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, member_id)  # ids of static members
+        return _add(Draft(group, situation), asked, member_id)
+    return rejoin(group, situation, asked, member_of(asked, member_id))
+
+
+def member_of(asked: Joining, member_id: str) -> ClassicMember:
+    """The member that a JoinGroup tells of."""
+    request = asked.request
+    return ClassicMember(
+        member_id=member_id,
+        instance_id=request.group_instance_id,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=(
+            request.rebalance_timeout_ms
+            if asked.version >= REBALANCE_TIMEOUT_FROM
+            else request.session_timeout_ms
+        ),
+        protocols=tuple(
+            SupportedProtocol(protocol.name, bytes(protocol.metadata))
+            for protocol in request.protocols
+        ),
+    )
+
+
+def _has_room(group: ClassicGroup, member_id: str, *, members_max: int) -> bool:
+    """While a rebalance is prepared those that have joined count, so that the last ones of a group
+    that has become too large are turned away.
+    """
+    member = group.members.get(member_id)
+    match group.state:
+        case ClassicState.EMPTY:
+            return True
+        case ClassicState.PREPARING:
+            waits_already = member is not None and member.join_ticket is not None
+            return waits_already or group.joined_count < members_max
+        case ClassicState.COMPLETING | ClassicState.STABLE:
+            return member is not None or len(group.members) < members_max
+
+
+def _turn_away(group: ClassicGroup, situation: Situation, member_id: str) -> Decided:
+    draft = Draft(group, situation)
+    if member_id in group.members:
+        draft.remove(member_id)
+    if member_id in group.pending:
+        draft.forget_pending(member_id)
+    if group.state is ClassicState.PREPARING:
+        complete_join_if_ready(draft)
+    return draft.decision_with(join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+
+
+def _join_as_stranger(group: ClassicGroup, situation: Situation, asked: Joining) -> Decided:
+    instance_id = asked.request.group_instance_id
+    new_id = f"{instance_id or asked.client_id}-{situation.fresh_id()}"
+    draft = Draft(group, situation)
+    if instance_id is not None:
+        old_id = group.static_members.get(instance_id)
+        if old_id is not None:
+            return replace_static(draft, asked, old_id, member_of(asked, new_id))
+        return _add(draft, asked, new_id)
+    if asked.version < MEMBER_ID_REQUIRED_FROM:
+        return _add(draft, asked, new_id)
+    draft.group.pending.add(new_id)
+    draft.wait(
+        PendingMemberEnds(group=group.group_id, member=new_id),
+        for_ms=asked.request.session_timeout_ms,
+    )
+    return draft.decision_with(join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+
+
+def _add(draft: Draft, asked: Joining, member_id: str) -> Decided:
+    group = draft.group
+    draft.forget_pending(member_id)
+    if group.initial is not None:
+        group.initial = replace(group.initial, someone_came=True)
+    member = replace(member_of(asked, member_id), is_new=True)
+    group.add(member, protocol_type=asked.request.protocol_type)
+    draft.park_join(member_id, asked.ticket)
+    # Until it is told its generation it sends no heartbeats, and a client that gave up leaves no
+    # trace: so a new member's join is not parked for longer than this. One that lives tries again.
+    session = SessionEnds(group=group.group_id, member=member_id)
+    draft.wait(session, for_ms=NEW_MEMBER_JOIN_MS_MAX)
+    rebalance_or_complete_join(draft)
+    return draft.decision(asked.ticket)
+
+
+def _refuse(code: ErrorCode, member_id: str) -> Decided:
+    return Decision.refuse(join_refused(code, member_id))

@@ -1,0 +1,126 @@
+"""The way of a classic group from one generation to the next; `prepare_rebalance` begins it.
+
+Each function takes the draft of a decision and one step; what follows from the step at once, such
+as the end of the join phase when nobody is missing, happens in the same decision.
+"""
+
+from dataclasses import replace
+
+from penstock.groups.classic.draft import Draft
+from penstock.groups.classic.group import ClassicGroup, ClassicState, InitialDelay
+from penstock.groups.classic.replies import joined, sync_refused
+from penstock.groups.timers import JoinEnds, SyncEnds
+from penstock.model.error import ErrorCode
+
+
+def rebalance_or_complete_join(draft: Draft) -> None:
+    """A member came, went or changed: the rebalance under way goes on, or one begins."""
+    if draft.group.state is ClassicState.PREPARING:
+        complete_join_if_ready(draft)
+    else:
+        prepare_rebalance(draft)
+
+
+def prepare_rebalance(draft: Draft) -> None:
+    group = draft.group
+    if group.state is ClassicState.COMPLETING:
+        void_assignment(draft, ErrorCode.REBALANCE_IN_PROGRESS)
+    group.unsynced.clear()
+    draft.cancel(SyncEnds(group=group.group_id))
+    was_empty = group.state is ClassicState.EMPTY
+    group.become(ClassicState.PREPARING, now_ms=draft.situation.now_ms)
+    if was_empty:
+        _await_first_members(draft)
+    elif group.all_joined:
+        complete_join(draft)
+    else:
+        draft.wait(JoinEnds(group=group.group_id), for_ms=group.rebalance_timeout_ms)
+
+
+def complete_join_if_ready(draft: Draft) -> None:
+    """The first rebalance of a group takes its whole delay: more members may be on their way."""
+    group = draft.group
+    assert group.state is ClassicState.PREPARING
+    if group.initial is None and group.all_joined:
+        complete_join(draft)
+
+
+def extend_initial_delay(draft: Draft) -> bool:
+    """At the end of a step of the initial delay: whether there is another one.
+
+    There is while members keep coming, until the rebalance time-out is used up.
+    """
+    group = draft.group
+    initial = group.initial
+    if initial is None or not initial.someone_came or initial.left_ms == 0:
+        return False
+    step_ms = min(draft.situation.settings.group_initial_rebalance_delay_ms, initial.left_ms)
+    group.initial = InitialDelay(step_ms=step_ms, left_ms=max(initial.left_ms - initial.step_ms, 0))
+    draft.wait(JoinEnds(group=group.group_id), for_ms=step_ms)
+    return True
+
+
+def complete_join(draft: Draft) -> None:
+    """Begins the next generation with the members that joined.
+
+    Dynamic members that did not are removed; static ones may be restarting, and stay.
+    """
+    group = draft.group
+    assert group.state is ClassicState.PREPARING
+    for member in tuple(group.members.values()):
+        if member.join_ticket is None and member.instance_id is None:
+            draft.remove(member.member_id)
+    if group.members and not _elect_joined_leader(group):
+        # Only static members are left, and all are away: until one comes or their sessions end.
+        draft.wait(JoinEnds(group=group.group_id), for_ms=group.rebalance_timeout_ms)
+        return
+    draft.cancel(JoinEnds(group=group.group_id))
+    group.generation += 1
+    if group.members:
+        _begin_generation(draft)
+    else:
+        group.protocol_name = None
+        group.become(ClassicState.EMPTY, now_ms=draft.situation.now_ms)
+        draft.store()
+
+
+def void_assignment(draft: Draft, code: ErrorCode) -> None:
+    """This generation gets no assignment: whoever waits for its part is told why."""
+    group = draft.group
+    assert group.state is ClassicState.COMPLETING
+    for member_id in tuple(group.members):
+        draft.answer_sync(member_id, sync_refused(code))
+        group.change(replace(group.members[member_id], assignment=b""))
+
+
+def _await_first_members(draft: Draft) -> None:
+    group = draft.group
+    step_ms = draft.situation.settings.group_initial_rebalance_delay_ms
+    group.initial = InitialDelay(
+        step_ms=step_ms, left_ms=max(group.rebalance_timeout_ms - step_ms, 0)
+    )
+    draft.wait(JoinEnds(group=group.group_id), for_ms=step_ms)
+
+
+def _elect_joined_leader(group: ClassicGroup) -> bool:
+    """Keeps the leader if it joined, else takes the first member that did. False if none did."""
+    assert group.leader is not None
+    if group.members[group.leader].join_ticket is not None:
+        return True
+    for member in group.members.values():
+        if member.join_ticket is not None:
+            group.leader = member.member_id
+            return True
+    return False
+
+
+def _begin_generation(draft: Draft) -> None:
+    group = draft.group
+    group.protocol_name = group.elected_protocol()
+    group.become(ClassicState.COMPLETING, now_ms=draft.situation.now_ms)
+    for member_id in tuple(group.members):
+        draft.answer_join(member_id, joined(group, member_id))
+        draft.restart_session(member_id)
+        group.change(replace(group.members[member_id], is_new=False))
+    group.unsynced = set(group.members)
+    draft.wait(SyncEnds(group=group.group_id), for_ms=group.rebalance_timeout_ms)

@@ -1,0 +1,54 @@
+"""Answers to joins and syncs, as they follow from a group."""
+
+from penstock.groups.classic.group import ClassicGroup
+from penstock.model.error import ErrorCode
+from penstock.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from penstock.wire.messages.sync_group import SyncGroupResponse
+
+
+def join_refused(code: ErrorCode, member_id: str) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
+
+
+def joined(
+    group: ClassicGroup, member_id: str, *, leader: str | None = None, skip_assignment: bool = False
+) -> JoinGroupResponse:
+    """The current generation as one member sees it; the leader alone is told who is in it.
+
+    Another `leader` than the real one is named to a leader that must not assign anew and is too old
+    to be told so.
+    """
+    named = leader or group.leader
+    assert named is not None
+    return JoinGroupResponse(
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=named,
+        skip_assignment=skip_assignment,
+        member_id=member_id,
+        members=described_members(group) if member_id == named else [],
+    )
+
+
+def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
+    return [
+        JoinGroupResponseMember(
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata(group.protocol_name),
+        )
+        for member in group.members.values()
+    ]
+
+
+def sync_refused(code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code)
+
+
+def synced(group: ClassicGroup, member_id: str) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=group.members[member_id].assignment,
+    )

@@ -1,0 +1,32 @@
+"""Which topics the members of a classic group read, where they tell it."""
+
+from penstock.groups.classic.group import ClassicGroup
+from penstock.wire.embedded import read_embedded
+from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from penstock.wire.trouble import MalformedMessage
+
+
+def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
+    """None when it can't be known: another type of protocol, none chosen, or unreadable bytes."""
+    if not group.uses_consumer_protocol:
+        return None
+    if not group.members:
+        return frozenset()
+    if group.protocol_name is None:
+        return None
+    topics: set[str] = set()
+    for member in group.members.values():
+        try:
+            subscription = read_embedded(
+                ConsumerProtocolSubscription, member.metadata(group.protocol_name)
+            )
+        except MalformedMessage:
+            return None
+        topics.update(subscription.topics)
+    return frozenset(topics)
+
+
+def reads_topic(group: ClassicGroup, topic: str) -> bool:
+    """Whether members may be reading the topic; those that can't be read are taken to do so."""
+    topics = subscribed_topics(group)
+    return group.uses_consumer_protocol if topics is None else topic in topics

@@ -1,0 +1,107 @@
+"""What happens in a classic group when time is up, and which deadlines it has after a failover.
+
+Each decision takes its own deadline away or sets it anew: a timer that stays due would never end.
+"""
+
+from penstock.groups.changes import CancelDeadline
+from penstock.groups.classic.draft import Draft
+from penstock.groups.classic.group import ClassicGroup, ClassicState
+from penstock.groups.classic.rebalance import (
+    complete_join,
+    complete_join_if_ready,
+    extend_initial_delay,
+    prepare_rebalance,
+)
+from penstock.groups.records import GroupRecord
+from penstock.groups.situation import Situation
+from penstock.groups.timers import JoinEnds, PendingMemberEnds, SessionEnds, SyncEnds
+from penstock.machine.decision import Decision
+
+Decided = Decision[GroupRecord, object]
+ClassicTimer = SessionEnds | PendingMemberEnds | JoinEnds | SyncEnds
+
+
+def decide_session_ended(
+    group: ClassicGroup | None, situation: Situation, key: SessionEnds
+) -> Decided:
+    """A member that waits for us is not silent; its session starts when it is answered."""
+    member = None if group is None else group.members.get(key.member)
+    if group is None or member is None:
+        return _nothing(key)
+    waits = member.join_ticket is not None or member.sync_ticket is not None
+    if waits and not member.is_new:
+        return _nothing(key)
+    draft = Draft(group, situation)
+    draft.remove(key.member)
+    if group.state is ClassicState.PREPARING:
+        complete_join_if_ready(draft)
+    else:
+        prepare_rebalance(draft)
+    return draft.decision_with(None)
+
+
+def decide_pending_member_ended(
+    group: ClassicGroup | None, situation: Situation, key: PendingMemberEnds
+) -> Decided:
+    if group is None or key.member not in group.pending:
+        return _nothing(key)
+    draft = Draft(group, situation)
+    draft.forget_pending(key.member)
+    if group.state is ClassicState.PREPARING:
+        complete_join_if_ready(draft)
+    return draft.decision_with(None)
+
+
+def decide_join_ended(group: ClassicGroup | None, situation: Situation, key: JoinEnds) -> Decided:
+    """The generation begins with those that joined in time."""
+    if group is None or group.state is not ClassicState.PREPARING:
+        return _nothing(key)
+    draft = Draft(group, situation)
+    if not extend_initial_delay(draft):
+        draft.group.initial = None
+        complete_join(draft)
+    return draft.decision_with(None)
+
+
+def decide_sync_ended(group: ClassicGroup | None, situation: Situation, key: SyncEnds) -> Decided:
+    """Members that learned of the generation and never asked for their part are gone."""
+    if group is None or not group.unsynced:
+        return _nothing(key)
+    draft = Draft(group, situation)
+    for member_id in group.members:
+        if member_id in group.unsynced:
+            draft.remove(member_id)
+    prepare_rebalance(draft)
+    return draft.decision_with(None)
+
+
+def changes_after_load(group: ClassicGroup, situation: Situation) -> tuple[object, ...]:
+    """Members found in the journal get a full session to come and be seen.
+
+    A group with more members than the settings now allow rebalances, to give each of them the
+    chance to commit before some are turned away.
+    """
+    draft = Draft(group, situation)
+    for member_id in group.members:
+        draft.restart_session(member_id)
+    if len(group.members) > situation.settings.group_max_size:
+        prepare_rebalance(draft)
+    return draft.decision_with(None).volatile
+
+
+def changes_after_end(group: ClassicGroup) -> tuple[CancelDeadline, ...]:
+    """The deadlines that a group which ends, or becomes another kind of group, leaves behind."""
+    name = group.group_id
+    return (
+        CancelDeadline(key=JoinEnds(group=name)),
+        CancelDeadline(key=SyncEnds(group=name)),
+        *(CancelDeadline(key=SessionEnds(group=name, member=id_)) for id_ in group.members),
+        *(
+            CancelDeadline(key=PendingMemberEnds(group=name, member=id_))
+            for id_ in sorted(group.pending)
+        ),
+    )
+
+
+def _nothing(key: ClassicTimer) -> Decided:
+    return Decision(reply=None, volatile=(CancelDeadline(key=key),))
