@@ -19,7 +19,9 @@ from penstock.wire.definition import Field, Kind, Message, Struct
 from penstock.wire.messages.list_offsets import ListOffsetsRequest
 
 INTEGER_BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
-TIMES_MS = st.just(-1) | st.integers(0, 4_000_000_000_000)
+# What kio's own types can hold.
+TIMES_MS = st.integers(0, 4_000_000_000_000)
+MAYBE_TIMES_MS = st.just(-1) | TIMES_MS
 
 
 def declared_messages() -> Iterator[type[Message]]:
@@ -116,7 +118,9 @@ def present_values(field: Field, version: int) -> SearchStrategy[object]:
     if field.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode])
     if field.name in ("log_append_time_ms", "retention_time_ms"):
-        return TIMES_MS  # what kio's own types can hold
+        return MAYBE_TIMES_MS
+    if field.name == "transaction_start_time_ms":
+        return TIMES_MS
     match field.kind:
         case Kind.BOOL:
             return st.booleans()
