@@ -77,12 +77,38 @@ def delete_records(opened: Opened, promises: Promises) -> None:
     promises.sync(opened)
 
 
+def expire_all(opened: Opened, promises: Promises) -> None:
+    fill_and_roll(opened, promises)
+    opened.log.roll()
+    promises.start_max = end = opened.log.end_offset
+    opened.directory.move_starts({opened.log.partition: end})
+    promises.start_min = end
+    while opened.log.drop_oldest():
+        pass
+    promises.add(opened.log, 3)
+    promises.sync(opened)
+
+
+def expire_by_names(opened: Opened, promises: Promises) -> None:
+    fill_and_roll(opened, promises)
+    opened.log.roll()
+    promises.add(opened.log, 2)
+    promises.start_max = opened.log.segments[2].base_offset
+    while opened.log.advance_by_name(Offset(promises.start_max)):
+        promises.start_min = opened.log.start_offset
+    promises.start_min = promises.start_max
+    promises.add(opened.log, 3)
+    promises.sync(opened)
+
+
 SCENARIOS: list[Callable[[Opened, Promises], None]] = [
     fill_and_roll,
     truncate_and_go_on,
     close_cleanly,
     truncate_and_close,
     delete_records,
+    expire_all,
+    expire_by_names,
 ]
 
 

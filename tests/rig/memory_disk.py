@@ -23,6 +23,7 @@ class Node:
 
     data: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
+    modified_ms: int = 0  # as a test says
 
 
 @dataclass(slots=True)
@@ -124,7 +125,9 @@ class MemoryDisk:
         """What the next process finds when this one was killed."""
         left = MemoryDisk()
         nodes = (*self.files.values(), *self._lasting.values())
-        copies = {id(node): Node(bytearray(node.data), node.synced) for node in nodes}
+        copies = {
+            id(node): Node(bytearray(node.data), node.synced, node.modified_ms) for node in nodes
+        }
         left.files = {path: copies[id(node)] for path, node in self.files.items()}
         left.directories = set(self.directories)
         left._lasting = {path: copies[id(node)] for path, node in self._lasting.items()}
@@ -176,6 +179,9 @@ class MemoryDisk:
 
     def size(self, path: str) -> int:
         return len(self.files[path].data)
+
+    def modified_ms(self, path: str) -> int:
+        return self.files[path].modified_ms
 
     def names(self, directory: str) -> list[str]:
         prefix = directory.rstrip("/") + "/"

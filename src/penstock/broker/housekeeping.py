@@ -1,5 +1,7 @@
 """What a broker does beside its clients' requests: sync, checkpoint, expire, remove.
 
+What is expired of the logs themselves is `broker/retention`'s.
+
 Data reaches the platter when the system writes it back; what is synced here bounds how much a
 start after a crash has to scan. A log is due when it has begun a new segment since its last sync,
 or when its flush settings say so; `broker/syncing` does it.
@@ -9,6 +11,7 @@ import asyncio
 import logging
 
 from penstock.broker.partitions import Partitions
+from penstock.broker.retention import Retention
 from penstock.log.partition_log import PartitionLog
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.partition import Partition
@@ -34,12 +37,14 @@ class Housekeeping:
         self._partitions = partitions
         self._settings = settings
         self._world = world
+        self._retention = Retention(partitions=partitions, settings=settings, world=world)
         self._synced_ms: dict[Partition, int] = {}  # when each was last asked to be synced
 
     def start(self, group: TaskGroup) -> None:
         group.start(self._keep_synced(), name="find logs to sync")
         group.start(self._keep_checkpoints(), name="checkpoints")
         group.start(self._keep_producers_few(), name="expire producers")
+        group.start(self._retention.keep(), name="retention")
         group.start(self._remove_deleted(), name="remove deleted")
 
     async def _keep_synced(self) -> None:

@@ -12,7 +12,7 @@ Invariants:
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from penstock.log.directory import LogDirectory, LogWanted, OpenTrouble
 from penstock.log.partition_log import PartitionLog
@@ -157,16 +157,13 @@ class LogDirectories:
         self, offsets: Mapping[TopicPartition, Offset]
     ) -> dict[TopicPartition, DiskError]:
         """Drops records below these offsets; where that failed nothing has moved."""
-        by_home: dict[str, dict[TopicPartition, Offset]] = {}
-        for partition, offset in offsets.items():
-            by_home.setdefault(self._homes[partition].path, {})[partition] = offset
-        failed: dict[TopicPartition, DiskError] = {}
-        for path, starts in by_home.items():
-            try:
-                self.online[path].advance_starts(starts)
-            except DiskError as trouble:
-                failed.update(dict.fromkeys(starts, trouble))
-        return failed
+        return self._by_home(offsets, LogDirectory.advance_starts)
+
+    def move_starts(
+        self, offsets: Mapping[TopicPartition, Offset]
+    ) -> dict[TopicPartition, DiskError]:
+        """The same, but the segments below are still to be dropped from each log."""
+        return self._by_home(offsets, LogDirectory.move_starts)
 
     def take_removable(self, *, now_ms: int) -> list[str]:
         """Deleted files and directories whose delay is over, for `Disk.remove_trees`."""
@@ -230,6 +227,22 @@ class LogDirectories:
     def abandon(self) -> None:
         for directory in self:
             directory.abandon()
+
+    def _by_home(
+        self,
+        offsets: Mapping[TopicPartition, Offset],
+        move: Callable[[LogDirectory, Mapping[TopicPartition, Offset]], None],
+    ) -> dict[TopicPartition, DiskError]:
+        by_home: dict[str, dict[TopicPartition, Offset]] = {}
+        for partition, offset in offsets.items():
+            by_home.setdefault(self._homes[partition].path, {})[partition] = offset
+        failed: dict[TopicPartition, DiskError] = {}
+        for path, starts in by_home.items():
+            try:
+                move(self.online[path], starts)
+            except DiskError as trouble:
+                failed.update(dict.fromkeys(starts, trouble))
+        return failed
 
     def _settle(self, partition: TopicPartition, home: LogDirectory) -> None:
         if partition.topic == METADATA_TOPIC:

@@ -163,6 +163,12 @@ class LogDirectory:
 
     def advance_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """`PartitionLog.advance_start` for many, with one write; DiskError is as there."""
+        self.move_starts(offsets)
+        for partition in offsets:
+            self.logs[partition].drop_below_start()
+
+    def move_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
+        """The first half: the segments below are still to be dropped. DiskError: none has moved."""
         before = {partition: self.logs[partition].start_offset for partition in offsets}
         for partition, offset in offsets.items():
             self.logs[partition].move_start(max(offset, before[partition]))
@@ -173,8 +179,6 @@ class LogDirectory:
             for partition, offset in before.items():
                 self.logs[partition].move_start(offset)
             raise
-        for partition in offsets:
-            self.logs[partition].drop_below_start()
 
     def take_removable(self, *, now_ms: int) -> list[str]:
         """Deleted files and directories whose delay is over, for `Disk.remove_trees`."""

@@ -274,12 +274,30 @@ class PartitionLog:
 
     def drop_below_start(self) -> None:
         """Deletes whole segments below the start, which must be on disk by now."""
-        while len(self.segments) > 1 and self.segments[1].base_offset <= self.start_offset:
+        while self.drop_oldest():
+            pass
+
+    def drop_oldest(self) -> bool:
+        """The same for one segment at most; whether there are more."""
+        if self._is_below(self.start_offset):
             self._retire(self.segments[0])
             del self.segments[0]
         self.epochs.truncate_start(self.start_offset)
         first = min(self.start_offset, self.segments[0].base_offset)
         self._unsynced.forget(*self._memory.snapshots.remove_until(first))
+        return self._is_below(self.start_offset)
+
+    def advance_by_name(self, offset: Offset) -> bool:
+        """Drops the oldest segment if all of it lies below `offset`; whether there are more.
+
+        By renaming alone, for which a full disk has room: a log begins with its first segment at
+        the earliest. The names last before the next one goes, or a power loss could leave a hole.
+        """
+        if self._is_below(offset):
+            self.move_start(max(self.start_offset, self.segments[1].base_offset))
+            self.drop_oldest()
+            self._disk.sync_directory(self.directory)
+        return self._is_below(offset)
 
     def truncate_to(self, offset: Offset) -> None:
         """Cuts off every batch that reaches `offset` or beyond, as a whole."""
@@ -456,6 +474,10 @@ class PartitionLog:
         if snapshot is not None:
             self._unsynced.add(snapshot, base_offset)
         self._note_saved(old)
+
+    def _is_below(self, offset: Offset) -> bool:
+        """Whether the oldest segment lies below `offset` as a whole, and is not the only one."""
+        return len(self.segments) > 1 and self.segments[1].base_offset <= offset
 
     def _retire(self, segment: Segment) -> None:
         """Deletes a segment; its files go when `file.delete.delay.ms` is over."""

@@ -110,6 +110,12 @@ class Segment:
         return self._largest
 
     @property
+    def latest_ms(self) -> int:
+        """The largest timestamp, or, if there is none, when the file was last written to."""
+        largest_ms = self.largest_timestamp[0]
+        return largest_ms if largest_ms >= 0 else self._disk.modified_ms(self.path(layout.LOG))
+
+    @property
     def first_timestamp_ms(self) -> int:
         """Of the first batch, -1 if it has none: the age of a segment is counted from it."""
         if self._first_timestamp_ms is None:

@@ -7,6 +7,7 @@ happens, except that a write may have got some of its bytes into the page cache.
 import asyncio
 from collections.abc import Sequence
 
+from penstock.sim.clock import BEGIN_MS
 from penstock.sim.loop import SimLoop
 from penstock.sim.platter import Content, Edit, Folder, Platter
 from penstock.sim.tether import Tether
@@ -60,6 +61,7 @@ class SimFile:
         end = position + len(data)
         self._disk.platter.take_room(self.path, max(0, end - self.size))
         self.content.touch(position, end)
+        self.content.modified_us = self._disk.now_us
         self.content.data[position:end] = data
         if torn:
             raise Severed
@@ -114,6 +116,10 @@ class SimDisk:
 
     # Queries
 
+    @property
+    def now_us(self) -> int:
+        return self._loop.now_us
+
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
 
@@ -122,6 +128,9 @@ class SimDisk:
 
     def size(self, path: str) -> int:
         return len(self._content(path).data)
+
+    def modified_ms(self, path: str) -> int:
+        return BEGIN_MS + self._content(path).modified_us // 1000
 
     def names(self, directory: str) -> list[str]:
         return sorted(self._folder(directory).entries)

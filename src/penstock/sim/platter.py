@@ -31,6 +31,7 @@ class Content:
     dirty: set[int] = field(default_factory=set)  # numbers of sectors
     syncs_begun: int = 0
     synced: int = 0  # the latest begun of those that have ended
+    modified_us: int = 0  # when it was last written to, in virtual time
 
     def touch(self, start: int, end: int) -> None:
         if end > start:

@@ -300,6 +300,12 @@ class RealDisk:
         except OSError as trouble:
             raise disk_error(path, trouble) from trouble
 
+    def modified_ms(self, path: str) -> int:
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except OSError as trouble:
+            raise disk_error(path, trouble) from trouble
+
     def names(self, directory: str) -> list[str]:
         try:
             return sorted(os.listdir(directory))

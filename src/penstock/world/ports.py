@@ -96,6 +96,9 @@ class Disk(Protocol):
 
     def size(self, path: str) -> int: ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the file was last written to, in milliseconds since 1970."""
+
     def names(self, directory: str) -> list[str]:
         """What a directory holds, sorted, so that every start walks in one order."""
 

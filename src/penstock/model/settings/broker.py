@@ -182,7 +182,7 @@ class BrokerSettings:
         60_000, "How often it is noted where logs start.", int32(0), effective=False
     )
     log_retention_check_interval_ms: int = long(
-        300_000, "How often logs are checked for segments to drop.", int64(1), effective=False
+        300_000, "How often logs are checked for segments to drop.", int64(1)
     )
     metadata_log_segment_bytes: int = integer(
         2**30, "The size at which a new segment of the metadata log begins.", int32(8 * 2**20)
@@ -299,16 +299,13 @@ class BrokerSettings:
     log_preallocate: bool = declare(
         False, T.BOOLEAN, boolean, "Default of preallocate.", change=DYNAMIC, effective=False
     )
-    log_retention_bytes: int = long(
-        -1, "Default of retention.bytes.", int64(), DYNAMIC, effective=False
-    )
-    log_retention_hours: int = integer(168, "Default of retention.ms, in hours.", effective=False)
+    log_retention_bytes: int = long(-1, "Default of retention.bytes.", int64(), DYNAMIC)
+    log_retention_hours: int = integer(168, "Default of retention.ms, in hours.")
     log_retention_minutes: int | None = declare(
         None,
         T.INT,
         int32(),
         "Default of retention.ms, in minutes; goes before hours.",
-        effective=False,
     )
     log_retention_ms: int | None = declare(
         None,
@@ -316,7 +313,6 @@ class BrokerSettings:
         int64(),
         "Default of retention.ms; goes before minutes and hours.",
         change=DYNAMIC,
-        effective=False,
     )
     log_roll_hours: int = integer(168, "Default of segment.ms, in hours.", int32(1))
     log_roll_jitter_hours: int = integer(0, "Default of segment.jitter.ms, in hours.", int32(0))

@@ -188,14 +188,12 @@ class TopicSettings:
         T.LONG,
         int64(),
         "Up to which size a partition keeps old segments; -1 is without limit. Policy delete only.",
-        effective=False,
     )
     retention_ms: int = declare(
         168 * HOUR_MS,
         T.LONG,
         int64(-1),
         "Up to which age a partition keeps old segments; -1 is without limit. Policy delete only.",
-        effective=False,
     )
     segment_bytes: int = declare(
         2**30,

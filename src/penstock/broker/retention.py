@@ -1,0 +1,155 @@
+"""Retention, as a broker carries it out: in rounds, one every `log.retention.check.interval.ms`.
+
+    look      at every partition, in turns; a log that loses its active segment gets a new one
+    decide    in one step: look again, move the starts of all, one write a directory
+    drop      segment by segment, in turns; the files go after `file.delete.delay.ms`, off the loop
+
+What expires is decided in `log/retention`. A start that has moved is on disk before a segment goes;
+a disk that is full has no room to note it, and is what retention is for: there the names of the
+files are made to tell it. Start reading at `Retention.expire`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from penstock.broker.partitions import Partitions
+from penstock.log.retention import Expired, expires, find_expired
+from penstock.log.trouble import CorruptData
+from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.offset import Offset
+from penstock.model.settings.broker import BrokerSettings
+from penstock.replication.partition import Partition
+from penstock.world.ports import World
+from penstock.world.trouble import DiskError
+
+logger = logging.getLogger(__name__)
+
+FIRST_CHECK_MS = 30_000
+PARTITIONS_PER_TURN = 50
+
+
+class Retention:
+    def __init__(self, *, partitions: Partitions, settings: BrokerSettings, world: World) -> None:
+        self._partitions = partitions
+        self._settings = settings
+        self._world = world
+        # What each partition was told of before: a trouble by its text, or a segment's offset.
+        self._told: dict[tuple[TopicPartition, TopicId], str | Offset] = {}
+
+    async def keep(self) -> None:
+        """Round after round, until cancelled."""
+        interval_ms = self._settings.log_retention_check_interval_ms
+        await asyncio.sleep(min(interval_ms, FIRST_CHECK_MS) / 1000)
+        while True:
+            await self.expire()
+            await asyncio.sleep(interval_ms / 1000)
+
+    async def expire(self) -> None:
+        """One round."""
+        now_ms = self._world.clock.now_ms()
+        losing: list[Partition] = []
+        for count, partition in enumerate(list(self._partitions), 1):
+            if self._make_ready(partition, now_ms):
+                losing.append(partition)
+                await asyncio.sleep(0)  # it may have begun a segment
+            elif count % PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        for partition, expired in self._move_starts(losing, now_ms).items():
+            await self._drop(partition, expired, now_ms)
+
+    def _make_ready(self, partition: Partition, now_ms: int) -> bool:
+        """Whether something of the partition is to go; then none of that is active any more."""
+        expired = self._find(partition, now_ms)
+        if expired is None:
+            self._tell_of_future(partition, now_ms)
+            return False
+        if expired.start_offset == partition.log.end_offset:
+            try:
+                partition.log.roll()
+            except DiskError as trouble:
+                self._failed(partition, trouble)
+                # Without room for a new segment, those before the active one can go.
+                return trouble.full
+        return True
+
+    def _move_starts(self, losing: Iterable[Partition], now_ms: int) -> dict[Partition, Expired]:
+        """In one step: settings, high watermarks and the partitions themselves may have changed."""
+        found = {one: expired for one in losing if (expired := self._find(one, now_ms)) is not None}
+        failed = self._partitions.directories.move_starts(
+            {partition.name: expired.start_offset for partition, expired in found.items()}
+        )
+        for partition, expired in found.items():
+            if (trouble := failed.get(partition.name)) is not None:
+                self._failed(partition, trouble)
+                continue
+            logger.info(
+                "retention partition=%s start_offset=%d surplus_segments=%d old_segments=%d "
+                "bytes=%d",
+                partition.name, expired.start_offset, expired.surplus_segments,
+                expired.old_segments, expired.size_bytes,
+            )  # fmt: skip
+        return found
+
+    async def _drop(self, partition: Partition, expired: Expired, now_ms: int) -> None:
+        """Where the start could not be noted, the segments' names tell it, one after the other."""
+        log = partition.log
+        is_noted = log.start_offset >= expired.start_offset
+        try:
+            while not log.is_closed:
+                if is_noted:
+                    more = log.drop_oldest()
+                elif (found := self._find(partition, now_ms)) is not None:
+                    more = log.advance_by_name(found.start_offset)
+                else:
+                    return
+                await asyncio.sleep(0)
+                if not more:
+                    return
+        except DiskError as trouble:
+            self._failed(partition, trouble)
+
+    def _find(self, partition: Partition, now_ms: int) -> Expired | None:
+        log = partition.log
+        if partition.has_ended or log.is_closed or not expires(log.settings):
+            return None
+        try:
+            return find_expired(
+                log.segments,
+                start_offset=log.start_offset,
+                end_offset=log.end_offset,
+                high_watermark=partition.high_watermark,
+                settings=log.settings,
+                now_ms=now_ms,
+            )
+        except (DiskError, CorruptData) as trouble:
+            self._failed(partition, trouble)
+            return None
+
+    def _failed(self, partition: Partition, trouble: DiskError | CorruptData) -> None:
+        """Told once; a disk that failed otherwise than by being full is offline from now on."""
+        if self._is_news(partition, str(trouble)):
+            logger.error("retention partition=%s kept=true reason=%s", partition.name, trouble)
+        if isinstance(trouble, DiskError) and not trouble.full:
+            self._partitions.take_offline(partition.log.directory.rpartition("/")[0], trouble)
+
+    def _tell_of_future(self, partition: Partition, now_ms: int) -> None:
+        """A timestamp far ahead keeps a segment, and all behind it, for as long: told once each."""
+        log = partition.log
+        if partition.has_ended or len(log.segments) == 1 or log.settings.retention_ms < 0:
+            return
+        oldest = log.segments[0]
+        if not expires(log.settings) or oldest.largest_timestamp[0] <= now_ms:
+            return
+        if self._is_news(partition, oldest.base_offset):
+            logger.warning(
+                "retention partition=%s base_offset=%d kept=true largest_timestamp=%d "
+                "reason=timestamp in the future",
+                partition.name, oldest.base_offset, oldest.largest_timestamp[0],
+            )  # fmt: skip
+
+    def _is_news(self, partition: Partition, what: str | Offset) -> bool:
+        name = partition.name, partition.topic_id
+        is_news = self._told.get(name) != what
+        self._told[name] = what
+        return is_news
