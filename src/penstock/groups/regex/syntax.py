@@ -1,0 +1,67 @@
+"""The tree of a regular expression, and why a text is none.
+
+Only whole topic names are matched, and only whether they match. So there are no captures here and
+no greediness, and a set of characters is a set of those that topic names are made of.
+"""
+
+import string
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from penstock.model.error import PenstockError
+
+TOPIC_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
+WORD_CHARACTERS = frozenset(string.ascii_letters + string.digits + "_")
+
+
+class InvalidRegex(PenstockError):
+    """The text is not an expression of RE2, or one that costs too much."""
+
+
+class Place(Enum):
+    """What an assertion asks of the place where it stands."""
+
+    START = auto()
+    END = auto()
+    WORD_BOUNDARY = auto()
+    NOT_WORD_BOUNDARY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Characters:
+    """One character out of these; none of them when what was written is in no topic name."""
+
+    members: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """Nothing, at a certain place."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One after the other; nothing when there are none."""
+
+    parts: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One or the other."""
+
+    options: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The part, so many times over; without end when `most` is None."""
+
+    part: "Node"
+    least: int
+    most: int | None
+
+
+Node = Characters | Assertion | Sequence | Choice | Repeat
