@@ -43,6 +43,7 @@ class Lane(Enum):
     QUESTIONS = "questions"
     PRODUCE = "produce"
     FETCH = "fetch"
+    MEMBERSHIP = "membership"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

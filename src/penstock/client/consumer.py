@@ -64,6 +64,7 @@ class Consumer:
         )
         self._news = asyncio.Event()
         self._retry: asyncio.TimerHandle | None = None
+        self._interrupted = False
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -145,12 +146,26 @@ class Consumer:
             records = self._cursors.take(records_max)
             self._step()
             left_ms = deadline_ms - self.cluster.clock.monotonic_ms()
-            if records or left_ms <= 0:
+            if records or left_ms <= 0 or self._interrupted:
+                self._interrupted = False
                 return records
             self._news.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left_ms / 1000):
                     await self._news.wait()
+
+    def interrupt(self) -> None:
+        """The poll under way, or else the next one, waits no longer."""
+        self._interrupted = True
+        self._news.set()
+
+    def positions(self) -> dict[TopicPartition, Offset]:
+        """The offset after the last record handed out, of each partition that has a position."""
+        return {
+            partition: cursor.position
+            for partition, cursor in self._cursors.by_partition.items()
+            if cursor.position is not None
+        }
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]

@@ -1,0 +1,1 @@
+"""A consumer's part in a group, without I/O: what to ask next, what an answer means."""
