@@ -10,7 +10,7 @@ import pytest
 
 from penstock.broker.dispatch import Dispatch
 from penstock.client import fetched
-from penstock.log import directory, producer_snapshot, recovery, snapshots
+from penstock.log import directory, producer_snapshot, recovery, retention, snapshots
 from penstock.log.compaction import cleaner
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
@@ -33,6 +33,8 @@ SEEDS_MAX = 100
 CRASHES = (FaultKind.KILL, FaultKind.KILL_IN_A_CALL)
 POWER_LOSSES = (FaultKind.POWER_LOSS, FaultKind.POWER_LOSS_IN_A_CALL)
 Patch = pytest.MonkeyPatch
+
+pytestmark = pytest.mark.alters_code
 
 
 def is_seen_by(*checkers: str, faults: tuple[FaultKind, ...] = ()) -> bool:
@@ -246,3 +248,34 @@ def test_a_cleaner_that_drops_tombstones_before_their_values_is_seen(monkeypatch
 
     monkeypatch.setattr(cleaner, "KeyOffsets", Hasty)
     assert is_seen_by("compaction")
+
+
+def test_retention_that_takes_young_segments_is_seen(monkeypatch: Patch) -> None:
+    def all_are_old(
+        segments: Any, first: int, may_go_until: int, retention_ms: int, now_ms: int
+    ) -> int:
+        return first if retention_ms < 0 else may_go_until
+
+    monkeypatch.setattr(retention, "_old_end", all_are_old)
+    assert is_seen_by("retention")
+
+
+def test_retention_that_keeps_too_little_is_seen(monkeypatch: Patch) -> None:
+    surplus_end = retention._surplus_end
+
+    def one_too_many(segments: Any, first: int, may_go_until: int, retention_bytes: int) -> int:
+        end = surplus_end(segments, first, may_go_until, retention_bytes)
+        return end if end == first else min(end + 1, may_go_until)
+
+    monkeypatch.setattr(retention, "_surplus_end", one_too_many)
+    assert is_seen_by("retention")
+
+
+def test_a_log_that_begins_earlier_after_a_crash_is_seen(monkeypatch: Patch) -> None:
+    def move_in_memory(self: LogDirectory, offsets: Mapping[TopicPartition, Offset]) -> None:
+        for partition, offset in offsets.items():
+            self.logs[partition].move_start(max(offset, self.logs[partition].start_offset))
+
+    monkeypatch.setattr(LogDirectory, "move_starts", move_in_memory)
+    monkeypatch.setattr(PartitionLog, "drop_oldest", lambda self: False)
+    assert is_seen_by("retention", faults=CRASHES)

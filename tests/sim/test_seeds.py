@@ -6,6 +6,7 @@ Many more: `make soak`, or `penstock sim run --seeds N`.
 import pytest
 
 from penstock.sim.run import run_seed
+from penstock.sim.scenario import draw
 
 SEEDS = 90
 # Each of these broke a promise once; the commit that cured it says how.
@@ -35,3 +36,17 @@ def test_a_partition_that_nobody_leads_is_asked_about_with_patience() -> None:
 def test_no_promise_is_broken(first: int) -> None:
     violations = {seed: run_seed(seed).violation for seed in range(first, first + 10)}
     assert {seed: told for seed, told in violations.items() if told is not None} == {}
+
+
+def test_records_expire_by_age_and_by_size() -> None:
+    """Else the promises of retention would be kept by never being asked for."""
+    by_age = by_size = 0
+    for seed in range(60):
+        plans = {topic.name: topic for topic in draw(seed).topics}
+        for line in run_seed(seed).lines:
+            if line.who == "retention":
+                plan = plans[line.what.partition("-")[0]]
+                by_age += plan.retention_bytes is None
+                by_size += plan.retention_ms is None
+    assert by_age > 0
+    assert by_size > 0

@@ -183,6 +183,8 @@ class SimDisk:
         old_folder, old_name = self.platter.folder_of(source)
         new_folder, new_name = self.platter.folder_of(target)
         self.strain_or_end("rename", source, target)
+        if self.platter.about_to_rename is not None:
+            self.platter.about_to_rename(source, target)
         self.platter.change(Edit(new_folder, new_name, entry), Edit(old_folder, old_name, None))
 
     def remove(self, path: str) -> None:

@@ -4,8 +4,9 @@
     acked       where the node said a record lies; it must lie there, until something takes it
     seen        what readers were handed at an offset; no other reader may be handed another
 
-Three things take records by right: a deletion that a client asked for, the end of a topic, and,
-without fsync acks, a power loss, from the first offset on that was not synced.
+Four things take records by right: a deletion that a client asked for, retention (which
+`retention_watch` judges), the end of a topic, and, without fsync acks, a power loss, from the first
+offset on that was not synced.
 """
 
 from dataclasses import dataclass, field
@@ -45,8 +46,15 @@ class PartitionHistory:
     seen: dict[int, str] = field(default_factory=dict)
     deletion_asked: int = 0  # records below may be gone
     deletion_acked: int = 0  # records below must be gone
+    expired_until: int = 0  # retention may have taken the records below
+    start_seen: int = 0  # the log has begun here, and no earlier ever after
     synced_offset: int = 0  # the log has claimed that all below lasts
     damaged_from: int = NEVER  # a bit flipped here
+
+    @property
+    def gone_until(self) -> int:
+        """Records below may be gone by right."""
+        return max(self.deletion_asked, self.expired_until)
 
     def lose_from(self, offset: int) -> None:
         """What lies there may be gone, and its offsets given to others."""

@@ -13,6 +13,7 @@ Invariants:
  2. `unsynced` holds the changes of names that `durable` does not show, oldest first.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -100,6 +101,7 @@ class Platter:
         self.syncs_fail = False
         self.has_troubled = False  # whether it was full or failing at any time
         self.chance = chance
+        self.about_to_rename: Callable[[str, str], None] | None = None  # somebody looks on
 
     def find(self, path: str) -> Entry | None:
         entry: Entry = self.root

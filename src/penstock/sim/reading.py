@@ -9,11 +9,14 @@ from penstock.client.cursor import Reset
 from penstock.client.fetch_request import FetchRules
 from penstock.client.fetched import ConsumedRecord
 from penstock.client.offsets import ListedOffset, When
+from penstock.client.trouble import Refused
+from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.records.trouble import CorruptBatch
 from penstock.sim.trouble import Violation
 
 READ_MS_MAX = 120_000
+TRIES_MAX = 50
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,8 +61,24 @@ async def read_all(
     )
     for log in logs:
         async with Consumer(cluster, rules=rules) as consumer:
-            await _read(consumer, log)
+            await _read_what_stays(consumer, log)
     return logs
+
+
+async def _read_what_stays(consumer: Consumer, log: FinalLog) -> None:
+    """Retention goes on while a log is read: where its beginning has gone, it is read anew."""
+    for _ in range(TRIES_MAX):
+        try:
+            await _read(consumer, log)
+        except Refused as refused:
+            if refused.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            listed = await Admin(consumer.cluster).list_offsets({log.partition: When.EARLIEST})
+            log.start_offset = _offset(log.partition, listed[log.partition])
+            log.records.clear()
+        else:
+            return
+    raise Violation("readable", f"{log.partition} begins elsewhere each time it is read")
 
 
 async def _read(consumer: Consumer, log: FinalLog) -> None:

@@ -37,6 +37,7 @@ from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
 from penstock.sim.platter import Platter
 from penstock.sim.reading import read_all
+from penstock.sim.retention_watch import RetentionWatch
 from penstock.sim.scenario import Scenario, draw
 from penstock.sim.sim_node import SimNode, where
 from penstock.sim.tether import Tether
@@ -160,13 +161,22 @@ class Simulation:
         self.trace = Trace(loop)
         self.history = History()
         self.clock = SimClock(loop)
+        platter = Platter(stream(seed, "disk"))
+        self.retention = RetentionWatch(
+            platter=platter,
+            clock=self.clock,
+            history=self.history,
+            trace=self.trace,
+            topics=scenario.topics,
+        )
+        platter.about_to_rename = self.retention.about_to_rename
         self.wire = Wire(loop, stream(seed, "network"), self.trace)
         self.wire.short_chance = scenario.short_chance
         self.node = SimNode(
             loop=loop,
             chance=stream(seed, "node"),
             clock=self.clock,
-            platter=Platter(stream(seed, "disk")),
+            platter=platter,
             wire=self.wire,
             trace=self.trace,
             history=self.history,
@@ -303,6 +313,7 @@ class Simulation:
                 raise Violation("readable", f"{when}: {trouble}") from trouble
         for check in CHECKERS:
             check(self.history, logs)
+        self._inspect_retention()
 
     async def _partitions(self) -> list[TopicPartition]:
         """Those whose topics are there for certain."""
@@ -319,9 +330,16 @@ class Simulation:
         while True:
             await asyncio.sleep(INSPECT_MS / 1000)
             self.node.check()
+            self._inspect_retention()
             check_answers(self.wire)
             if self.loop.failures:
                 raise self.loop.failures[0]
+
+    def _inspect_retention(self) -> None:
+        for partition, log in sorted(self.node.logs.items()):
+            self.retention.look_at(partition, log.start_offset)
+        if self.retention.found is not None:
+            raise self.retention.found
 
     def _crash_client(self, which: float) -> None:
         self.clients[int(which * len(self.clients))].crash()

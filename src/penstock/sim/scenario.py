@@ -47,12 +47,24 @@ class TopicPlan:
 
     @property
     def is_compacted(self) -> bool:
-        return self.settings.get("cleanup.policy") == "compact"
+        return "compact" in self.settings.get("cleanup.policy", "")
+
+    @property
+    def retention_ms(self) -> int | None:
+        return self._limit("retention.ms")
+
+    @property
+    def retention_bytes(self) -> int | None:
+        return self._limit("retention.bytes")
 
     @property
     def acks_last(self) -> bool:
         """Whether an ack promises that the record survives a power loss."""
         return self.settings.get(ACK_FSYNC) == "true" or self.settings.get(FLUSH_MESSAGES) == "1"
+
+    def _limit(self, name: str) -> int | None:
+        """As it is set; where it is not, no run lasts long enough."""
+        return int(self.settings[name]) if name in self.settings else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +92,7 @@ def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
         topics.append(_topic(chance, "audit"))
     if chance.random() < 0.4:
         topics.append(_compacted(chance, "state"))
-    return Scenario(
+    drawn = Scenario(
         seed=seed,
         broker_settings=_broker_settings(chance),
         topics=tuple(topics),
@@ -94,6 +106,7 @@ def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
         codec=chance.choice((0, 0, 1, 3)),
         value_bytes_max=chance.choice((0, 100, 900)),
     )
+    return _with_retention(stream(seed, "retention of records"), drawn)
 
 
 def _topic(chance: Random, name: str) -> TopicPlan:
@@ -120,6 +133,36 @@ def _compacted(chance: Random, name: str) -> TopicPlan:
         "internal.segment.bytes": str(chance.choice((300, 700))),
     }
     return replace(plan, settings=settings)
+
+
+def _with_retention(chance: Random, scenario: Scenario) -> Scenario:
+    """Some scenarios have topics that forget."""
+    if chance.random() < 0.6:
+        return scenario
+    interval_ms = chance.choice((50, 200, 1_000))
+    return replace(
+        scenario,
+        broker_settings={
+            **scenario.broker_settings,
+            "log.retention.check.interval.ms": str(interval_ms),
+        },
+        topics=tuple(_forgetful(chance, topic) for topic in scenario.topics),
+    )
+
+
+def _forgetful(chance: Random, topic: TopicPlan) -> TopicPlan:
+    settings = {
+        **topic.settings,
+        "file.delete.delay.ms": str(chance.choice((0, 300, 60_000))),
+    }
+    which = chance.choice(("time", "time", "size", "both", "neither"))
+    if which in ("time", "both"):
+        settings["retention.ms"] = str(chance.choice((0, 300, 1_000, 3_000)))
+    if which in ("size", "both"):
+        settings["retention.bytes"] = str(chance.choice((0, 500, 1_500, 5_000)))
+    if topic.is_compacted and which != "neither":
+        settings["cleanup.policy"] = "compact,delete"
+    return replace(topic, settings=settings)
 
 
 def _broker_settings(chance: Random) -> dict[str, str]:

@@ -6,11 +6,13 @@ only then cancels the tasks of that life. Start reading at `SimNode.keep_alive`.
 """
 
 import asyncio
+from collections.abc import Mapping
 from enum import Enum
 from random import Random
 
+from penstock.log.partition_log import PartitionLog
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import METADATA_TOPIC, NodeId
+from penstock.model.identity import METADATA_TOPIC, NodeId, TopicPartition
 from penstock.model.settings.broker import parse_broker
 from penstock.node.build import OpenBroker, open_broker
 from penstock.node.config import NodeConfig
@@ -75,6 +77,11 @@ class SimNode:
         self._tear_start_after: int | None = None
         self._stop_asked = asyncio.Event()
         self._settled = False  # no restart is slow or torn any more
+
+    @property
+    def logs(self) -> Mapping[TopicPartition, PartitionLog]:
+        """The logs that are open; none of a node that is crashing."""
+        return {} if self.broker is None or self._tether.is_cut else self.broker.logs
 
     async def keep_alive(self) -> None:
         """Life after life, until cancelled."""

@@ -23,6 +23,8 @@ def _check(history: History, log: FinalLog) -> None:
         acked[sent.key] = offset, sent
     left = {record.key: record.offset for record in log.records}
     for key, (offset, sent) in acked.items():
+        if offset < history.of(log.partition).gone_until:
+            continue
         last = left.get(key)
         if last is None and sent.value is None:
             continue

@@ -12,7 +12,7 @@ def check_lost_records(history: History, logs: list[FinalLog]) -> None:
         known = history.of(log.partition)
         found = {record.offset for record in log.records}
         for offset, name in sorted(known.acked.items()):
-            gone = offset < known.deletion_asked or offset >= known.damaged_from
+            gone = offset < known.gone_until or offset >= known.damaged_from
             if offset not in found and not gone:
                 raise Violation(
                     "lost records",

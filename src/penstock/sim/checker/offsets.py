@@ -31,9 +31,9 @@ def check_offsets(history: History, logs: list[FinalLog]) -> None:
                 f"{log.partition} begins at {log.start_offset}, though all below"
                 f" {known.deletion_acked} was deleted",
             )
-        if log.start_offset > known.deletion_asked:
+        if log.start_offset > known.gone_until:
             raise Violation(
                 "offsets",
-                f"{log.partition} begins at {log.start_offset}, though deletion was asked below"
-                f" {known.deletion_asked} alone",
+                f"{log.partition} begins at {log.start_offset}, though only what lies below"
+                f" {known.gone_until} was deleted or has expired",
             )
