@@ -49,6 +49,7 @@ from penstock.model.settings.setting import (
     long,
     one_of,
 )
+from penstock.model.settings.transactions import TRANSACTION_SETTINGS, TransactionSettings
 
 T = SettingType
 DYNAMIC = Change.CLUSTER_WIDE
@@ -335,8 +336,9 @@ class BrokerSettings:
         False, "Default of the topic setting of that name.", DYNAMIC, effective=False
     )
 
-    # The group coordinator's: see groups.py
+    # The coordinators': see groups.py and transactions.py
     groups: GroupSettings = field(default_factory=GroupSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -361,10 +363,11 @@ class BrokerSettings:
 
 
 USED_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(BrokerSettings))
+_PARTS = (KNOWN_WITHOUT_EFFECT, USED_SETTINGS, GROUP_SETTINGS, TRANSACTION_SETTINGS)
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
-    dict(sorted({**KNOWN_WITHOUT_EFFECT, **USED_SETTINGS, **GROUP_SETTINGS}.items()))
+    dict(sorted((item for part in _PARTS for item in part.items()), key=lambda item: item[0]))
 )
-assert len(BROKER_SETTINGS) == sum(map(len, (KNOWN_WITHOUT_EFFECT, USED_SETTINGS, GROUP_SETTINGS)))
+assert len(BROKER_SETTINGS) == sum(map(len, _PARTS))
 
 
 def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
@@ -400,6 +403,7 @@ def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
 def _parse(values: Mapping[str, str]) -> BrokerSettings:
     parsed: dict[str, Any] = {}
     of_groups: dict[str, Any] = {}
+    of_transactions: dict[str, Any] = {}
     for name, text in values.items():
         setting = BROKER_SETTINGS.get(name)
         if setting is None and not name.startswith(LISTENER_PREFIX):
@@ -407,12 +411,19 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         value = setting.parse(text) if setting is not None else text
         if setting is not None and name in GROUP_SETTINGS:
             of_groups[setting.field] = value
+        elif setting is not None and name in TRANSACTION_SETTINGS:
+            of_transactions[setting.field] = value
         elif setting is not None and name in USED_SETTINGS:
             parsed[setting.field] = value
     if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
         parsed["node_id"] = USED_SETTINGS["node.id"].parse(values["broker.id"])
     groups = GroupSettings(**of_groups, given=frozenset(GROUP_SETTINGS.keys() & values.keys()))
-    return BrokerSettings(**parsed, groups=groups, given=MappingProxyType(dict(values)))
+    return BrokerSettings(
+        **parsed,
+        groups=groups,
+        transactions=TransactionSettings(**of_transactions),
+        given=MappingProxyType(dict(values)),
+    )
 
 
 def _check(settings: BrokerSettings) -> None:

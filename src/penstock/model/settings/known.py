@@ -295,16 +295,7 @@ ssl.truststore.password password - per-broker
 ssl.truststore.type string JKS per-broker
 telemetry.max.bytes int 1048576
 transaction.abort.timed.out.transaction.cleanup.interval.ms int 10000
-transaction.max.timeout.ms int 900000
-transaction.partition.verification.enable boolean true cluster-wide
-transaction.remove.expired.transaction.cleanup.interval.ms int 3600000
 transaction.state.log.load.buffer.size int 5242880
-transaction.state.log.min.isr int 2
-transaction.state.log.num.partitions int 50
-transaction.state.log.replication.factor short 3
-transaction.state.log.segment.bytes int 104857600
-transaction.two.phase.commit.enable boolean false
-transactional.id.expiration.ms int 604800000
 unclean.leader.election.interval.ms long 300000 internal
 unstable.api.versions.enable boolean false internal
 unstable.feature.versions.enable boolean false internal
