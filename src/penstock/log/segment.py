@@ -19,6 +19,7 @@ from penstock.log.aborted_index import AbortedTransaction, decode_aborted, encod
 from penstock.log.loaded_indexes import Indexes, LoadedIndexes
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.scan import find, headers, whole_batches
+from penstock.log.segment_files import SegmentFiles
 from penstock.log.time_index import TimeIndex
 from penstock.log.trouble import CorruptIndex, CorruptLog
 from penstock.model.limit import KIB
@@ -29,7 +30,6 @@ from penstock.records.layout import NO_TIMESTAMP
 from penstock.records.record import Record
 from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk, File
-from penstock.world.trouble import DiskError
 
 INTERVAL_BYTES = 4 * KIB
 RECENT_BATCHES_MAX = 64  # whose position a reader at the tail finds without a search
@@ -40,10 +40,7 @@ class Segment:
         "_aborted",
         "_active",
         "_bytes_since_entry",
-        "_directory",
-        "_disk",
-        "_ending",
-        "_file",
+        "_files",
         "_first_timestamp_ms",
         "_interval_bytes",
         "_largest",
@@ -70,11 +67,10 @@ class Segment:
         self.size_bytes = size_bytes
         self.created_ms = created_ms
         self._aborted: tuple[AbortedTransaction, ...] | None = None  # None: not read yet
-        self._disk = disk
-        self._directory = directory
-        self._ending = ending  # of its files' names while compaction is at work; see its `swap`
+        self._files = SegmentFiles(
+            disk=disk, directory=directory, base_offset=base_offset, ending=ending
+        )
         self._loaded = loaded
-        self._file: File | None = None
         self._active: Indexes | None = None
         self._largest: tuple[int, Offset] | None = None  # timestamp, last offset of its batch
         self._first_timestamp_ms: int | None = None
@@ -94,9 +90,7 @@ class Segment:
     @property
     def file(self) -> File:
         """The .log file; the disk closes and reopens its descriptor as it sees fit."""
-        if self._file is None:
-            self._file = self._disk.open(self.path(layout.LOG))
-        return self._file
+        return self._files.log
 
     @property
     def indexes(self) -> Indexes:
@@ -113,7 +107,7 @@ class Segment:
     def latest_ms(self) -> int:
         """The largest timestamp, or, if there is none, when the file was last written to."""
         largest_ms = self.largest_timestamp[0]
-        return largest_ms if largest_ms >= 0 else self._disk.modified_ms(self.path(layout.LOG))
+        return largest_ms if largest_ms >= 0 else self._files.log_modified_ms
 
     @property
     def first_timestamp_ms(self) -> int:
@@ -128,10 +122,10 @@ class Segment:
     @property
     def paths(self) -> tuple[str, ...]:
         """Every file that the segment may have."""
-        return tuple(self.path(suffix) for suffix in layout.SEGMENT_SUFFIXES)
+        return self._files.all_paths
 
     def path(self, suffix: str) -> str:
-        return layout.segment_path(self._directory, self.base_offset, suffix) + self._ending
+        return self._files.path(suffix)
 
     def find(self, offset: Offset) -> tuple[int, int] | None:
         """Position and size of the first batch that reaches `offset` or beyond; None if none."""
@@ -190,8 +184,7 @@ class Segment:
     @property
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         if self._aborted is None:
-            path = self.path(layout.ABORTED_INDEX)
-            data = self._disk.read(path) if self._disk.exists(path) else b""
+            data = self._files.read(layout.ABORTED_INDEX)
             self._aborted = decode_aborted(data, base_offset=self.base_offset)
         return self._aborted
 
@@ -204,7 +197,7 @@ class Segment:
 
     def append(self, batches: Sequence[BatchView], *, interval_bytes: int) -> None:
         """Writes the batches with one call; DiskError leaves everything as it was."""
-        position = self.file.append([batch.view for batch in batches])
+        position = self._files.log.append([batch.view for batch in batches])
         assert position == self.size_bytes, (self, position)
         for batch in batches:
             self.note(batch, position, interval_bytes=interval_bytes)
@@ -240,10 +233,10 @@ class Segment:
         assert self._active is not None
         if self.size_bytes > 0:
             self._active.time.append(*self.largest_timestamp)
-        self._overwrite(layout.OFFSET_INDEX, self._active.offset.encode())
-        self._overwrite(layout.TIME_INDEX, self._active.time.encode())
-        if self._aborted or self._disk.exists(self.path(layout.ABORTED_INDEX)):
-            self._overwrite(layout.ABORTED_INDEX, encode_aborted(self.aborted_transactions))
+        self._files.overwrite(layout.OFFSET_INDEX, self._active.offset.encode())
+        self._files.overwrite(layout.TIME_INDEX, self._active.time.encode())
+        if self._aborted or self._files.exists(layout.ABORTED_INDEX):
+            self._files.overwrite(layout.ABORTED_INDEX, encode_aborted(self.aborted_transactions))
 
     def seal(self) -> None:
         """Ends writing; call `save_indexes` before. Changes memory alone, so it cannot fail."""
@@ -276,66 +269,43 @@ class Segment:
     # Files
 
     def create_files(self) -> None:
-        """Makes the files of a new segment, empty; what an earlier life left there goes."""
-        for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX, layout.LOG):
-            self._overwrite(suffix, b"")
-        self._disk.remove(self.path(layout.ABORTED_INDEX))
+        """Makes the files of a new segment, empty."""
+        self._files.create()
 
     def remove_files(self) -> None:
-        """Deletes the segment, the log first: what a crash leaves is an orphan and not a hole."""
-        self.let_go()
-        for suffix in layout.SEGMENT_SUFFIXES:
-            self._disk.remove(self.path(suffix))
+        """Deletes the segment at once."""
+        self._files.remove()
+        self._loaded.forget(self)
 
     def retire_files(self) -> list[str]:
-        """Renames the files so that no start takes them up; their new paths. Readers read on.
+        """Deletes the segment by name alone; where its files lie now. Readers read on.
 
-        DiskError: the segment is as it was. Once the log has its new name the segment is gone; a
-        file that keeps the old one is an orphan, which the next start removes.
+        DiskError: the segment is as it was.
         """
-        self.hold()
-        paths: list[str] = []
-        for suffix in layout.SEGMENT_SUFFIXES:
-            path = self.path(suffix)
-            if not self._disk.exists(path):
-                continue
-            try:
-                self._disk.rename(path, path + layout.DELETED)
-            except DiskError:
-                if suffix == layout.LOG:
-                    raise
-                continue
-            paths.append(path + layout.DELETED)
-        self.let_go()
+        paths = self._files.retire()
+        self._loaded.forget(self)
         return paths
 
     def change_ending(self, ending: str) -> None:
-        """Gives the files other names, the log last: it is what the others belong to."""
-        self.hold()
-        for suffix in reversed(layout.SEGMENT_SUFFIXES):
-            path = self.path(suffix)
-            if self._disk.exists(path):
-                self._disk.rename(path, path.removesuffix(self._ending) + ending)
-        self._ending = ending
-        self.let_go()
+        """Gives the files the names that a step of compaction wants them to have."""
+        self._files.change_ending(ending)
+        self._loaded.forget(self)
 
     def remove_saved_indexes(self) -> tuple[str, ...]:
         """Before a cut: the files would speak for batches that go; the paths of the two."""
         assert self._active is not None
-        paths = self.path(layout.OFFSET_INDEX), self.path(layout.TIME_INDEX)
-        for path in paths:
-            self._disk.remove(path)
-        return paths
+        return self._files.remove_indexes()
 
     def hold(self) -> None:
         """Before the log loses its name: whoever reads from it reads on."""
-        if self._file is not None:
-            self._file.hold()
+        self._files.hold()
 
     def let_go(self) -> None:
         """Forgets the file. It is not closed: a reader may still be sending from it."""
-        self._file = None
+        self._files.let_go()
         self._loaded.forget(self)
+
+    # Indexes
 
     def load_indexes(self) -> Indexes:
         """The indexes of a sealed segment from disk, or built anew where those cannot be right."""
@@ -350,15 +320,7 @@ class Segment:
 
     def read_indexes(self) -> Indexes:
         """The indexes from disk; CorruptIndex when they are missing or cannot be right."""
-        data = []
-        for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX):
-            if not self._disk.exists(self.path(suffix)):
-                raise CorruptIndex(f"{self.path(suffix)} is missing")
-            data.append(self._disk.read(self.path(suffix)))
-        return Indexes(
-            offset=OffsetIndex.decode(self.base_offset, data[0], log_bytes=self.size_bytes),
-            time=TimeIndex.decode(self.base_offset, data[1]),
-        )
+        return self._files.read_indexes(log_bytes=self.size_bytes)
 
     def rebuild_indexes(self) -> Indexes:
         """Builds the indexes from the headers of all batches; writes those of a sealed segment."""
@@ -399,17 +361,6 @@ class Segment:
             yield from headers(self.file, start=start, end=self.size_bytes)
         except CorruptBatch as trouble:
             raise self._corrupt(trouble) from trouble
-
-    def _overwrite(self, suffix: str, data: bytes) -> None:
-        file = self._disk.open(self.path(suffix), create=True)
-        if file.size:
-            file.truncate(0)
-        if data:
-            file.append([data])
-        if suffix == layout.LOG:
-            self._file = file
-        else:
-            file.close()
 
     def _corrupt(self, trouble: CorruptBatch) -> CorruptLog:
         return CorruptLog(

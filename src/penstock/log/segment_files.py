@@ -1,0 +1,142 @@
+"""The files of one segment: their names, their making and their going.
+
+    <base offset>.log  .index  .timeindex  .txnindex     and an ending while compaction is at work
+
+The log is what the others belong to: it is made last and goes first, so what a crash leaves in
+between is an orphan, which the next start removes, and never a segment that lacks something.
+"""
+
+from penstock.log import layout
+from penstock.log.loaded_indexes import Indexes
+from penstock.log.offset_index import OffsetIndex
+from penstock.log.time_index import TimeIndex
+from penstock.log.trouble import CorruptIndex
+from penstock.model.offset import Offset
+from penstock.world.ports import Disk, File
+from penstock.world.trouble import DiskError
+
+
+class SegmentFiles:
+    __slots__ = ("_base_offset", "_directory", "_disk", "_ending", "_log")
+
+    def __init__(self, *, disk: Disk, directory: str, base_offset: Offset, ending: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._base_offset = base_offset
+        self._ending = ending
+        self._log: File | None = None
+
+    # Queries
+
+    @property
+    def log(self) -> File:
+        """The .log file; the disk closes and reopens its descriptor as it sees fit."""
+        if self._log is None:
+            self._log = self._disk.open(self.path(layout.LOG))
+        return self._log
+
+    @property
+    def log_modified_ms(self) -> int:
+        return self._disk.modified_ms(self.path(layout.LOG))
+
+    @property
+    def all_paths(self) -> tuple[str, ...]:
+        """Every file that the segment may have."""
+        return tuple(self.path(suffix) for suffix in layout.SEGMENT_SUFFIXES)
+
+    def path(self, suffix: str) -> str:
+        return layout.segment_path(self._directory, self._base_offset, suffix) + self._ending
+
+    def exists(self, suffix: str) -> bool:
+        return self._disk.exists(self.path(suffix))
+
+    def read(self, suffix: str) -> bytes:
+        """All of it; nothing when it is not there."""
+        return self._disk.read(self.path(suffix)) if self.exists(suffix) else b""
+
+    def read_indexes(self, *, log_bytes: int) -> Indexes:
+        """The saved indexes of so much log; CorruptIndex when they are missing or cannot be right.
+
+        Both are there, or the segment was not sealed.
+        """
+        for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX):
+            if not self.exists(suffix):
+                raise CorruptIndex(f"{self.path(suffix)} is missing")
+        return Indexes(
+            offset=OffsetIndex.decode(
+                self._base_offset, self.read(layout.OFFSET_INDEX), log_bytes=log_bytes
+            ),
+            time=TimeIndex.decode(self._base_offset, self.read(layout.TIME_INDEX)),
+        )
+
+    # Commands
+
+    def create(self) -> None:
+        """Makes the files of a new segment, empty; what an earlier life left there goes."""
+        for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX, layout.LOG):
+            self.overwrite(suffix, b"")
+        self._disk.remove(self.path(layout.ABORTED_INDEX))
+
+    def overwrite(self, suffix: str, data: bytes) -> None:
+        file = self._disk.open(self.path(suffix), create=True)
+        if file.size:
+            file.truncate(0)
+        if data:
+            file.append([data])
+        if suffix == layout.LOG:
+            self._log = file
+        else:
+            file.close()
+
+    def remove(self) -> None:
+        self.let_go()
+        for path in self.all_paths:
+            self._disk.remove(path)
+
+    def remove_indexes(self) -> tuple[str, ...]:
+        """The saved indexes alone; their paths."""
+        paths = self.path(layout.OFFSET_INDEX), self.path(layout.TIME_INDEX)
+        for path in paths:
+            self._disk.remove(path)
+        return paths
+
+    def retire(self) -> list[str]:
+        """Renames the files so that no start takes them up; their new paths. Readers read on.
+
+        DiskError: they are as they were. Once the log has its new name the segment is gone; a file
+        that keeps the old one is an orphan.
+        """
+        self.hold()
+        paths: list[str] = []
+        for suffix in layout.SEGMENT_SUFFIXES:
+            path = self.path(suffix)
+            if not self._disk.exists(path):
+                continue
+            try:
+                self._disk.rename(path, path + layout.DELETED)
+            except DiskError:
+                if suffix == layout.LOG:
+                    raise
+                continue
+            paths.append(path + layout.DELETED)
+        self.let_go()
+        return paths
+
+    def change_ending(self, ending: str) -> None:
+        """Gives the files other names, the log last."""
+        self.hold()
+        for suffix in reversed(layout.SEGMENT_SUFFIXES):
+            path = self.path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path.removesuffix(self._ending) + ending)
+        self._ending = ending
+        self.let_go()
+
+    def hold(self) -> None:
+        """Before the log loses its name: whoever reads from it reads on."""
+        if self._log is not None:
+            self._log.hold()
+
+    def let_go(self) -> None:
+        """Forgets the file. It is not closed: a reader may still be sending from it."""
+        self._log = None
