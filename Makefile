@@ -8,6 +8,16 @@ CODE := src tests bench
 INSTALL := $(PIP) install --constraint constraints.txt
 KERNEL := $(wildcard src/penstock/records/kernel/*.p[xy][xd])
 
+# Modules that are compiled as they are. After `make unbuild` they run in Python until `make build`.
+UNBUILT := $(VENV)/.penstock-unbuilt
+ifeq ($(wildcard $(UNBUILT)),)
+HOT := $(shell cat hot-modules.txt)
+else
+HOT :=
+export PENSTOCK_COMPILE := no
+endif
+BUILD := pyproject.toml setup.py hot-modules.txt constraints.txt $(KERNEL) $(HOT)
+
 # What `make bench` is told, such as BENCH=--quick.
 BENCH ?=
 
@@ -19,7 +29,7 @@ START ?= 0
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test soak lint format bench clean
+.PHONY: help demo test soak lint format bench build unbuild clean
 
 help:
 	@echo "make demo    set up, start a node, write and read back a million records"
@@ -28,6 +38,8 @@ help:
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
+	@echo "make build   compile the hot modules again; the others here do so by themselves"
+	@echo "make unbuild go on without compiled hot modules, while they are being edited"
 	@echo "make clean   remove what these commands made"
 
 demo: $(RUN_STAMP)
@@ -55,11 +67,21 @@ bench: $(DEV_STAMP)
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/compare.py $(BENCH)
 
+build: | $(BIN)/python
+	@rm -f $(UNBUILT) $(RUN_STAMP) $(DEV_STAMP)
+	@$(MAKE) --no-print-directory $(DEV_STAMP)
+
+unbuild: | $(BIN)/python
+	@touch $(UNBUILT)
+	find src -name '*.so' -not -path '*/kernel/*' -delete
+	rm -f src/penstock/compiled.txt
+
 clean:
 	rm -rf $(VENV) build dist src/penstock.egg-info penstock-data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -delete
+	rm -f src/penstock/compiled.txt
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and none was found"; exit 1; }
@@ -68,12 +90,14 @@ $(BIN)/python:
 	@echo "== making $(VENV) with $(PYTHON)"
 	@"$(PYTHON)" -m venv $(VENV)
 
-$(RUN_STAMP): pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
-	@echo "== installing penstock and confluent-kafka"
+$(RUN_STAMP): $(BUILD) | $(BIN)/python
+	@echo "== compiling and installing penstock, and confluent-kafka: a minute or two"
 	@$(INSTALL) --editable . confluent-kafka
+	@$(BIN)/penstock --version
 	@touch $@
 
-$(DEV_STAMP): pyproject.toml constraints.txt $(KERNEL) | $(BIN)/python
-	@echo "== installing penstock and what its tests need"
+$(DEV_STAMP): $(BUILD) | $(BIN)/python
+	@echo "== compiling and installing penstock, and what its tests need: a minute or two"
 	@$(INSTALL) --editable '.[dev]'
+	@$(BIN)/penstock --version
 	@touch $@ $(RUN_STAMP)

@@ -1,13 +1,44 @@
-"""What tests of several packages share: Apache Kafka itself, where Java and Maven exist."""
+"""What tests of several packages share: Apache Kafka itself, where Java and Maven exist.
+
+Nothing is tested with compiled modules that are older than their sources.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from penstock.cli.compiled import (
+    Form,
+    StaleModules,
+    hot_modules_form,
+    kernel_form,
+    refuse_stale,
+)
 from rig.apache_kafka.agent import KafkaAgent
 from rig.apache_kafka.broker import ApacheKafka
 from rig.apache_kafka.jars import PeerMissing, fetched_jars
+
+
+def pytest_configure() -> None:
+    try:
+        refuse_stale()
+    except StaleModules as trouble:
+        pytest.exit(str(trouble), returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+def pytest_report_header() -> str:
+    return f"record kernel: {kernel_form().value}, hot modules: {hot_modules_form().value}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What puts other code in the place of ours can't do so with compiled code."""
+    if hot_modules_form() is Form.PYTHON:
+        return
+    elsewhere = pytest.mark.skip("alters code: cli/test_compiled_modules.py runs it in Python")
+    for item in items:
+        if item.get_closest_marker("alters_code") is not None:
+            item.add_marker(elsewhere)
 
 
 @pytest.fixture(scope="session")

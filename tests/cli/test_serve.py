@@ -13,6 +13,8 @@ import pytest
 
 from rig.serve import ServedNode
 
+TESTS = Path(__file__).resolve().parents[1]
+
 Run = Callable[..., Any]
 
 
@@ -67,6 +69,7 @@ def test_what_can_not_be_served_is_refused_in_one_line(run: Run, options: str, s
 
 def test_bug_ends_the_process_with_one_critical_line_and_a_status(tmp_path: Path) -> None:
     code = (
+        "import rig.interpreted\n"  # what is compiled could not be broken
         "import sys, penstock.broker.dispatch as dispatch\n"
         "from penstock.cli.main import main\n"
         "def broken(frame): raise AssertionError('a bug')\n"
@@ -76,7 +79,7 @@ def test_bug_ends_the_process_with_one_critical_line_and_a_status(tmp_path: Path
     )
     command = [sys.executable, "-c", code]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TESTS
     ) as node:
         assert node.stdout is not None
         host, port = node.stdout.readline().removeprefix("penstock ready: ").strip().split(":")
@@ -190,5 +193,12 @@ def test_help_imports_no_noun() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, timeout=30, text=True, check=True
     )
-    loaded = ["penstock.cli", "penstock.cli.main", "penstock.model", "penstock.model.error"]
+    loaded = [
+        "penstock.cli",
+        "penstock.cli.compiled",
+        "penstock.cli.main",
+        "penstock.model",
+        "penstock.model.error",
+        "penstock.records",
+    ]
     assert done.stdout.strip() == str(loaded)

@@ -13,7 +13,8 @@ from penstock.model.identity import TopicPartition
 from penstock.testing import Broker
 from penstock.world.clock import RealClock
 from penstock.world.ports import Address
-from penstock.world.tcp import TcpNetwork, TcpStream
+from penstock.world.tcp import TcpNetwork
+from penstock.world.tcp_stream import TcpStream
 
 RECORDS = 3_000
 CUTS = 15

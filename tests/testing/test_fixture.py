@@ -80,6 +80,7 @@ def test_running_loop_of_the_user_is_left_alone() -> None:
     assert asyncio.run(work())
 
 
+@pytest.mark.alters_code
 def test_failed_assertion_ends_the_node_and_is_told_at_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,7 +3,7 @@
 The connection's own task reads, hands each frame to dispatch, and sends what is ready, so a
 request whose answer needs no wait costs no task and shares one send with its neighbours. An answer
 that must wait gets a task; it takes its place in the line of replies first, and what is finished
-behind it stays there until it is. Start reading at `Connection.run`.
+behind it stays there until it is. Start reading at `Connection.serve`.
 
 Bounds: beyond REQUESTS_IN_FLIGHT_MAX requests, UNSENT_REPLY_BYTES_MAX bytes of replies or
 UNANSWERED_BYTES_MAX bytes of requests that wait, the peer is not read until it has taken replies.
@@ -30,7 +30,6 @@ from penstock.wire.framing import FrameReader
 from penstock.wire.trouble import MalformedMessage
 from penstock.world.ports import Buffer, Clock, FileRange, Stream
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import NetworkError
 
 logger = logging.getLogger(__name__)
 
@@ -95,25 +94,28 @@ class Connection:
         """Whether nothing has moved since then, and nothing of ours keeps the peer waiting."""
         return self.active_ms <= moment_ms and self._unanswered == 0
 
-    async def run(self) -> None:
-        """Until the peer closes, breaks the protocol, or is closed."""
+    async def serve(self, waiting: TaskGroup) -> None:
+        """Until the peer closes, breaks the protocol, or is closed; raises what ended it.
+
+        `waiting` takes the tasks of answers that must wait. See `broker/conversation`.
+        """
         self._task = asyncio.current_task()
+        self._waiting = waiting
+        broken: CloseConnection | MalformedMessage | None = None
         try:
-            async with TaskGroup() as self._waiting:
-                await self._serve()
-                # Nobody is there any more for whom these would wait.
-                self._waiting.cancel()
-        except NetworkError:
-            pass  # the peer has gone; there is nobody to tell
+            while await self._receive():
+                await self._answer_received()
         except (CloseConnection, MalformedMessage) as trouble:
-            logger.warning(
-                "connection closed peer=%s listener=%s reason=%s",
-                self.stream.peer, self._dispatch.listener, trouble,
-            )  # fmt: skip
-        finally:
-            self.stream.close()
-            self._hold_less(0)
-            self._unsent.forget(self)
+            broken = trouble
+        if broken is not None:
+            await self._flush()  # what was asked before in good order is still answered
+            raise broken
+
+    def ended(self) -> None:
+        """Gives back what the connection held, whatever ended it."""
+        self.stream.close()
+        self._hold_less(0)
+        self._unsent.forget(self)
 
     def finish(self) -> None:
         """Takes no more requests, and closes when the last reply under way has been sent."""
@@ -123,11 +125,14 @@ class Connection:
 
     def give_up(self, reason: str) -> None:
         """Closes at once, for a reason that is told."""
+        self.tell_closed(reason)
+        self.close()
+
+    def tell_closed(self, reason: str) -> None:
         logger.warning(
             "connection closed peer=%s listener=%s reason=%s",
             self.stream.peer, self._dispatch.listener, reason,
         )  # fmt: skip
-        self.close()
 
     def close(self) -> None:
         """At once."""
@@ -141,14 +146,6 @@ class Connection:
         ready = [reply.parts for reply in self._line if reply.parts is not None]
         unsent = size_in_memory(self._ready) + sum(map(size_in_memory, ready))
         assert self._sending or self.unsent_bytes == unsent  # invariant 3
-
-    async def _serve(self) -> None:
-        try:
-            while await self._receive():
-                await self._answer_received()
-        except (CloseConnection, MalformedMessage):
-            await self._flush()  # what was asked before in good order is still answered
-            raise
 
     async def _receive(self) -> bool:
         """Some bytes more; False when the peer has closed."""

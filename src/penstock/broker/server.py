@@ -17,6 +17,7 @@ from functools import partial
 from penstock.broker.api_table import AnyApi
 from penstock.broker.budget import Budget
 from penstock.broker.connection import Connection
+from penstock.broker.conversation import converse
 from penstock.broker.dispatch import Dispatch
 from penstock.broker.services import Services
 from penstock.broker.unsent import UnsentReplies
@@ -111,7 +112,7 @@ class Server:
             self.connections[connection] = None
             self._per_host[stream.peer.host] += 1
             try:
-                await connection.run()
+                await converse(connection)
             finally:
                 self._forget(connection)
         finally:

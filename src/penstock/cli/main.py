@@ -5,12 +5,14 @@ client; and `--help` must not pay for anything. This table is the one late impor
 """
 
 import importlib
+import importlib.metadata
 import os
 import sys
 from typing import NamedTuple
 
 import click
 
+from penstock.cli.compiled import hot_modules_form, kernel_form, refuse_stale
 from penstock.model.error import PenstockError
 
 EXIT_INTERRUPTED = 130
@@ -28,6 +30,7 @@ NOUNS = {
     "log": Noun("penstock.cli.log", "Read the files of a log."),
     "topics": Noun("penstock.cli.topics", "Create, list, describe, alter and delete topics."),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
+    "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),
     "produce": Noun("penstock.cli.produce", "Write records to a topic, line by line."),
     "consume": Noun("penstock.cli.consume", "Read records of a topic."),
     "perf": Noun("penstock.cli.perf", "Measure producing, consuming and latency."),
@@ -55,8 +58,23 @@ class LateGroup(click.Group):
             formatter.write_dl([(name, noun.summary) for name, noun in NOUNS.items()])
 
 
+def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    click.echo(f"penstock {importlib.metadata.version('penstock')}")
+    click.echo(f"record kernel: {kernel_form().value}, hot modules: {hot_modules_form().value}")
+    ctx.exit()
+
+
 @click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="penstock", message="penstock %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=show_version,
+    help="Show the version and what of it is compiled.",
+)
 def penstock() -> None:
     """A distributed commit log that speaks the Apache Kafka protocol."""
 
@@ -64,6 +82,7 @@ def penstock() -> None:
 def main() -> None:
     """Runs the command. What goes wrong is told in one line, and by the exit status."""
     try:
+        refuse_stale()
         penstock.main(prog_name="penstock", standalone_mode=False)
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)

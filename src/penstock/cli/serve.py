@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.compiled import hot_modules_form
 from penstock.cli.logs import log_to_stderr
 from penstock.cli.options import parse_settings
 from penstock.cli.properties import read_properties
@@ -90,6 +91,7 @@ def serve(
     settings = read_settings(listen=listen, config=config, assignments=assignments)
     log_to_stderr()
     log.info("record_kernel kind=%s", KERNEL.value)
+    log.info("hot_modules kind=%s", hot_modules_form().value)
     idle = without_effect(settings)
     if idle:
         log.info("settings_without_effect names=%s", ",".join(idle))

@@ -1,17 +1,4 @@
-"""TCP on raw non-blocking sockets and the loop's add_reader and add_writer.
-
-Streams of asyncio and transports of uvloop copy what they receive and have no sendfile; a socket
-of our own takes bytes straight into the caller's buffer and sends from the caller's buffers or
-from the page cache. It works on asyncio and uvloop alike. Start reading at `TcpStream`.
-
-The reader stays registered between receives: removing it and adding it again would cost two
-system calls a request. It is removed when bytes come and nobody waits for them, which is how a
-connection that is not being read pushes back on its peer.
-
-uvloop calls the reader of a connection that was reset once and then never again (libuv stops to
-watch what has an error), while asyncio calls it until it is removed. So when that one call brought
-the bytes from before the reset, the error has to be asked for; see `_wait_readable`.
-"""
+"""TCP on raw non-blocking sockets: listening and connecting. `tcp_stream` is what comes of it."""
 
 import asyncio
 import contextlib
@@ -20,186 +7,17 @@ import os
 import resource
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from penstock.model import limit
-from penstock.world.disk import RealFile
-from penstock.world.ports import (
-    DEFAULT_OPTIONS,
-    Address,
-    Buffer,
-    FileRange,
-    SocketOptions,
-    Stream,
-)
-from penstock.world.trouble import DiskError, NetworkError
+from penstock.world.ports import DEFAULT_OPTIONS, Address, SocketOptions, Stream
+from penstock.world.tcp_stream import TcpStream
+from penstock.world.trouble import NetworkError
 
 logger = logging.getLogger(__name__)
 
-BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
-MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: do not send a packet of the header alone
-FILE_BYTES_PER_SEND_MAX = 1 * limit.MIB  # then the loop gets its turn: a page may come from disk
-RECEIVES_IN_A_ROW_MAX = 8  # then the loop gets its turn, however much has arrived
 KEPT_OF_FEW = 4  # where descriptors are few, a quarter of them is kept for files
 ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
-
-
-class TcpStream:
-    """One connection; one receiver and one sender at a time."""
-
-    __slots__ = (
-        "_closed", "_drained", "_fd", "_loop", "_readable", "_reading", "_row", "_socket",
-        "_unproven", "_writable", "peer",
-    )  # fmt: skip
-
-    def __init__(self, connected: socket.socket, peer: Address) -> None:
-        self.peer = peer
-        self._socket = connected
-        self._fd = connected.fileno()
-        self._loop = asyncio.get_running_loop()
-        self._reading = False  # the reader is registered
-        self._readable: asyncio.Future[None] | None = None  # who waits for bytes
-        self._writable: asyncio.Future[None] | None = None  # who waits for room
-        self._drained = True  # the last receive came up short: asking again would be in vain
-        self._row = 0
-        self._unproven = False  # bytes came, and nothing has been sent since: it may be reset
-        self._closed = False
-
-    async def receive_into(self, view: memoryview) -> int:
-        assert len(view) > 0
-        while True:
-            if self._drained or self._row >= RECEIVES_IN_A_ROW_MAX:
-                await self._wait_readable()
-                self._row = 0
-            if self._closed:
-                raise NetworkError(f"{self.peer}: closed")
-            try:
-                count = self._socket.recv_into(view)
-            except (BlockingIOError, InterruptedError):
-                self._drained = True
-                continue
-            except OSError as trouble:
-                raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
-            self._drained = count < len(view)
-            self._row += 1
-            self._unproven = True
-            return count
-
-    async def send(self, buffers: Sequence[Buffer], *, more: bool = False) -> None:
-        if len(buffers) > BUFFERS_PER_SEND_MAX:
-            for start in range(0, len(buffers), BUFFERS_PER_SEND_MAX):
-                await self.send(buffers[start : start + BUFFERS_PER_SEND_MAX], more=more)
-            return
-        flags = MORE_FOLLOWS if more else 0
-        sent = self._try_send(buffers, flags)
-        total = sum(map(len, buffers))
-        while sent < total:
-            buffers = rest_of(buffers, sent)
-            total -= sent
-            await self._wait_writable()
-            sent = self._try_send(buffers, flags)
-
-    async def send_file(self, span: FileRange) -> None:
-        file = span.file
-        assert isinstance(file, RealFile), "a file of another disk"
-        position, end = span.position, span.position + span.byte_count
-        while position < end:
-            count = self._try_send_file(file, position, end)
-            position += count
-            if position < end:
-                await self._wait_writable()
-
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._forget_reader()
-        if self._writable is not None:
-            self._loop.remove_writer(self._fd)
-        self._socket.close()
-        for waiter in (self._readable, self._writable):
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
-
-    def _try_send(self, buffers: Sequence[Buffer], flags: int) -> int:
-        """How many bytes the socket took: none when it is full."""
-        if self._closed:
-            raise NetworkError(f"{self.peer}: closed")
-        try:
-            if len(buffers) == 1:
-                sent = self._socket.send(buffers[0], flags)
-            else:
-                sent = self._socket.sendmsg(buffers, (), flags)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as trouble:
-            raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
-        self._unproven = False
-        return sent
-
-    def _try_send_file(self, file: RealFile, position: int, end: int) -> int:
-        if self._closed:
-            raise NetworkError(f"{self.peer}: closed")
-        wanted = min(end - position, FILE_BYTES_PER_SEND_MAX)
-        try:
-            count = os.sendfile(self._fd, file.descriptor(), position, wanted)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        except OSError as trouble:
-            raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
-        except DiskError as trouble:
-            # Its descriptor had been given up, and the file has been deleted since.
-            raise NetworkError(f"{self.peer}: {trouble}") from trouble
-        if count == 0:
-            raise NetworkError(f"{file.path} ends at {position}, before {end}")
-        self._unproven = False
-        return count
-
-    async def _wait_readable(self) -> None:
-        assert self._readable is None, "two receivers"
-        if self._closed:
-            raise NetworkError(f"{self.peer}: closed")
-        if not self._reading:
-            self._reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
-        elif self._unproven:
-            # Sending to a connection that was reset fails, so who replies needs not ask.
-            self._unproven = False
-            number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            if number != 0:
-                raise NetworkError(f"{self.peer}: {os.strerror(number)}")
-        self._readable = self._loop.create_future()
-        try:
-            await self._readable
-        finally:
-            self._readable = None
-
-    def _on_readable(self) -> None:
-        waiter = self._readable
-        if waiter is None:
-            self._forget_reader()
-        elif not waiter.done():
-            waiter.set_result(None)
-
-    def _forget_reader(self) -> None:
-        if self._reading:
-            self._reading = False
-            self._loop.remove_reader(self._fd)
-
-    async def _wait_writable(self) -> None:
-        assert self._writable is None, "two senders"
-        self._writable = self._loop.create_future()
-        self._loop.add_writer(self._fd, self._on_writable)
-        try:
-            await self._writable
-        finally:
-            self._writable = None
-            if not self._closed:
-                self._loop.remove_writer(self._fd)
-
-    def _on_writable(self) -> None:
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
 
 
 class TcpListener:
@@ -343,15 +161,3 @@ async def resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, in
 
 def address_of(name: tuple[str, int]) -> Address:
     return Address(host=name[0], port=name[1])
-
-
-def rest_of(buffers: Sequence[Buffer], sent: int) -> list[Buffer]:
-    """The buffers without their first `sent` bytes."""
-    rest: list[Buffer] = []
-    for buffer in buffers:
-        if sent >= len(buffer):
-            sent -= len(buffer)
-            continue
-        rest.append(memoryview(buffer)[sent:] if sent else buffer)
-        sent = 0
-    return rest

@@ -1,0 +1,26 @@
+"""The life of one connection, from its first byte to its last, and what ended it.
+
+Apart from `broker/connection` because that is compiled: a compiled coroutine must not wait while it
+handles an exception (docs/adr/0015), which is just what leaving a task group means.
+"""
+
+from penstock.broker.connection import Connection
+from penstock.model.error import CloseConnection
+from penstock.wire.trouble import MalformedMessage
+from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import NetworkError
+
+
+async def converse(connection: Connection) -> None:
+    """Serves until the peer closes, breaks the protocol, or is closed."""
+    try:
+        async with TaskGroup() as waiting:
+            await connection.serve(waiting)
+            # Nobody is there any more for whom these would wait.
+            waiting.cancel()
+    except NetworkError:
+        pass  # the peer has gone; there is nobody to tell
+    except (CloseConnection, MalformedMessage) as trouble:
+        connection.tell_closed(str(trouble))
+    finally:
+        connection.ended()

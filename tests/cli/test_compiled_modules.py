@@ -1,0 +1,134 @@
+"""Compiled modules are those of the sources that stand beside them, and answer as these do."""
+
+import ast
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import compiled
+from penstock.cli.compiled import Form, StaleModules, hot_modules_form, refuse_stale
+from rig.source_tree import ROOT, parse, place
+
+TESTS = ROOT / "tests"
+LISTED = (ROOT / "hot-modules.txt").read_text(encoding="utf-8").splitlines()
+ALTERING = "mark." + "alters_code"  # in two pieces, so that this file does not find itself
+
+# What a request passes through: enough to see that nothing leans on being compiled.
+HOT_PATH = (
+    "broker/test_single_produce.py",
+    "broker/test_produce.py",
+    "broker/test_fetch.py",
+    "broker/test_long_poll.py",
+    "log/test_append_and_read.py",
+    "records/test_produced_batch_rules.py",
+    "replication/test_leading_a_partition.py",
+    "wire/test_framing.py",
+    "world/test_tcp.py",
+)
+
+
+def test_every_module_that_is_to_be_compiled_is_there() -> None:
+    assert sorted(set(LISTED)) == LISTED
+    assert [line for line in LISTED if not (ROOT / line).is_file()] == []
+
+
+def test_a_compiled_module_is_that_of_its_source() -> None:
+    if hot_modules_form() is Form.PYTHON:
+        pytest.skip("the hot modules are not compiled here")
+    refuse_stale()
+    names = {line.split()[1] for line in compiled.COMPILED_LIST.read_text().splitlines()}
+    assert {f"src/{name}" for name in names} == set(LISTED)
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A source, and what a build that compiled it would have left."""
+    source = tmp_path / "penstock" / "hot.py"
+    source.parent.mkdir()
+    source.write_text("ANSWER = 42\n")
+    listed = source.parent / "compiled.txt"
+    listed.write_text(f"{zlib.crc32(source.read_bytes()):08x} penstock/hot.py\n")
+    monkeypatch.setattr(compiled, "FOLDER", tmp_path)
+    monkeypatch.setattr(compiled, "COMPILED_LIST", listed)
+    monkeypatch.setattr(compiled, "hot_modules_form", lambda: Form.COMPILED)
+    return source
+
+
+def test_a_source_as_it_was_compiled_is_taken(built: Path) -> None:
+    refuse_stale()
+
+
+def test_an_edited_source_is_told_of_by_name(built: Path) -> None:
+    built.write_text("ANSWER = 43\n")
+    with pytest.raises(StaleModules, match=r"older than their source \(penstock/hot.py\).*build"):
+        refuse_stale()
+
+
+def test_a_source_that_is_gone_is_told_of_by_name(built: Path) -> None:
+    built.unlink()
+    with pytest.raises(StaleModules, match=r"penstock/hot\.py"):
+        refuse_stale()
+
+
+def test_what_a_failed_build_left_is_refused(built: Path) -> None:
+    compiled.COMPILED_LIST.unlink()
+    with pytest.raises(StaleModules, match="failed"):
+        refuse_stale()
+
+
+def test_the_hot_path_answers_alike_in_python() -> None:
+    run_in_python(*(TESTS / name for name in HOT_PATH))
+
+
+def test_tests_that_alter_code_pass() -> None:
+    """Those that a run with compiled modules passes over."""
+    altering = [path for path in TESTS.rglob("test_*.py") if ALTERING in path.read_text("utf-8")]
+    run_in_python("-m", "alters_code", *sorted(altering))
+
+
+def run_in_python(*arguments: str | Path) -> None:
+    if hot_modules_form() is Form.PYTHON:
+        pytest.skip("the hot modules run in Python in all tests")
+    code = """
+import sys
+import rig.interpreted
+import penstock.broker.connection
+assert penstock.broker.connection.__file__.endswith(".py")
+import pytest
+sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]))
+"""
+    outcome = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        cwd=TESTS,
+    )
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert " passed" in outcome.stdout
+    assert " skipped" not in outcome.stdout, outcome.stdout
+
+
+def test_no_compiled_coroutine_waits_while_it_handles_an_exception() -> None:
+    """There the exception would be left behind as the one that all others come from."""
+    faults = [
+        place(path, inner)
+        for path in map(ROOT.joinpath, LISTED)
+        for outer in ast.walk(parse(path))
+        for block in handling(outer)
+        for inner in ast.walk(block)
+        if isinstance(inner, ast.Await | ast.Yield | ast.YieldFrom | ast.AsyncWith)
+    ]
+    assert not faults, faults
+
+
+def handling(node: ast.AST) -> list[ast.AST]:
+    """The parts of a statement that run while an exception may be under way."""
+    if isinstance(node, ast.AsyncWith):
+        return [node]
+    if isinstance(node, ast.Try):
+        return [*node.handlers, *node.finalbody]
+    return []
