@@ -1,18 +1,18 @@
 """`penstock consume`: records of a topic, to its present end or as they come."""
 
-import base64
-import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import click
 
 from penstock.cli.connect import with_cluster
+from penstock.cli.consume_group import GroupReading, print_group
 from penstock.cli.options import cluster_options
+from penstock.cli.record_lines import Printer
+from penstock.cli.times import parse_time_ms
 from penstock.client.cluster import Cluster
 from penstock.client.consumer import Consumer, ConsumerRules
 from penstock.client.cursor import Reset
@@ -55,12 +55,7 @@ def parse_start(text: str) -> Start:
         return End(text)
     if re.fullmatch(r"\d+", text):
         return FromOffset(int(text))
-    if re.fullmatch(r"@\d+", text):
-        return FromTime(int(text[1:]))
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return FromTime(int(moment.timestamp() * 1000))
+    return FromTime(parse_time_ms(text))
 
 
 def start_option(
@@ -94,6 +89,8 @@ def start_option(
 @click.option("--max", "count_max", type=click.IntRange(min=1), help="Stop after so many records.")
 @click.option("--follow", is_flag=True, help="Wait for more at the end, until Ctrl-C.")
 @click.option("--key-separator", metavar="TEXT", help="Print the key too, and this after it.")
+@click.option("--group", help="Read as a member of this group, and commit what was printed.")
+@click.option("--commit/--no-commit", default=True, help="With --group: whether to commit.")
 @click.option("--committed", is_flag=True, help="Leave out open and aborted transactions.")
 @cluster_options
 def consume(
@@ -103,15 +100,38 @@ def consume(
     count_max: int | None,
     follow: bool,
     key_separator: str | None,
+    group: str | None,
+    commit: bool,
     committed: bool,
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Print the records of TOPIC: values, or with --json an object a line."""
+    """Print the records of TOPIC: values, or with --json an object a line.
+
+    With --group, reading goes on where the group has got to, shared with its other members; --from
+    earliest or latest says where to begin what it has never read.
+    """
     isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
     rules = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(isolation=isolation))
     begin = start or (End.LATEST if follow else End.EARLIEST)
     separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
+    printer = Printer(out=sys.stdout.buffer, as_json=as_json, separator=separator)
+    if group is not None:
+        _consume_in_group(
+            GroupReading(
+                group=group,
+                topic=topic,
+                follow=follow,
+                commit=commit,
+                count_max=count_max,
+                reading=rules,
+            ),
+            start,
+            partitions,
+            printer,
+            bootstrap,
+        )
+        return
 
     async def work(cluster: Cluster) -> None:
         view = await cluster.need((topic,))
@@ -121,9 +141,27 @@ def consume(
             await consumer.assign(chosen)
             ends = None if follow else await consumer.end_offsets(chosen)
             await _begin(consumer, chosen, begin)
-            await _print_all(consumer, ends, count_max, as_json, separator)
+            await _print_all(consumer, ends, count_max, printer)
 
     with_cluster(bootstrap, work)
+
+
+def _consume_in_group(
+    reading: GroupReading,
+    start: Start | None,
+    partitions: tuple[int, ...],
+    printer: Printer,
+    bootstrap: str,
+) -> None:
+    if partitions:
+        raise click.UsageError("--partition does not go with --group: the group assigns them")
+    if isinstance(start, FromOffset | FromTime):
+        raise click.UsageError(
+            "with --group, --from is earliest or latest; see `penstock groups reset-offsets`"
+        )
+    reset = Reset.LATEST if start is End.LATEST else Reset.EARLIEST
+    reading = replace(reading, reading=replace(reading.reading, reset=reset))
+    with_cluster(bootstrap, lambda cluster: print_group(cluster, reading, printer))
 
 
 async def _begin(consumer: Consumer, chosen: Sequence[TopicPartition], begin: Start) -> None:
@@ -152,11 +190,9 @@ async def _print_all(
     consumer: Consumer,
     ends: dict[TopicPartition, Offset] | None,
     count_max: int | None,
-    as_json: bool,
-    separator: bytes | None,
+    printer: Printer,
 ) -> None:
     """Prints until all partitions have reached their `ends`, if any, or `count_max` is reached."""
-    out = sys.stdout.buffer
     left = count_max
     while left is None or left > 0:
         if ends is not None and await _all_reached(consumer, ends):
@@ -165,10 +201,10 @@ async def _print_all(
         for record in await consumer.poll(wait_ms=WAIT_MS, records_max=records_max):
             if ends is not None and record.offset >= ends[_place(record)]:
                 continue  # it came after we began
-            out.write(json_line(record) if as_json else text_line(record, separator))
+            printer.print(record)
             if left is not None:
                 left -= 1
-        out.flush()
+        printer.flush()
 
 
 async def _all_reached(consumer: Consumer, ends: dict[TopicPartition, Offset]) -> bool:
@@ -178,32 +214,3 @@ async def _all_reached(consumer: Consumer, ends: dict[TopicPartition, Offset]) -
 
 def _place(record: ConsumedRecord) -> TopicPartition:
     return TopicPartition(record.topic, record.partition)
-
-
-def text_line(record: ConsumedRecord, separator: bytes | None) -> bytes:
-    """The value as it is, after its key if a separator is given; null is written as nothing."""
-    value = record.value or b""
-    return value + b"\n" if separator is None else (record.key or b"") + separator + value + b"\n"
-
-
-def json_line(record: ConsumedRecord) -> bytes:
-    """One object; bytes that are no UTF-8 stand in base64 under another name."""
-    fields: dict[str, object] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp_ms,
-        **_text_field("key", record.key),
-        **_text_field("value", record.value),
-        "headers": [{"name": n, **_text_field("value", v)} for n, v in record.headers],
-    }
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
-
-
-def _text_field(name: str, content: bytes | None) -> dict[str, str | None]:
-    if content is None:
-        return {name: None}
-    try:
-        return {name: content.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(content).decode()}

@@ -213,11 +213,12 @@ class GroupConsumer:
             found[place] = result.offset
         return found
 
+    def positions(self) -> dict[TopicPartition, Offset]:
+        """The offset after the last record handed out, of each partition that has a position."""
+        return self._reader.positions()
+
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._reader.seek(partition, offset)
-
-    async def position(self, partition: TopicPartition) -> Offset:
-        return await self._reader.position(partition)
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition]

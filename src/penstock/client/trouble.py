@@ -57,6 +57,17 @@ SENTENCES = {
     ErrorCode.KAFKA_STORAGE_ERROR: "the broker cannot use the disk that this is on",
     ErrorCode.REQUEST_TIMED_OUT: "the broker could not do it in time",
     ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than the topic wants",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.INVALID_GROUP_ID: "no group can have this name",
+    ErrorCode.NON_EMPTY_GROUP: "the group is active: stop its members first",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "a member of the group is subscribed to this topic",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group is active, or does not know this member any more",
+    ErrorCode.ILLEGAL_GENERATION: "the group has been rebalanced since",
+    ErrorCode.REBALANCE_IN_PROGRESS: "the group is being rebalanced",
+    ErrorCode.FENCED_INSTANCE_ID: "another consumer has joined with the same instance id",
+    ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as it may have",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "no broker looks after it at present",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the broker that looks after it is still loading",
 }
 
 # Errors after which the same request may succeed, at once or once the metadata has been read again.

@@ -1,0 +1,50 @@
+"""How a record is printed: its value as a line, or an object of JSON."""
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from penstock.client.fetched import ConsumedRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Printer:
+    out: BinaryIO
+    as_json: bool
+    separator: bytes | None  # between key and value; None: no keys
+
+    def print(self, record: ConsumedRecord) -> None:
+        self.out.write(json_line(record) if self.as_json else text_line(record, self.separator))
+
+    def flush(self) -> None:
+        self.out.flush()
+
+
+def text_line(record: ConsumedRecord, separator: bytes | None) -> bytes:
+    """The value as it is, after its key if a separator is given; null is written as nothing."""
+    value = record.value or b""
+    return value + b"\n" if separator is None else (record.key or b"") + separator + value + b"\n"
+
+
+def json_line(record: ConsumedRecord) -> bytes:
+    """One object; bytes that are no UTF-8 stand in base64 under another name."""
+    fields: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        **_text_field("key", record.key),
+        **_text_field("value", record.value),
+        "headers": [{"name": n, **_text_field("value", v)} for n, v in record.headers],
+    }
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _text_field(name: str, content: bytes | None) -> dict[str, str | None]:
+    if content is None:
+        return {name: None}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(content).decode()}
