@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from penstock.model.error import ErrorCode
+
 Request = TypeVar("Request", covariant=True)
 
 
@@ -31,3 +33,18 @@ class Deliver:
 
     ticket: int
     reply: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotStored:
+    """What a request decided could not be journalled; who waits on its account is to be told."""
+
+    request: object
+    code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroup:
+    """One group of a DescribeGroups."""
+
+    group: str

@@ -41,9 +41,34 @@ class RevocationEnds:
     member: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberJoinEnds:
+    """A classic member of a consumer group was told to join again, and has not."""
+
+    group: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSyncEnds:
+    """A classic member of a consumer group has joined, and not asked for its assignment."""
+
+    group: str
+    member: str
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetsExpire:
     """The next look at offsets that nobody has used for long, and at groups left empty."""
 
 
-TimerKey = SessionEnds | JoinEnds | SyncEnds | PendingMemberEnds | RevocationEnds | OffsetsExpire
+TimerKey = (
+    SessionEnds
+    | JoinEnds
+    | SyncEnds
+    | PendingMemberEnds
+    | RevocationEnds
+    | MemberJoinEnds
+    | MemberSyncEnds
+    | OffsetsExpire
+)

@@ -48,6 +48,12 @@ PRODUCER_ID_BLOCK = 1000
 # Groups
 NEW_MEMBER_JOIN_MS_MAX = 300_000  # how long the first join of a classic member may be parked
 
+# Groups
+# With so many members a change of all of them fits into one decision, also when the group becomes
+# one of the other protocol.
+CONSUMER_GROUP_MEMBERS_MAX = 2000
+EXPIRY_ENTRIES_PER_STEP = 5000  # groups and offsets looked at before others get their turn
+
 # Regular expressions over topic names
 REGEX_DEPTH_MAX = 100  # parentheses within parentheses
 REGEX_NODES_MAX = 20_000  # of its automaton: a thousand topic names joined by |

@@ -1,0 +1,166 @@
+"""The coordinator's table of requests, and that of deadlines: start here."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, assert_never
+
+from penstock.groups.asking import Asked, DescribeGroup, NotStored
+from penstock.groups.changes import CancelDeadline
+from penstock.groups.classic.describe import describe, describe_absent
+from penstock.groups.classic.heartbeat import decide_heartbeat
+from penstock.groups.classic.join import decide_join
+from penstock.groups.classic.leave import decide_leave
+from penstock.groups.classic.sync import decide_sync, decide_sync_not_stored
+from penstock.groups.classic.timeouts import (
+    decide_join_ended,
+    decide_pending_member_ended,
+    decide_session_ended,
+    decide_sync_ended,
+)
+from penstock.groups.listing import list_groups
+from penstock.groups.offsets.commit import decide_commit
+from penstock.groups.offsets.delete import (
+    DeleteGroup,
+    ForgetTopics,
+    decide_delete_group,
+    decide_delete_offsets,
+    decide_forget_topics,
+)
+from penstock.groups.offsets.expiry import decide_expiry
+from penstock.groups.offsets.fetch import decide_fetch
+from penstock.groups.records import GroupRecord
+from penstock.groups.shard import GroupShard
+from penstock.groups.situation import Situation
+from penstock.groups.timers import (
+    JoinEnds,
+    MemberJoinEnds,
+    MemberSyncEnds,
+    OffsetsExpire,
+    PendingMemberEnds,
+    RevocationEnds,
+    SessionEnds,
+    SyncEnds,
+)
+from penstock.machine.decision import Decision
+from penstock.wire.messages.heartbeat import HeartbeatRequest
+from penstock.wire.messages.join_group import JoinGroupRequest
+from penstock.wire.messages.leave_group import LeaveGroupRequest
+from penstock.wire.messages.list_groups import ListGroupsRequest
+from penstock.wire.messages.offset_commit import OffsetCommitRequest
+from penstock.wire.messages.offset_delete import OffsetDeleteRequest
+from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from penstock.wire.messages.sync_group import SyncGroupRequest
+
+Decided = Decision[GroupRecord, object]
+Decide = Callable[[GroupShard, Situation, Asked[Any]], Decided]
+
+
+def decide(shard: GroupShard, situation: Situation, asked: Asked[object]) -> Decided:
+    """What a coordinator does about a request. Errors are in the reply."""
+    return _TABLE[type(asked.request)](shard, situation, asked)
+
+
+def decide_due(shard: GroupShard, situation: Situation) -> Decided | None:
+    """What happens because time is up, one deadline at a time; None when none is."""
+    key = shard.deadlines.due(situation.monotonic_ms)
+    if key is None:
+        return None
+    if isinstance(key, OffsetsExpire):
+        return decide_expiry(shard.groups, shard.offsets, shard.expiry_left, situation)
+    group = shard.groups.get(key.group)
+    match key:
+        case SessionEnds():
+            return decide_session_ended(group, situation, key)
+        case PendingMemberEnds():
+            return decide_pending_member_ended(group, situation, key)
+        case JoinEnds():
+            return decide_join_ended(group, situation, key)
+        case SyncEnds():
+            return decide_sync_ended(group, situation, key)
+        case RevocationEnds() | MemberJoinEnds() | MemberSyncEnds():
+            return Decision(reply=None, volatile=(CancelDeadline(key=key),))
+        case _:
+            assert_never(key)
+
+
+def _join(shard: GroupShard, situation: Situation, asked: Asked[JoinGroupRequest]) -> Decided:
+    return decide_join(shard.groups.get(asked.request.group_id), situation, asked)
+
+
+def _sync(shard: GroupShard, situation: Situation, asked: Asked[SyncGroupRequest]) -> Decided:
+    return decide_sync(shard.groups.get(asked.request.group_id), situation, asked)
+
+
+def _heartbeat(shard: GroupShard, situation: Situation, asked: Asked[HeartbeatRequest]) -> Decided:
+    return decide_heartbeat(shard.groups.get(asked.request.group_id), situation, asked)
+
+
+def _leave(shard: GroupShard, situation: Situation, asked: Asked[LeaveGroupRequest]) -> Decided:
+    return decide_leave(shard.groups.get(asked.request.group_id), situation, asked)
+
+
+def _describe(shard: GroupShard, situation: Situation, asked: Asked[DescribeGroup]) -> Decided:
+    name = asked.request.group
+    group = shard.groups.get(name)
+    if group is None:
+        why = f"Group {name} not found."
+        return Decision(reply=describe_absent(name, version=asked.version, why=why))
+    return Decision(reply=describe(group))
+
+
+def _not_stored(shard: GroupShard, situation: Situation, asked: Asked[NotStored]) -> Decided:
+    failed = asked.request
+    if not isinstance(failed.request, SyncGroupRequest):
+        return Decision(reply=None)  # nobody else waits for what this request would have done
+    return decide_sync_not_stored(
+        shard.groups.get(failed.request.group_id),
+        situation,
+        generation=failed.request.generation_id,
+        code=failed.code,
+    )
+
+
+def _commit(shard: GroupShard, situation: Situation, asked: Asked[OffsetCommitRequest]) -> Decided:
+    return decide_commit(shard.groups.get(asked.request.group_id), situation, asked)
+
+
+def _fetch(
+    shard: GroupShard, situation: Situation, asked: Asked[OffsetFetchRequestGroup]
+) -> Decided:
+    group = shard.groups.get(asked.request.group_id)
+    return decide_fetch(shard.offsets, group, situation, asked)
+
+
+def _delete_offsets(
+    shard: GroupShard, situation: Situation, asked: Asked[OffsetDeleteRequest]
+) -> Decided:
+    group = shard.groups.get(asked.request.group_id)
+    return decide_delete_offsets(shard.offsets, group, situation, asked)
+
+
+def _delete_group(shard: GroupShard, situation: Situation, asked: Asked[DeleteGroup]) -> Decided:
+    group = shard.groups.get(asked.request.group)
+    return decide_delete_group(shard.offsets, group, asked.request)
+
+
+def _forget_topics(shard: GroupShard, situation: Situation, asked: Asked[ForgetTopics]) -> Decided:
+    return decide_forget_topics(shard.offsets, asked.request)
+
+
+def _list(shard: GroupShard, situation: Situation, asked: Asked[ListGroupsRequest]) -> Decided:
+    return Decision(reply=list_groups(shard.groups.values(), asked.request))
+
+
+_TABLE: Mapping[type[object], Decide] = {
+    JoinGroupRequest: _join,
+    SyncGroupRequest: _sync,
+    HeartbeatRequest: _heartbeat,
+    LeaveGroupRequest: _leave,
+    DescribeGroup: _describe,
+    NotStored: _not_stored,
+    OffsetCommitRequest: _commit,
+    OffsetFetchRequestGroup: _fetch,
+    OffsetDeleteRequest: _delete_offsets,
+    DeleteGroup: _delete_group,
+    ForgetTopics: _forget_topics,
+    ListGroupsRequest: _list,
+}

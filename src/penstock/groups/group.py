@@ -1,0 +1,97 @@
+"""A group of either protocol: what a coordinator asks of both.
+
+Each answer is the protocol's own; here they are only told apart.
+"""
+
+from penstock.groups.classic import checks as classic_checks
+from penstock.groups.classic.group import ClassicGroup, ClassicState
+from penstock.groups.classic.subscription import reads_topic, subscribed_topics
+from penstock.groups.classic.timeouts import changes_after_end, changes_after_load
+from penstock.groups.records import ClassicGroupStored, GroupRecord, OffsetValue
+from penstock.groups.situation import Situation
+from penstock.model.error import ErrorCode
+from penstock.wire.messages.list_groups import ListedGroup
+
+Group = ClassicGroup
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+
+
+def simple_group(group_id: str) -> ClassicGroup:
+    """The group of a consumer that commits offsets and takes part in no protocol."""
+    return ClassicGroup(group_id=group_id, state_since_ms=None)
+
+
+def member_count(group: Group) -> int:
+    return len(group.members)
+
+
+def check_commit(
+    group: Group, *, member_id: str, instance_id: str | None, epoch: int, version: int
+) -> ErrorCode:
+    """Whether a member, or someone who is in no group, may commit offsets in the group's name."""
+    return classic_checks.check_offset_commit(
+        group,
+        member_id=member_id,
+        instance_id=instance_id,
+        generation=epoch,
+        transactional=False,
+    )
+
+
+def check_fetch(group: Group, *, member_id: str | None, epoch: int) -> ErrorCode:
+    """A classic group tells its offsets to anyone."""
+    return ErrorCode.NONE
+
+
+def check_offset_delete(group: Group) -> ErrorCode:
+    return classic_checks.check_offset_delete(group)
+
+
+def check_group_delete(group: Group) -> ErrorCode:
+    return classic_checks.check_group_delete(group)
+
+
+def is_subscribed(group: Group, topic: str) -> bool:
+    return reads_topic(group, topic)
+
+
+def expiry_start_ms(group: Group, offset: OffsetValue) -> int | None:
+    """From when on an offset's retention counts; None while it does not.
+
+    It counts from the commit; in a group that has become empty, from when it did. While members
+    may be reading, it counts only where it is known which topics they do not read.
+    """
+    if group.protocol_type is None:
+        return offset.commit_timestamp_ms
+    if group.state is ClassicState.EMPTY:
+        since_ms = group.state_since_ms
+        return offset.commit_timestamp_ms if since_ms is None else since_ms
+    if group.state is ClassicState.STABLE and subscribed_topics(group) is not None:
+        return offset.commit_timestamp_ms
+    return None
+
+
+def tombstones(group: Group) -> tuple[GroupRecord, ...]:
+    """What removes a group without members from the journal."""
+    return (ClassicGroupStored(group=group.group_id, value=None),)
+
+
+def changes_at_end(group: Group) -> tuple[object, ...]:
+    """What a group that is removed leaves behind outside the journal."""
+    return changes_after_end(group)
+
+
+def changes_at_load(group: Group, situation: Situation) -> tuple[object, ...]:
+    """What a group found in the journal needs outside it: deadlines, above all."""
+    return changes_after_load(group, situation)
+
+
+def listed(group: Group) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=CLASSIC,
+    )

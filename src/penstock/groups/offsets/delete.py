@@ -1,0 +1,134 @@
+"""Offsets that are to be forgotten: by OffsetDelete, with their group, or with their topic.
+
+One decision is one batch, so what has very many offsets is deleted in several steps: the reply
+`MORE` asks for the next one.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+
+from penstock.groups.asking import Asked
+from penstock.groups.group import (
+    Group,
+    changes_at_end,
+    check_group_delete,
+    check_offset_delete,
+    is_subscribed,
+    tombstones,
+)
+from penstock.groups.offsets.offsets import Offsets
+from penstock.groups.records import GroupRecord, OffsetCommitted
+from penstock.groups.situation import Situation
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NO_TOPIC_ID
+from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.wire.messages.delete_groups import DeletableGroupResult
+from penstock.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+OFFSETS_PER_STEP = DECISION_RECORDS_MAX // 2  # leaves room for the records of the group itself
+
+
+class Progress(Enum):
+    DONE = "nothing is left to delete"
+    MORE = "ask again for what is left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteGroup:
+    """One group of a DeleteGroups."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetTopics:
+    """Topics were deleted: nobody will read on where these offsets say."""
+
+    topic_ids: Collection[bytes]
+    names: Collection[str]
+
+
+def decide_delete_offsets(
+    offsets: Offsets,
+    group: Group | None,
+    situation: Situation,
+    asked: Asked[OffsetDeleteRequest],
+) -> Decision[GroupRecord, OffsetDeleteResponse]:
+    request = asked.request
+    refused = ErrorCode.GROUP_ID_NOT_FOUND if group is None else check_offset_delete(group)
+    if sum(len(topic.partitions) for topic in request.topics) > DECISION_RECORDS_MAX:
+        refused = ErrorCode.UNKNOWN_SERVER_ERROR
+    if group is None or refused is not ErrorCode.NONE:
+        return Decision.refuse(OffsetDeleteResponse(error_code=refused))
+    records: dict[tuple[str, int], GroupRecord] = {}
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            code = _check_partition(group, situation, topic, index)
+            if code is ErrorCode.NONE and offsets.find(request.group_id, topic.name, index):
+                records[topic.name, index] = _tombstone(request.group_id, topic.name, index)
+            partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
+        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    return Decision(reply=OffsetDeleteResponse(topics=topics), records=tuple(records.values()))
+
+
+def decide_delete_group(
+    offsets: Offsets, group: Group | None, asked: DeleteGroup
+) -> Decision[GroupRecord, DeletableGroupResult | Progress]:
+    code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else check_group_delete(group)
+    reply = DeletableGroupResult(group_id=asked.group, error_code=code)
+    if group is None or code is not ErrorCode.NONE:
+        return Decision.refuse(reply)
+    first = tuple(islice(all_tombstones(offsets, asked.group), OFFSETS_PER_STEP + 1))
+    if len(first) > OFFSETS_PER_STEP:
+        return Decision(reply=Progress.MORE, records=first)
+    return Decision(
+        reply=reply, records=(*first, *tombstones(group)), volatile=changes_at_end(group)
+    )
+
+
+def decide_forget_topics(offsets: Offsets, asked: ForgetTopics) -> Decision[GroupRecord, Progress]:
+    first = tuple(islice(_of_topics(offsets, asked), OFFSETS_PER_STEP + 1))
+    more = len(first) > OFFSETS_PER_STEP
+    return Decision(reply=Progress.MORE if more else Progress.DONE, records=first)
+
+
+def all_tombstones(offsets: Offsets, group: str) -> Iterator[GroupRecord]:
+    for topic, partitions in offsets.of_group(group).items():
+        for partition in partitions:
+            yield _tombstone(group, topic, partition)
+
+
+def _of_topics(offsets: Offsets, asked: ForgetTopics) -> Iterable[GroupRecord]:
+    for group in offsets:
+        committed = offsets.of_group(group)
+        for topic in asked.names:
+            for partition, value in committed.get(topic, {}).items():
+                if value.topic_id == NO_TOPIC_ID or value.topic_id in asked.topic_ids:
+                    yield _tombstone(group, topic, partition)
+
+
+def _check_partition(
+    group: Group, situation: Situation, topic: OffsetDeleteRequestTopic, index: int
+) -> ErrorCode:
+    found = situation.image.topics_by_name.get(topic.name)
+    if found is None or not 0 <= index < len(found.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if is_subscribed(group, topic.name):
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return ErrorCode.NONE
+
+
+def _tombstone(group: str, topic: str, partition: int) -> OffsetCommitted:
+    return OffsetCommitted(group=group, topic=topic, partition=partition, value=None)

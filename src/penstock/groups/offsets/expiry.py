@@ -1,0 +1,100 @@
+"""Offsets that nobody has used for longer than they are kept, and groups that are left with none.
+
+A round goes over all groups of a shard, some at a time, so that no step is long. Between two steps
+a shard remembers which groups are left.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.groups.changes import SetDeadline
+from penstock.groups.group import (
+    Group,
+    changes_at_end,
+    check_group_delete,
+    expiry_start_ms,
+    is_subscribed,
+    tombstones,
+)
+from penstock.groups.offsets.offsets import Offsets
+from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
+from penstock.groups.situation import Situation
+from penstock.groups.timers import OffsetsExpire
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.model.limit import EXPIRY_ENTRIES_PER_STEP
+
+MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryReached:
+    """A volatile change: the groups that this round has still to look at."""
+
+    left: tuple[str, ...]
+
+
+def decide_expiry(
+    groups: Mapping[str, Group], offsets: Offsets, left: tuple[str, ...], situation: Situation
+) -> Decision[GroupRecord, None]:
+    """One step; `left` is empty when a new round begins."""
+    to_see = left or tuple(groups)
+    records: list[GroupRecord] = []
+    changes: list[object] = []
+    groups_seen = entries_seen = 0
+    while groups_seen < len(to_see) and entries_seen < EXPIRY_ENTRIES_PER_STEP:
+        group = groups.get(to_see[groups_seen])
+        groups_seen += 1
+        entries_seen += 1
+        if group is None:
+            continue
+        offsets_seen, is_empty = _expired(group, offsets, situation, records)
+        entries_seen += offsets_seen
+        if is_empty and check_group_delete(group) is ErrorCode.NONE:
+            records.extend(tombstones(group))
+            changes.extend(changes_at_end(group))
+    rest = to_see[groups_seen:]
+    wait_ms = 0 if rest else situation.settings.offsets_retention_check_interval_ms
+    return Decision(
+        reply=None,
+        records=tuple(records),
+        volatile=(
+            *changes,
+            ExpiryReached(left=rest),
+            SetDeadline(key=OffsetsExpire(), at_ms=situation.monotonic_ms + wait_ms),
+        ),
+    )
+
+
+def _expired(
+    group: Group, offsets: Offsets, situation: Situation, records: list[GroupRecord]
+) -> tuple[int, bool]:
+    """Adds the tombstones of what has expired; how many were looked at, and whether none is left.
+
+    What is more than a step's worth of one group is for the next round.
+    """
+    seen, is_empty = 0, True
+    for topic, partitions in offsets.of_group(group.group_id).items():
+        is_read = is_subscribed(group, topic)
+        for partition, value in partitions.items():
+            seen += 1
+            full = len(records) >= EXPIRY_ENTRIES_PER_STEP
+            if is_read or full or not _has_expired(group, value, situation):
+                is_empty = False
+            else:
+                records.append(
+                    OffsetCommitted(
+                        group=group.group_id, topic=topic, partition=partition, value=None
+                    )
+                )
+    return seen, is_empty
+
+
+def _has_expired(group: Group, value: OffsetValue, situation: Situation) -> bool:
+    start_ms = expiry_start_ms(group, value)
+    if start_ms is None:
+        return False
+    if value.expire_timestamp_ms is not None:
+        return situation.now_ms >= value.expire_timestamp_ms
+    retention_ms = situation.settings.offsets_retention_minutes * MINUTE_MS
+    return situation.now_ms - start_ms >= retention_ms

@@ -1,0 +1,112 @@
+"""The groups and offsets of one partition of `__consumer_offsets`: the machine that a host runs.
+
+`apply` follows the journal, live and at replay; `apply_volatile` follows what is not journalled.
+The journal is compacted, so a state must follow from the last record of each key, in their order:
+replaying all of it and replaying what compaction leaves come to the same.
+
+Invariants:
+1. A group that has offsets exists.
+2. Each group, the offsets and the deadlines hold their own invariants.
+"""
+
+from typing import assert_never
+
+from penstock.groups.changes import CancelDeadline, SetDeadline
+from penstock.groups.classic.changes import ClassicGroupBecame
+from penstock.groups.classic.group import ClassicGroup
+from penstock.groups.classic.stored import group_of
+from penstock.groups.group import Group, changes_at_load, member_count, simple_group
+from penstock.groups.offsets.expiry import ExpiryReached
+from penstock.groups.offsets.offsets import Offsets
+from penstock.groups.records import (
+    ClassicGroupStored,
+    ConsumerCurrentStored,
+    ConsumerGroupStored,
+    ConsumerMemberStored,
+    ConsumerRegexStored,
+    ConsumerTargetMemberStored,
+    ConsumerTargetStored,
+    GroupRecord,
+    OffsetCommitted,
+)
+from penstock.groups.situation import Situation
+from penstock.groups.timers import OffsetsExpire, TimerKey
+from penstock.machine.deadlines import Deadlines
+
+
+class GroupShard:
+    """See the module; a `Machine` to its host."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets()
+        self.deadlines: Deadlines[TimerKey] = Deadlines()
+        self.expiry_left: tuple[str, ...] = ()  # groups that a round of expiry has still to see
+
+    def member_count(self) -> int:
+        return sum(map(member_count, self.groups.values()))
+
+    def apply(self, record: GroupRecord) -> None:
+        match record:
+            case OffsetCommitted():
+                self._apply_offset(record)
+            case ClassicGroupStored():
+                self._apply_classic(record)
+            case (
+                ConsumerGroupStored()
+                | ConsumerMemberStored()
+                | ConsumerTargetStored()
+                | ConsumerTargetMemberStored()
+                | ConsumerCurrentStored()
+                | ConsumerRegexStored()
+            ):
+                pass
+            case _:
+                assert_never(record)
+
+    def apply_volatile(self, change: object) -> None:
+        match change:
+            case SetDeadline():
+                self.deadlines.set(change.key, change.at_ms)
+            case CancelDeadline():
+                self.deadlines.cancel(change.key)
+            case ClassicGroupBecame():
+                self.groups[change.group.group_id] = change.group
+            case ExpiryReached():
+                self.expiry_left = change.left
+            case _:
+                raise AssertionError(f"not a change of a shard: {change!r}")
+
+    def loaded(self, situation: Situation) -> None:
+        """The journal has been replayed: whoever it tells of gets a full time-out to be heard."""
+        for group in tuple(self.groups.values()):
+            for change in changes_at_load(group, situation):
+                self.apply_volatile(change)
+        interval_ms = situation.settings.offsets_retention_check_interval_ms
+        self.deadlines.set(OffsetsExpire(), situation.monotonic_ms + interval_ms)
+
+    def check(self) -> None:
+        for group in self.offsets:
+            assert group in self.groups, group  # invariant 1
+        for name, found in self.groups.items():
+            assert found.group_id == name
+            found.check()  # invariant 2
+        self.offsets.check()  # invariant 2
+        self.deadlines.check()  # invariant 2
+
+    def _apply_offset(self, record: OffsetCommitted) -> None:
+        if record.value is None:
+            self.offsets.remove(record.group, record.topic, record.partition)
+            return
+        if record.group not in self.groups:
+            self.groups[record.group] = simple_group(record.group)
+        self.offsets.put(record.group, record.topic, record.partition, record.value)
+
+    def _apply_classic(self, record: ClassicGroupStored) -> None:
+        if record.value is not None:
+            self.groups[record.group] = group_of(record.group, record.value)
+        elif isinstance(self.groups.get(record.group), ClassicGroup):
+            if record.group in self.offsets:
+                self.groups[record.group] = simple_group(record.group)
+            else:
+                del self.groups[record.group]
