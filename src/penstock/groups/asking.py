@@ -44,6 +44,13 @@ class NotStored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConsumerGroup:
+    """The part of ConsumerGroupDescribe that is about one group."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeGroup:
     """One group of a DescribeGroups."""
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-from penstock.groups.asking import Asked, DescribeGroup, NotStored
+from penstock.groups.asking import Asked, DescribeConsumerGroup, DescribeGroup, NotStored
 from penstock.groups.changes import CancelDeadline
 from penstock.groups.classic.describe import describe, describe_absent
+from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.heartbeat import decide_heartbeat
 from penstock.groups.classic.join import decide_join
 from penstock.groups.classic.leave import decide_leave
@@ -16,6 +17,11 @@ from penstock.groups.classic.timeouts import (
     decide_session_ended,
     decide_sync_ended,
 )
+from penstock.groups.consumer import classic_members
+from penstock.groups.consumer import describe as consumer_describe
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.heartbeat import decide_heartbeat as decide_consumer_heartbeat
+from penstock.groups.consumer.timeouts import decide_time_up
 from penstock.groups.listing import list_groups
 from penstock.groups.offsets.commit import decide_commit
 from penstock.groups.offsets.delete import (
@@ -41,6 +47,7 @@ from penstock.groups.timers import (
     SyncEnds,
 )
 from penstock.machine.decision import Decision
+from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.wire.messages.heartbeat import HeartbeatRequest
 from penstock.wire.messages.join_group import JoinGroupRequest
 from penstock.wire.messages.leave_group import LeaveGroupRequest
@@ -67,15 +74,20 @@ def decide_due(shard: GroupShard, situation: Situation) -> Decided | None:
     if isinstance(key, OffsetsExpire):
         return decide_expiry(shard.groups, shard.offsets, shard.expiry_left, situation)
     group = shard.groups.get(key.group)
+    classic = group if isinstance(group, ClassicGroup) else None
     match key:
+        case SessionEnds() | RevocationEnds() | MemberJoinEnds() | MemberSyncEnds() if isinstance(
+            group, ConsumerGroup
+        ):
+            return decide_time_up(group, situation, key)
         case SessionEnds():
-            return decide_session_ended(group, situation, key)
+            return decide_session_ended(classic, situation, key)
         case PendingMemberEnds():
-            return decide_pending_member_ended(group, situation, key)
+            return decide_pending_member_ended(classic, situation, key)
         case JoinEnds():
-            return decide_join_ended(group, situation, key)
+            return decide_join_ended(classic, situation, key)
         case SyncEnds():
-            return decide_sync_ended(group, situation, key)
+            return decide_sync_ended(classic, situation, key)
         case RevocationEnds() | MemberJoinEnds() | MemberSyncEnds():
             return Decision(reply=None, volatile=(CancelDeadline(key=key),))
         case _:
@@ -83,36 +95,68 @@ def decide_due(shard: GroupShard, situation: Situation) -> Decided | None:
 
 
 def _join(shard: GroupShard, situation: Situation, asked: Asked[JoinGroupRequest]) -> Decided:
-    return decide_join(shard.groups.get(asked.request.group_id), situation, asked)
+    group = shard.groups.get(asked.request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.decide_join(group, situation, asked)
+    return decide_join(group, situation, asked)
 
 
 def _sync(shard: GroupShard, situation: Situation, asked: Asked[SyncGroupRequest]) -> Decided:
-    return decide_sync(shard.groups.get(asked.request.group_id), situation, asked)
+    group = shard.groups.get(asked.request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.decide_sync(group, situation, asked, shard.deadlines)
+    return decide_sync(group, situation, asked)
 
 
 def _heartbeat(shard: GroupShard, situation: Situation, asked: Asked[HeartbeatRequest]) -> Decided:
-    return decide_heartbeat(shard.groups.get(asked.request.group_id), situation, asked)
+    group = shard.groups.get(asked.request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.decide_heartbeat(group, situation, asked, shard.deadlines)
+    return decide_heartbeat(group, situation, asked)
 
 
 def _leave(shard: GroupShard, situation: Situation, asked: Asked[LeaveGroupRequest]) -> Decided:
-    return decide_leave(shard.groups.get(asked.request.group_id), situation, asked)
+    group = shard.groups.get(asked.request.group_id)
+    if isinstance(group, ConsumerGroup):
+        return classic_members.decide_leave(group, situation, asked)
+    return decide_leave(group, situation, asked)
 
 
 def _describe(shard: GroupShard, situation: Situation, asked: Asked[DescribeGroup]) -> Decided:
     name = asked.request.group
     group = shard.groups.get(name)
-    if group is None:
-        why = f"Group {name} not found."
-        return Decision(reply=describe_absent(name, version=asked.version, why=why))
-    return Decision(reply=describe(group))
+    if isinstance(group, ClassicGroup):
+        return Decision(reply=describe(group))
+    not_found = f"Group {name} not found."
+    why = not_found if group is None else f"Group {name} is not a classic group."
+    return Decision(reply=describe_absent(name, version=asked.version, why=why))
+
+
+def _consumer_heartbeat(
+    shard: GroupShard, situation: Situation, asked: Asked[ConsumerGroupHeartbeatRequest]
+) -> Decided:
+    return decide_consumer_heartbeat(shard.groups.get(asked.request.group_id), situation, asked)
+
+
+def _describe_consumer(
+    shard: GroupShard, situation: Situation, asked: Asked[DescribeConsumerGroup]
+) -> Decided:
+    name = asked.request.group
+    group = shard.groups.get(name)
+    if isinstance(group, ConsumerGroup):
+        return Decision(reply=consumer_describe.describe(group, situation))
+    not_found = f"Group {name} not found."
+    why = not_found if group is None else f"Group {name} is not a consumer group."
+    return Decision(reply=consumer_describe.describe_absent(name, why=why))
 
 
 def _not_stored(shard: GroupShard, situation: Situation, asked: Asked[NotStored]) -> Decided:
     failed = asked.request
     if not isinstance(failed.request, SyncGroupRequest):
         return Decision(reply=None)  # nobody else waits for what this request would have done
+    group = shard.groups.get(failed.request.group_id)
     return decide_sync_not_stored(
-        shard.groups.get(failed.request.group_id),
+        group if isinstance(group, ClassicGroup) else None,
         situation,
         generation=failed.request.generation_id,
         code=failed.code,
@@ -156,6 +200,8 @@ _TABLE: Mapping[type[object], Decide] = {
     HeartbeatRequest: _heartbeat,
     LeaveGroupRequest: _leave,
     DescribeGroup: _describe,
+    ConsumerGroupHeartbeatRequest: _consumer_heartbeat,
+    DescribeConsumerGroup: _describe_consumer,
     NotStored: _not_stored,
     OffsetCommitRequest: _commit,
     OffsetFetchRequestGroup: _fetch,

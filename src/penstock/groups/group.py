@@ -3,16 +3,22 @@
 Each answer is the protocol's own; here they are only told apart.
 """
 
+from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.classic import checks as classic_checks
-from penstock.groups.classic.group import ClassicGroup, ClassicState
+from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicState
 from penstock.groups.classic.subscription import reads_topic, subscribed_topics
 from penstock.groups.classic.timeouts import changes_after_end, changes_after_load
+from penstock.groups.consumer import checks as consumer_checks
+from penstock.groups.consumer import subscription as consumer_subscription
+from penstock.groups.consumer import timeouts as consumer_timeouts
+from penstock.groups.consumer.conversion import changes_after_consumer_end, ended_records
+from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.records import ClassicGroupStored, GroupRecord, OffsetValue
 from penstock.groups.situation import Situation
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.list_groups import ListedGroup
 
-Group = ClassicGroup
+Group = ClassicGroup | ConsumerGroup
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -31,6 +37,15 @@ def check_commit(
     group: Group, *, member_id: str, instance_id: str | None, epoch: int, version: int
 ) -> ErrorCode:
     """Whether a member, or someone who is in no group, may commit offsets in the group's name."""
+    if isinstance(group, ConsumerGroup):
+        return consumer_checks.check_offset_commit(
+            group,
+            member_id=member_id,
+            instance_id=instance_id,
+            epoch=epoch,
+            transactional=False,
+            version=version,
+        )
     return classic_checks.check_offset_commit(
         group,
         member_id=member_id,
@@ -40,20 +55,40 @@ def check_commit(
     )
 
 
+def check_partition_commit(
+    group: Group | None, *, member_id: str, epoch: int, partition: TopicIdPartition
+) -> ErrorCode:
+    """After `check_commit`: whether this partition is one that the member may speak for."""
+    if not isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
+    return consumer_checks.check_partition_commit(
+        group, member_id=member_id, epoch=epoch, partition=partition
+    )
+
+
 def check_fetch(group: Group, *, member_id: str | None, epoch: int) -> ErrorCode:
     """A classic group tells its offsets to anyone."""
+    if isinstance(group, ConsumerGroup):
+        return consumer_checks.check_offset_fetch(group, member_id=member_id, epoch=epoch)
     return ErrorCode.NONE
 
 
 def check_offset_delete(group: Group) -> ErrorCode:
+    """Which topics a consumer group reads is always known."""
+    if isinstance(group, ConsumerGroup):
+        return ErrorCode.NONE
     return classic_checks.check_offset_delete(group)
 
 
 def check_group_delete(group: Group) -> ErrorCode:
+    if isinstance(group, ConsumerGroup):
+        return consumer_checks.check_group_delete(group)
     return classic_checks.check_group_delete(group)
 
 
 def is_subscribed(group: Group, topic: str) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return consumer_subscription.reads_topic(group, topic)
     return reads_topic(group, topic)
 
 
@@ -63,7 +98,7 @@ def expiry_start_ms(group: Group, offset: OffsetValue) -> int | None:
     It counts from the commit; in a group that has become empty, from when it did. While members
     may be reading, it counts only where it is known which topics they do not read.
     """
-    if group.protocol_type is None:
+    if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return offset.commit_timestamp_ms
     if group.state is ClassicState.EMPTY:
         since_ms = group.state_since_ms
@@ -75,20 +110,33 @@ def expiry_start_ms(group: Group, offset: OffsetValue) -> int | None:
 
 def tombstones(group: Group) -> tuple[GroupRecord, ...]:
     """What removes a group without members from the journal."""
+    if isinstance(group, ConsumerGroup):
+        return ended_records(group)
     return (ClassicGroupStored(group=group.group_id, value=None),)
 
 
 def changes_at_end(group: Group) -> tuple[object, ...]:
     """What a group that is removed leaves behind outside the journal."""
+    if isinstance(group, ConsumerGroup):
+        return changes_after_consumer_end(group)
     return changes_after_end(group)
 
 
 def changes_at_load(group: Group, situation: Situation) -> tuple[object, ...]:
     """What a group found in the journal needs outside it: deadlines, above all."""
+    if isinstance(group, ConsumerGroup):
+        return consumer_timeouts.changes_after_load(group, situation)
     return changes_after_load(group, situation)
 
 
 def listed(group: Group) -> ListedGroup:
+    if isinstance(group, ConsumerGroup):
+        return ListedGroup(
+            group_id=group.group_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            group_state=group.state.value,
+            group_type=CONSUMER,
+        )
     return ListedGroup(
         group_id=group.group_id,
         protocol_type=group.protocol_type or "",

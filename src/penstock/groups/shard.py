@@ -15,6 +15,8 @@ from penstock.groups.changes import CancelDeadline, SetDeadline
 from penstock.groups.classic.changes import ClassicGroupBecame
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.stored import group_of
+from penstock.groups.consumer.changes import MetadataSeen
+from penstock.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from penstock.groups.group import Group, changes_at_load, member_count, simple_group
 from penstock.groups.offsets.expiry import ExpiryReached
 from penstock.groups.offsets.offsets import Offsets
@@ -60,7 +62,7 @@ class GroupShard:
                 | ConsumerCurrentStored()
                 | ConsumerRegexStored()
             ):
-                pass
+                self._apply_consumer(record)
             case _:
                 assert_never(record)
 
@@ -72,6 +74,10 @@ class GroupShard:
                 self.deadlines.cancel(change.key)
             case ClassicGroupBecame():
                 self.groups[change.group.group_id] = change.group
+            case MetadataSeen():
+                found = self.groups.get(change.group)
+                if isinstance(found, ConsumerGroup):
+                    found.seen_offset = change.offset
             case ExpiryReached():
                 self.expiry_left = change.left
             case _:
@@ -106,7 +112,21 @@ class GroupShard:
         if record.value is not None:
             self.groups[record.group] = group_of(record.group, record.value)
         elif isinstance(self.groups.get(record.group), ClassicGroup):
-            if record.group in self.offsets:
-                self.groups[record.group] = simple_group(record.group)
-            else:
-                del self.groups[record.group]
+            self._remove(record.group)
+
+    def _apply_consumer(self, record: ConsumerRecord) -> None:
+        """A tombstone makes no group; that of the group itself comes last and ends it."""
+        group = self.groups.get(record.group)
+        if isinstance(group, ConsumerGroup):
+            group.apply(record)
+            if isinstance(record, ConsumerGroupStored) and record.value is None:
+                self._remove(record.group)
+        elif record.value is not None:
+            self.groups[record.group] = begun = ConsumerGroup(group_id=record.group)
+            begun.apply(record)
+
+    def _remove(self, group: str) -> None:
+        if group in self.offsets:
+            self.groups[group] = simple_group(group)
+        else:
+            del self.groups[group]

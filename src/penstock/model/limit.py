@@ -60,6 +60,9 @@ REGEX_NODES_MAX = 20_000  # of its automaton: a thousand topic names joined by |
 REGEX_STATES_MAX = 1000  # remembered by one expression
 REGEX_STEPS_MAX = 1_000_000  # to match all topics: a few tenths of a second, then it is refused
 
+# Transactions
+TRANSACTIONAL_IDS_EXPIRED_MAX = 1000  # by one decision; others get their turn in between
+
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions
 # Descriptors that connections leave to files: those above, and some for files that come and go.

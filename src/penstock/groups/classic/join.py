@@ -19,6 +19,7 @@ from penstock.groups.timers import PendingMemberEnds, SessionEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.limit import NEW_MEMBER_JOIN_MS_MAX
+from penstock.model.settings.groups import GroupSettings
 from penstock.wire.messages.join_group import JoinGroupRequest
 
 Joining = Asked[JoinGroupRequest]
@@ -34,12 +35,9 @@ def decide_join(group: ClassicGroup | None, situation: Situation, asked: Joining
     if not request.group_id:
         return _refuse(ErrorCode.INVALID_GROUP_ID, member_id)
     settings = situation.settings
-    if not (
-        settings.group_min_session_timeout_ms
-        <= request.session_timeout_ms
-        <= settings.group_max_session_timeout_ms
-    ):
-        return _refuse(ErrorCode.INVALID_SESSION_TIMEOUT, member_id)
+    code = check_session_timeout(request, settings)
+    if code is not ErrorCode.NONE:
+        return _refuse(code, member_id)
     if group is None:
         if member_id:
             return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
@@ -55,6 +53,13 @@ def decide_join(group: ClassicGroup | None, situation: Situation, asked: Joining
             return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, member_id)  # ids of static members
         return _add(Draft(group, situation), asked, member_id)
     return rejoin(group, situation, asked, member_of(asked, member_id))
+
+
+def check_session_timeout(request: JoinGroupRequest, settings: GroupSettings) -> ErrorCode:
+    shortest, longest = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+    if shortest <= request.session_timeout_ms <= longest:
+        return ErrorCode.NONE
+    return ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 def member_of(asked: Joining, member_id: str) -> ClassicMember:

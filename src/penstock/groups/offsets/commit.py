@@ -1,9 +1,10 @@
 """OffsetCommit: checked as Kafka does it, first the topics, then the member, then the metadata."""
 
 from penstock.groups.asking import Asked
+from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.changes import SetDeadline
 from penstock.groups.classic.group import ClassicGroup, ClassicState
-from penstock.groups.group import Group, check_commit
+from penstock.groups.group import Group, check_commit, check_partition_commit
 from penstock.groups.offsets.topics import find_topic
 from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
 from penstock.groups.situation import Situation
@@ -47,7 +48,9 @@ def decide_commit(
     elif known:
         refused = _check_member(group, asked)
     records: list[GroupRecord] = []
-    topics = [_commit_topic(situation, asked, topic, refused, records) for topic in request.topics]
+    topics = [
+        _commit_topic(group, situation, asked, topic, refused, records) for topic in request.topics
+    ]
     session = () if refused or not known else _session(group, situation, request.member_id)
     return Decision(
         reply=OffsetCommitResponse(topics=topics), records=tuple(records), volatile=session
@@ -92,6 +95,7 @@ def _check_member(group: Group | None, asked: Committing) -> ErrorCode:
 
 
 def _commit_topic(
+    group: Group | None,
     situation: Situation,
     asked: Committing,
     topic: OffsetCommitRequestTopic,
@@ -103,7 +107,7 @@ def _commit_topic(
         code = _place(situation, asked, topic, partition)
         metadata = partition.committed_metadata or ""
         if code is ErrorCode.NONE:
-            code = refused
+            code = refused or _check_partition(group, situation, asked, topic, partition)
         if code is ErrorCode.NONE and _utf16_length(metadata) > (
             situation.settings.offset_metadata_max_bytes
         ):
@@ -131,6 +135,24 @@ def _place(
     if 0 <= partition.partition_index < len(found.partitions):
         return ErrorCode.NONE
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check_partition(
+    group: Group | None,
+    situation: Situation,
+    asked: Committing,
+    topic: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+) -> ErrorCode:
+    """Whether the member speaks for the partition: one whose epoch is behind may have lost it."""
+    found = find_topic(situation, name=topic.name, topic_id=topic.topic_id, version=asked.version)
+    assert isinstance(found, TopicImage), found
+    return check_partition_commit(
+        group,
+        member_id=asked.request.member_id,
+        epoch=asked.request.generation_id_or_member_epoch,
+        partition=TopicIdPartition(found.topic_id, partition.partition_index),
+    )
 
 
 def _record(

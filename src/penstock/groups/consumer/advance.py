@@ -1,0 +1,146 @@
+"""The way of a group from a change to its next assignment; every heartbeat and join goes it.
+
+    subscription or topics changed -> the group's epoch -> the target -> the member's next step
+
+Each step looks at what the records of the step before made of the group, and writes its own.
+"""
+
+from penstock.groups.assignor.spec import TopicIdPartition
+from penstock.groups.consumer.draft import Draft
+from penstock.groups.consumer.member import ConsumerMember, MemberState
+from penstock.groups.consumer.reconcile import Partitions, reconcile, without_topics
+from penstock.groups.consumer.stored import (
+    current_stored,
+    group_stored,
+    member_stored,
+    regex_stored,
+)
+from penstock.groups.consumer.subscription import (
+    group_names,
+    metadata_hash,
+    resolve,
+    resolved_again,
+    subscribed_ids,
+)
+from penstock.groups.consumer.target import bring_target_up_to_date
+from penstock.groups.records import (
+    ConsumerCurrentStored,
+    ConsumerMemberStored,
+    ConsumerRegexStored,
+    ConsumerTargetMemberStored,
+)
+from penstock.groups.timers import RevocationEnds
+from penstock.model.error import ErrorCode, RequestError
+
+
+def advance(draft: Draft, member: ConsumerMember, *, reported: Partitions | None) -> ConsumerMember:
+    """Brings in a member as it is now, takes the group as far as it can go, and returns it as it
+    then is. RequestError when its regular expression is none.
+    """
+    before = draft.group.members.get(member.member_id)
+    if member != before:
+        draft.write(member_stored(draft.group.group_id, member))
+    subscribed = ((), "") if before is None else (before.topics, before.regex)
+    resubscribes = subscribed != (member.topics, member.regex)
+    if resubscribes:
+        _resolve_regex(draft, member.regex)
+        drop_unused_regexes(draft)
+    _look_at_metadata(draft, resubscribes=resubscribes)
+    bring_target_up_to_date(draft)
+    return _take_next_step(draft, member.member_id, reported, resubscribes=resubscribes)
+
+
+def remove_member(draft: Draft, member_id: str) -> None:
+    """Takes a member out. What follows from it (`raise_epoch`, `drop_unused_regexes`) is for the
+    caller, once for all members that it removes.
+    """
+    group_id = draft.group.group_id
+    draft.write(ConsumerCurrentStored(group=group_id, member=member_id, value=None))
+    draft.write(ConsumerTargetMemberStored(group=group_id, member=member_id, value=None))
+    draft.write(ConsumerMemberStored(group=group_id, member=member_id, value=None))
+    draft.cancel_all(member_id)
+
+
+def drop_unused_regexes(draft: Draft) -> None:
+    used = {member.regex for member in draft.group.members.values()}
+    for regex in tuple(draft.group.regexes):
+        if regex not in used:
+            draft.write(ConsumerRegexStored(group=draft.group.group_id, regex=regex, value=None))
+
+
+def raise_epoch(draft: Draft) -> None:
+    """Another epoch begins, with the topics as they are now."""
+    group, image = draft.group, draft.situation.image
+    found = metadata_hash(group_names(group), image)
+    draft.write(group_stored(group.group_id, epoch=group.epoch + 1, metadata_hash=found))
+    draft.metadata_seen(image.offset)
+
+
+def _resolve_regex(draft: Draft, regex: str) -> None:
+    if regex and regex not in draft.group.regexes:
+        _store_regex(draft, regex, resolve(regex, draft.situation.image))
+
+
+def _look_at_metadata(draft: Draft, *, resubscribes: bool) -> None:
+    """Another epoch for another subscription, or when the topics are not what they were."""
+    image = draft.situation.image
+    if not resubscribes and draft.group.seen_offset == image.offset:
+        return
+    for regex, topics in tuple(draft.group.regexes.items()):
+        found = resolved_again(regex, topics, image)
+        if found != topics:
+            _store_regex(draft, regex, found)
+    if resubscribes or metadata_hash(group_names(draft.group), image) != draft.group.metadata_hash:
+        raise_epoch(draft)
+    draft.metadata_seen(image.offset)
+
+
+def _store_regex(draft: Draft, regex: str, topics: tuple[str, ...]) -> None:
+    record = regex_stored(
+        draft.group.group_id,
+        regex,
+        topics=topics,
+        version=draft.situation.image.offset,
+        now_ms=draft.situation.now_ms,
+    )
+    draft.write(record)
+
+
+def _take_next_step(
+    draft: Draft, member_id: str, reported: Partitions | None, *, resubscribes: bool
+) -> ConsumerMember:
+    group = draft.group
+    member = group.members[member_id]
+    if member.state is MemberState.UNKNOWN and (reported is None or reported):
+        raise RequestError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            "The member is in an unknown state. It must abandon all its partitions and rejoin.",
+        )
+
+    def is_free(partition: TopicIdPartition) -> bool:
+        return group.owners.get(partition, member_id) == member_id
+
+    stepped = reconcile(
+        member,
+        target=group.target.get(member_id, frozenset()),
+        target_epoch=group.target_epoch,
+        is_free=is_free,
+        reported=reported,
+    )
+    if stepped is member and resubscribes:
+        stepped = without_topics(member, subscribed_ids(group, member, draft.situation.image))
+    if stepped != member:
+        draft.write(current_stored(group.group_id, stepped))
+        _time_revocation(draft, stepped)
+    return stepped
+
+
+def _time_revocation(draft: Draft, member: ConsumerMember) -> None:
+    """Members of the classic protocol have a time to join again instead."""
+    if member.uses_classic_protocol:
+        return
+    key = RevocationEnds(group=draft.group.group_id, member=member.member_id)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        draft.wait(key, for_ms=member.rebalance_timeout_ms)
+    else:
+        draft.cancel(key)

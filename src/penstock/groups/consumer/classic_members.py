@@ -1,0 +1,252 @@
+"""Members that speak the classic protocol in a consumer group: it is being upgraded, or downgraded.
+
+To them the group is a classic one whose leader is someone else. A join is answered at once, with
+the member's epoch as its generation; a sync brings what the member owns; a heartbeat tells it to
+join again whenever there is something to give up or to take over.
+"""
+
+from dataclasses import replace
+
+from penstock.groups.asking import Asked
+from penstock.groups.classic import join as classic_join
+from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, SupportedProtocol
+from penstock.groups.classic.leave import leave_reply, leaving_members
+from penstock.groups.classic.replies import join_refused, sync_refused
+from penstock.groups.consumer.admission import admit
+from penstock.groups.consumer.advance import (
+    advance,
+    drop_unused_regexes,
+    raise_epoch,
+    remove_member,
+)
+from penstock.groups.consumer.checks import known_member
+from penstock.groups.consumer.conversion import (
+    changes_after_consumer_end,
+    encoded_assignment,
+    ended_records,
+    has_become_classic,
+    partitions_of,
+    replaced_by_classic,
+)
+from penstock.groups.consumer.draft import Decided, Draft
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
+from penstock.groups.situation import Situation
+from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, TimerKey
+from penstock.machine.deadlines import Deadlines
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode, RequestError
+from penstock.wire.embedded import read_embedded
+from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from penstock.wire.trouble import MalformedMessage
+
+Joining = Asked[JoinGroupRequest]
+
+
+def decide_join(group: ConsumerGroup, situation: Situation, asked: Joining) -> Decided:
+    """An empty consumer group gives way to a classic one."""
+    if not group.members:
+        decision = classic_join.decide_join(None, situation, asked)
+        if not decision.volatile:
+            return decision  # refused: the group stays what it is
+        return replace(
+            decision,
+            records=(*ended_records(group), *decision.records),
+            volatile=(*changes_after_consumer_end(group), *decision.volatile),
+        )
+    code = classic_join.check_session_timeout(asked.request, situation.settings)
+    if code is not ErrorCode.NONE:
+        return Decision.refuse(join_refused(code, asked.request.member_id))
+    try:
+        return _join(group, situation, asked)
+    except RequestError as refusal:
+        return Decision.refuse(join_refused(refusal.code, asked.request.member_id))
+
+
+def decide_sync(
+    group: ConsumerGroup,
+    situation: Situation,
+    asked: Asked[SyncGroupRequest],
+    deadlines: Deadlines[TimerKey],
+) -> Decided:
+    request = asked.request
+    try:
+        member, side = _classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+        protocol = side.protocols[0]
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
+            request.protocol_name not in (None, protocol.name)
+        ):
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    except RequestError as refusal:
+        return Decision.refuse(sync_refused(refusal.code))
+    draft = Draft(group, situation)
+    if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        _await_join(draft, member, deadlines)
+        return draft.decision(sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
+    draft.cancel(MemberSyncEnds(group=group.group_id, member=member.member_id))
+    draft.restart_session(member)
+    reply = SyncGroupResponse(
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignment=encoded_assignment(member.assigned, situation.image, metadata=protocol.metadata),
+    )
+    return draft.decision(reply)
+
+
+def decide_heartbeat(
+    group: ConsumerGroup,
+    situation: Situation,
+    asked: Asked[HeartbeatRequest],
+    deadlines: Deadlines[TimerKey],
+) -> Decided:
+    request = asked.request
+    try:
+        member, _ = _classic_member(group, request.member_id, request.group_instance_id)
+        _check_generation(member, request.generation_id)
+    except RequestError as refusal:
+        return Decision.refuse(HeartbeatResponse(error_code=refusal.code))
+    draft = Draft(group, situation)
+    draft.restart_session(member)
+    if not _has_to_join(group, member):
+        return draft.decision(HeartbeatResponse())
+    _await_join(draft, member, deadlines)
+    return draft.decision(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+
+
+def decide_leave(
+    group: ConsumerGroup, situation: Situation, asked: Asked[LeaveGroupRequest]
+) -> Decided:
+    leaving = leaving_members(asked)
+    draft = Draft(group, situation)
+    codes = [_leave(draft, identity) for identity in leaving]
+    reply = leave_reply(asked.version, leaving, codes)
+    if ErrorCode.NONE not in codes:
+        return Decision.refuse(reply)
+    drop_unused_regexes(draft)
+    raise_epoch(draft)
+    return draft.decision(reply)
+
+
+def _join(group: ConsumerGroup, situation: Situation, asked: Joining) -> Decided:
+    request, instance_id = asked.request, asked.request.group_instance_id
+    protocols = _supported(group, request)
+    subscription = _subscription(protocols[0])
+    draft = Draft(group, situation)
+    if not request.member_id:
+        new_id = situation.fresh_id()
+        member = admit(draft, member_id=new_id, instance_id=instance_id, uses_classic_protocol=True)
+        if instance_id is None and asked.version >= classic_join.MEMBER_ID_REQUIRED_FROM:
+            return Decision.refuse(join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+    elif instance_id is None:
+        member = admit(
+            draft, member_id=request.member_id, instance_id=None, uses_classic_protocol=True
+        )
+    else:
+        member = known_member(group, member_id=request.member_id, instance_id=instance_id)
+    joined = classic_join.member_of(asked, member.member_id)
+    told = replace(
+        member,
+        instance_id=instance_id or member.instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        client_id=joined.client_id,
+        client_host=joined.client_host,
+        topics=tuple(sorted(set(subscription.topics))),
+        regex="",
+        rebalance_timeout_ms=joined.rebalance_timeout_ms,
+        classic=ClassicSide(
+            session_timeout_ms=joined.session_timeout_ms, protocols=joined.protocols
+        ),
+    )
+    owned = frozenset(partitions_of(subscription.owned_partitions, situation.image))
+    member = advance(draft, told, reported=owned)
+    return _joined(group, draft, member)
+
+
+def _joined(group: ConsumerGroup, draft: Draft, member: ConsumerMember) -> Decided:
+    assert member.classic is not None
+    reply = JoinGroupResponse(
+        member_id=member.member_id,
+        generation_id=member.epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=member.classic.protocols[0].name,
+    )
+    if has_become_classic(group, draft):
+        return replaced_by_classic(group, draft, reply)
+    name = draft.group.group_id
+    draft.cancel(MemberJoinEnds(group=name, member=member.member_id))
+    draft.restart_session(member)
+    key = MemberSyncEnds(group=name, member=member.member_id)
+    draft.wait(key, for_ms=member.rebalance_timeout_ms)
+    return draft.decision(reply)
+
+
+def _supported(group: ConsumerGroup, request: JoinGroupRequest) -> tuple[SupportedProtocol, ...]:
+    """What it brings; one of its protocols must be known to all the classic members."""
+    sides = [member.classic for member in group.members.values() if member.classic is not None]
+    common = [
+        protocol
+        for protocol in request.protocols
+        if all(any(p.name == protocol.name for p in side.protocols) for side in sides)
+    ]
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not common:
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return tuple(
+        SupportedProtocol(protocol.name, bytes(protocol.metadata)) for protocol in request.protocols
+    )
+
+
+def _subscription(protocol: SupportedProtocol) -> ConsumerProtocolSubscription:
+    """All protocols of a consumer carry the same subscription."""
+    try:
+        return read_embedded(ConsumerProtocolSubscription, protocol.metadata)
+    except MalformedMessage as trouble:
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(trouble)) from trouble
+
+
+def _classic_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> tuple[ConsumerMember, ClassicSide]:
+    member = known_member(group, member_id=member_id, instance_id=instance_id)
+    if member.classic is None:
+        raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return member, member.classic
+
+
+def _check_generation(member: ConsumerMember, generation: int) -> None:
+    if generation != member.epoch:
+        raise RequestError(ErrorCode.ILLEGAL_GENERATION)
+
+
+def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """There is another epoch, something to give up, or what it waits for has become free."""
+    if member.epoch < group.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    if member.state is not MemberState.UNRELEASED_PARTITIONS:
+        return False
+    target = group.target.get(member.member_id, frozenset())
+    return not any(p in group.owners for p in target if p not in member.assigned)
+
+
+def _await_join(draft: Draft, member: ConsumerMember, deadlines: Deadlines[TimerKey]) -> None:
+    """From when it was first told, a member has its rebalance time-out to come."""
+    key = MemberJoinEnds(group=draft.group.group_id, member=member.member_id)
+    if deadlines.at(key) is None:
+        draft.wait(key, for_ms=member.rebalance_timeout_ms)
+
+
+def _leave(draft: Draft, identity: MemberIdentity) -> ErrorCode:
+    """An administrator removes a static member by its instance alone."""
+    group, instance_id = draft.group, identity.group_instance_id
+    former = None if instance_id is None else group.static_member(instance_id)
+    member_id = identity.member_id or ("" if former is None else former.member_id)
+    try:
+        member, _ = _classic_member(group, member_id, instance_id)
+    except RequestError as refusal:
+        return refusal.code
+    remove_member(draft, member.member_id)
+    return ErrorCode.NONE

@@ -1,0 +1,94 @@
+"""A consumer group while one decision changes it: a copy that follows the records as they are
+written, and the deadlines.
+
+Rules write records and read the group that follows from them; `decision` is what comes of it. The
+group is copied at the first record, so a heartbeat that changes nothing costs no copy.
+"""
+
+from penstock.groups.changes import CancelDeadline, SetDeadline
+from penstock.groups.consumer.changes import MetadataSeen
+from penstock.groups.consumer.group import ConsumerGroup, ConsumerRecord
+from penstock.groups.consumer.member import ConsumerMember
+from penstock.groups.records import GroupRecord
+from penstock.groups.situation import Situation
+from penstock.groups.timers import (
+    MemberJoinEnds,
+    MemberSyncEnds,
+    RevocationEnds,
+    SessionEnds,
+    TimerKey,
+)
+from penstock.machine.decision import Decision
+from penstock.model.offset import Offset
+
+Decided = Decision[GroupRecord, object]
+
+
+class Draft:
+    """`group` is the group as it follows from the records so far; it is not to be changed."""
+
+    def __init__(self, group: ConsumerGroup, situation: Situation) -> None:
+        self.group = group
+        self.situation = situation
+        self._is_copied = False
+        self._records: list[GroupRecord] = []
+        self._deadlines: dict[TimerKey, SetDeadline | CancelDeadline] = {}
+        self._seen: MetadataSeen | None = None
+        self._effects: list[object] = []
+
+    def write(self, record: ConsumerRecord) -> None:
+        assert record.group == self.group.group_id
+        if not self._is_copied:
+            self.group = self.group.copy()
+            self._is_copied = True
+        self.group.apply(record)
+        self._records.append(record)
+
+    def replaces(
+        self, records: tuple[GroupRecord, ...], changes: tuple[CancelDeadline, ...]
+    ) -> None:
+        """Another kind of group ends as this one begins, by these records."""
+        assert not self._records, "the former group ends first"
+        self._records += records
+        self._deadlines.update({change.key: change for change in changes})
+
+    def wait(self, key: TimerKey, *, for_ms: int) -> None:
+        at_ms = self.situation.monotonic_ms + max(for_ms, 0)
+        self._deadlines[key] = SetDeadline(key=key, at_ms=at_ms)
+
+    def cancel(self, key: TimerKey) -> None:
+        self._deadlines[key] = CancelDeadline(key=key)
+
+    def restart_session(self, member: ConsumerMember) -> None:
+        """From now on the member has to be heard of within its session time-out."""
+        key = SessionEnds(group=self.group.group_id, member=member.member_id)
+        settings = self.situation.settings
+        timeout_ms = (
+            settings.group_consumer_session_timeout_ms
+            if member.classic is None
+            else member.classic.session_timeout_ms
+        )
+        self.wait(key, for_ms=timeout_ms)
+
+    def cancel_all(self, member_id: str) -> None:
+        """A member that is gone waits for nothing."""
+        group = self.group.group_id
+        self.cancel(SessionEnds(group=group, member=member_id))
+        self.cancel(RevocationEnds(group=group, member=member_id))
+        self.cancel(MemberJoinEnds(group=group, member=member_id))
+        self.cancel(MemberSyncEnds(group=group, member=member_id))
+
+    def metadata_seen(self, offset: Offset) -> None:
+        self._seen = MetadataSeen(group=self.group.group_id, offset=offset)
+
+    def deliver(self, effect: object) -> None:
+        self._effects.append(effect)
+
+    def decision(self, reply: object) -> Decided:
+        seen = () if self._seen is None else (self._seen,)
+        return Decision(
+            reply=reply,
+            records=tuple(self._records),
+            volatile=(*seen, *self._deadlines.values()),
+            effects=tuple(self._effects),
+        )

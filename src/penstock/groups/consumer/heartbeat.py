@@ -1,0 +1,132 @@
+"""ConsumerGroupHeartbeat: a member joins, tells what changed, and is told what it owns.
+
+Start at `decide_heartbeat`. Joining and leaving are heartbeats with special epochs. A member sends
+everything when it joins and after trouble, and later only what has changed; it is told its
+assignment when that has changed, or when it has sent everything.
+"""
+
+from dataclasses import replace
+
+from penstock.groups.asking import Asked
+from penstock.groups.assignor.spec import TopicIdPartition
+from penstock.groups.classic.group import ClassicGroup
+from penstock.groups.consumer.admission import admit, group_to_join
+from penstock.groups.consumer.advance import advance
+from penstock.groups.consumer.checks import check_epoch, check_heartbeat, is_leaving, known_member
+from penstock.groups.consumer.draft import Decided, Draft
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.leave import decide_leave
+from penstock.groups.consumer.member import JOINING_EPOCH, ConsumerMember
+from penstock.groups.consumer.pace import heartbeat_interval_ms
+from penstock.groups.consumer.reconcile import Partitions
+from penstock.groups.consumer.stored import by_topic
+from penstock.groups.situation import Situation
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import TopicId
+from penstock.wire.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+Heartbeat = Asked[ConsumerGroupHeartbeatRequest]
+
+
+def decide_heartbeat(
+    group: ClassicGroup | ConsumerGroup | None, situation: Situation, asked: Heartbeat
+) -> Decided:
+    try:
+        check_heartbeat(asked, assignors=situation.settings.group_consumer_assignors)
+        if is_leaving(asked.request):
+            return decide_leave(group, situation, asked)
+        return _stay(group, situation, asked)
+    except RequestError as refusal:
+        reply = ConsumerGroupHeartbeatResponse(
+            error_code=refusal.code, error_message=refusal.message
+        )
+        return Decision.refuse(reply)
+
+
+def _stay(
+    group: ClassicGroup | ConsumerGroup | None, situation: Situation, asked: Heartbeat
+) -> Decided:
+    request = asked.request
+    reported = reported_partitions(request)
+    if request.member_epoch == JOINING_EPOCH:
+        draft = group_to_join(group, situation, request.group_id)
+        member = admit(
+            draft,
+            member_id=request.member_id or situation.fresh_id(),
+            instance_id=request.instance_id,
+            uses_classic_protocol=False,
+        )
+    elif isinstance(group, ConsumerGroup):
+        draft = Draft(group, situation)
+        member = known_member(group, member_id=request.member_id, instance_id=request.instance_id)
+        check_epoch(member, request.member_epoch, reported)
+    else:
+        message = f"Consumer group {request.group_id} not found."
+        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    assigned_before = member.assigned.keys()
+    member = advance(draft, _told(member, asked), reported=reported)
+    draft.restart_session(member)
+    reply = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        heartbeat_interval_ms=heartbeat_interval_ms(
+            is_settled=draft.group.is_settled, situation=situation
+        ),
+    )
+    if _tells_everything(request) or member.assigned.keys() != assigned_before:
+        reply.assignment = assignment_of(member)
+    return draft.decision(reply)
+
+
+def reported_partitions(request: ConsumerGroupHeartbeatRequest) -> Partitions | None:
+    if request.topic_partitions is None:
+        return None
+    return frozenset(
+        TopicIdPartition(TopicId(bytes(topic.topic_id)), partition)
+        for topic in request.topic_partitions
+        for partition in topic.partitions
+    )
+
+
+def assignment_of(member: ConsumerMember) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in by_topic(member.assigned).items()
+        ]
+    )
+
+
+def _told(member: ConsumerMember, asked: Heartbeat) -> ConsumerMember:
+    """The member with what it tells; what it leaves out has not changed."""
+    request = asked.request
+    names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    unchanged_timeout = request.rebalance_timeout_ms == -1
+    return replace(
+        member,
+        instance_id=request.instance_id or member.instance_id,
+        rack_id=request.rack_id or member.rack_id,
+        rebalance_timeout_ms=(
+            member.rebalance_timeout_ms if unchanged_timeout else request.rebalance_timeout_ms
+        ),
+        topics=member.topics if names is None else tuple(sorted(set(names))),
+        regex=member.regex if regex is None else regex,
+        assignor=request.server_assignor or member.assignor,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+        classic=None,
+    )
+
+
+def _tells_everything(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return request.member_epoch == JOINING_EPOCH or (
+        request.rebalance_timeout_ms != -1
+        and not (request.subscribed_topic_names is None and request.subscribed_topic_regex is None)
+        and request.topic_partitions is not None
+    )

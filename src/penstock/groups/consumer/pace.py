@@ -1,0 +1,27 @@
+"""How often members are told to send heartbeats, which is how fast they learn of changes.
+
+Short while something is handed over, half a second at most in small groups that are settled, and
+longer the more members this node has, so that all of them together stay within its budget. What
+was set explicitly is told as it is.
+"""
+
+from penstock.groups.situation import Situation
+
+RECONCILING_MS = 100
+SETTLED_MS = 400
+HEARTBEATS_PER_SECOND_MAX = 1000  # of all members on a node together
+INTERVAL_SETTING = "group.consumer.heartbeat.interval.ms"
+HEARTBEATS_PER_SESSION_MIN = 3  # a lost one must not end the session
+
+
+def heartbeat_interval_ms(*, is_settled: bool, situation: Situation) -> int:
+    settings = situation.settings
+    if INTERVAL_SETTING in settings.given:
+        return settings.group_consumer_heartbeat_interval_ms
+    wanted = SETTLED_MS if is_settled else RECONCILING_MS
+    affordable = situation.members_on_node * 1000 // HEARTBEATS_PER_SECOND_MAX
+    longest = min(
+        settings.group_consumer_heartbeat_interval_ms,
+        settings.group_consumer_session_timeout_ms // HEARTBEATS_PER_SESSION_MIN,
+    )
+    return max(min(max(wanted, affordable), longest), 1)

@@ -1,0 +1,79 @@
+"""Which topics members read, and whether these are still what they were.
+
+A group remembers the hash of the topics it subscribes to: names, ids and numbers of partitions.
+When the cluster's topics give another one, the group begins another epoch.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.member import ConsumerMember
+from penstock.groups.regex.pattern import TooManySteps, compile_pattern
+from penstock.groups.regex.syntax import InvalidRegex
+from penstock.metadata.image.image import Image
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import TopicId
+
+NO_TOPICS_HASH = 0
+
+
+def subscribed_names(group: ConsumerGroup, member: ConsumerMember) -> frozenset[str]:
+    """The topics of one member, by name and by pattern; some may not exist."""
+    return frozenset((*member.topics, *group.regexes.get(member.regex, ())))
+
+
+def subscribed_ids(
+    group: ConsumerGroup, member: ConsumerMember, image: Image
+) -> frozenset[TopicId]:
+    """The topics of one member that exist."""
+    found = (image.topics_by_name.get(name) for name in subscribed_names(group, member))
+    return frozenset(topic.topic_id for topic in found if topic is not None)
+
+
+def group_names(group: ConsumerGroup) -> list[str]:
+    """The topics of all members, in order."""
+    names: set[str] = set()
+    for member in group.members.values():
+        names.update(member.topics)
+        names.update(group.regexes.get(member.regex, ()))
+    return sorted(names)
+
+
+def reads_topic(group: ConsumerGroup, topic: str) -> bool:
+    return any(
+        topic in member.topics or topic in group.regexes.get(member.regex, ())
+        for member in group.members.values()
+    )
+
+
+def metadata_hash(names: Iterable[str], image: Image) -> int:
+    """Of the topics of these names that exist; another one when any of them changes."""
+    digest, any_found = blake2b(digest_size=8), False
+    for name in names:
+        topic = image.topics_by_name.get(name)
+        if topic is not None:
+            any_found = True
+            digest.update(f"{name}:{len(topic.partitions)}:".encode() + topic.topic_id)
+    return int.from_bytes(digest.digest(), "big", signed=True) if any_found else NO_TOPICS_HASH
+
+
+def resolve(regex: str, image: Image) -> tuple[str, ...]:
+    """The topics that match. RequestError when it is no expression of RE2, or too costly."""
+    try:
+        return tuple(compile_pattern(regex).matching(sorted(image.topics_by_name)))
+    except InvalidRegex as invalid:
+        raise RequestError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {invalid}.",
+        ) from invalid
+
+
+def resolved_again(regex: str, topics: tuple[str, ...], image: Image) -> tuple[str, ...]:
+    """The topics that match now. They stay what they were for one that has become too costly."""
+    try:
+        return tuple(compile_pattern(regex).matching(sorted(image.topics_by_name)))
+    except TooManySteps:
+        return tuple(topic for topic in topics if topic in image.topics_by_name)
+    except InvalidRegex:
+        return topics  # taken for valid by whoever wrote the journal

@@ -1,0 +1,58 @@
+"""The target assignment: what each member is to own as soon as it can be had."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from penstock.groups.assignor.range import assign_ranges
+from penstock.groups.assignor.spec import Assignor, GroupSpec, MemberSpec
+from penstock.groups.assignor.uniform import assign_uniformly
+from penstock.groups.consumer.draft import Draft
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.stored import target_member_stored, target_stored
+from penstock.groups.consumer.subscription import subscribed_ids
+from penstock.metadata.image.image import Image
+
+ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
+    {"uniform": assign_uniformly, "range": assign_ranges}
+)
+
+
+def bring_target_up_to_date(draft: Draft) -> None:
+    """Computes the target of the group's epoch, unless it is there already."""
+    group, situation = draft.group, draft.situation
+    if group.target_epoch >= group.epoch:
+        return
+    assignors = situation.settings.group_consumer_assignors
+    assign = ASSIGNORS[preferred_assignor(group, assignors)]
+    for member_id, partitions in assign(_spec(group, situation.image)).items():
+        if group.target.get(member_id) != partitions:
+            draft.write(target_member_stored(group.group_id, member_id, partitions))
+    draft.write(target_stored(group.group_id, epoch=group.epoch, now_ms=situation.now_ms))
+
+
+def preferred_assignor(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:
+    """The one that most members ask for; the first of the settings when nobody asks."""
+    votes = dict.fromkeys(assignors, 0)
+    for member in group.members.values():
+        if member.assignor in votes:
+            votes[member.assignor] += 1
+    return max(assignors, key=lambda name: votes[name])
+
+
+def _spec(group: ConsumerGroup, image: Image) -> GroupSpec:
+    members = tuple(
+        MemberSpec(
+            member_id=member_id,
+            instance_id=member.instance_id,
+            topics=subscribed_ids(group, member, image),
+            owned=group.target.get(member_id, frozenset()),
+        )
+        for member_id, member in group.members.items()
+    )
+    topic_ids = frozenset().union(*(member.topics for member in members))
+    return GroupSpec(
+        members=members,
+        partitions={
+            topic_id: len(image.topics_by_id[topic_id].partitions) for topic_id in sorted(topic_ids)
+        },
+    )

@@ -1,0 +1,44 @@
+"""What happens in a consumer group when time is up, and which deadlines it has after a failover.
+
+Each decision takes its own deadline away: a timer that stays due would never end.
+"""
+
+from dataclasses import replace
+
+from penstock.groups.changes import CancelDeadline
+from penstock.groups.consumer.draft import Decided, Draft
+from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.leave import put_out
+from penstock.groups.consumer.member import MemberState
+from penstock.groups.situation import Situation
+from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, SessionEnds
+from penstock.machine.decision import Decision
+
+ConsumerTimer = SessionEnds | RevocationEnds | MemberJoinEnds | MemberSyncEnds
+
+
+def decide_time_up(group: ConsumerGroup, situation: Situation, key: ConsumerTimer) -> Decided:
+    """A member that is silent, or keeps the others waiting, is put out of the group."""
+    member = group.members.get(key.member)
+    if member is None:
+        return _nothing(key)
+    has_given_up = member.state is not MemberState.UNREVOKED_PARTITIONS
+    if isinstance(key, RevocationEnds) and has_given_up:
+        return _nothing(key)
+    decision = put_out(group, situation, member, reply=None)
+    return replace(decision, volatile=(CancelDeadline(key=key), *decision.volatile))
+
+
+def changes_after_load(group: ConsumerGroup, situation: Situation) -> tuple[object, ...]:
+    """Members found in the journal get a full session, and the time to give up partitions anew."""
+    draft = Draft(group, situation)
+    for member_id, member in group.members.items():
+        draft.restart_session(member)
+        if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
+            key = RevocationEnds(group=group.group_id, member=member_id)
+            draft.wait(key, for_ms=member.rebalance_timeout_ms)
+    return draft.decision(None).volatile
+
+
+def _nothing(key: ConsumerTimer) -> Decided:
+    return Decision(reply=None, volatile=(CancelDeadline(key=key),))
