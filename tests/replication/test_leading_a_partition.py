@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.partition_log import PartitionLog
+from penstock.log.opening import open_log
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -23,7 +23,7 @@ FOLLOWER = NodeId(2)
 def partition_in(
     path: Path, *, followers: tuple[NodeId, ...] = (), replicas: int = 1, **settings: object
 ) -> Partition:
-    log = PartitionLog.open(
+    log = open_log(
         disk=real_world(inline=True).disk,
         directory=str(path / "t-0"),
         partition=TopicPartition("t", 0),

@@ -12,14 +12,13 @@ from penstock.broker.log_directories import LogDirectories
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.services import RequestContext, Services
-from penstock.log.partition_log import PartitionLog
+from penstock.log.opening import open_log
 from penstock.metadata.controller.brokers import RegisterBroker
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import RequestError
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, TopicPartition
-from penstock.model.offset import Offset
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.topic import TopicSettings
 from penstock.wire.codec import decode_exact, encode
@@ -46,16 +45,13 @@ class Control:
         self._running: asyncio.Task[None] | None = None
         directory = f"{path}/{METADATA_TOPIC}-0"
         disk.make_directory(directory)
-        self.log = PartitionLog.open(
+        self.log = open_log(
             disk=disk,
             directory=directory,
             partition=TopicPartition(METADATA_TOPIC, 0),
             topic_id=METADATA_TOPIC_ID,
             settings=TopicSettings(),
             now_ms=self.world.clock.now_ms(),
-            recovery_point=Offset(0),
-            clean=False,
-            start_offset=Offset(0),
         )
         self.controller = LocalController(
             log=self.log,

@@ -24,7 +24,8 @@ from penstock.log.claims import Claims
 from penstock.log.creation import free_name, topic_id_of
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.offset_checkpoints import OffsetCheckpoints
-from penstock.log.partition_log import PRODUCER_EXPIRY_MS, PartitionLog
+from penstock.log.opening import PRODUCER_EXPIRY_MS, LeftBehind, open_log
+from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery import RecoveryReport
 from penstock.log.removals import Removals
 from penstock.log.trouble import CorruptCheckpoint, CorruptData, TopicIdMismatch
@@ -250,17 +251,19 @@ class LogDirectory:
         partition = wanted.partition
         assert partition not in self.logs, partition
         recovery_point = self._checkpoints.recovery_point(partition)
-        log = PartitionLog.open(
+        log = open_log(
             disk=self._disk,
             directory=self._directory(partition),
             partition=partition,
             topic_id=wanted.topic_id,
             settings=wanted.settings,
             now_ms=now_ms,
-            recovery_point=recovery_point,
-            clean=self.clean,
-            start_offset=self._checkpoints.start_offset(partition),
-            cleaned_offset=self._checkpoints.cleaned_offset(partition),
+            left=LeftBehind(
+                clean=self.clean,
+                recovery_point=recovery_point,
+                start_offset=self._checkpoints.start_offset(partition),
+                cleaned_offset=self._checkpoints.cleaned_offset(partition),
+            ),
             producer_expiry_ms=self._producer_expiry_ms,
             loaded=self._loaded,
             checkpoints=self._checkpoints,

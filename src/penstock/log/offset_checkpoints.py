@@ -25,9 +25,14 @@ from penstock.world.ports import Disk
 class Checkpointed(Protocol):
     """What is asked of an open log."""
 
-    recovery_point: Offset
-    start_offset: Offset
-    cleaned_offset: Offset | None
+    @property
+    def recovery_point(self) -> Offset: ...
+
+    @property
+    def start_offset(self) -> Offset: ...
+
+    @property
+    def cleaned_offset(self) -> Offset | None: ...
 
 
 class OffsetCheckpoints:

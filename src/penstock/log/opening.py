@@ -1,41 +1,80 @@
-"""Opening a log: from whatever lies in a partition's directory to the parts of a log."""
+"""Opening a log: from whatever lies in a partition's directory to one that can be written to."""
 
 from dataclasses import dataclass
 
 from penstock.log.creation import claim_directory, new_segment
+from penstock.log.durability import Checkpoints
 from penstock.log.leftovers import tidy
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.memory import LogMemory
-from penstock.log.recovery import RecoveryReport, find_segments, load
-from penstock.log.segment import Segment
-from penstock.model.identity import TopicId
+from penstock.log.partition_log import PartitionLog
+from penstock.log.parts import LogParts
+from penstock.log.recovery import find_segments, load
+from penstock.log.removals import Removals
+from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
+from penstock.records.layout import FIRST_OFFSET
 from penstock.world.ports import Disk
 
-
-@dataclass(slots=True, kw_only=True)
-class LogParts:
-    """What a log consists of."""
-
-    topic_id: TopicId
-    segments: list[Segment]  # the last one is active
-    memory: LogMemory
-    end_offset: Offset
-    recovery: RecoveryReport
-    fresh: bool  # there was none before
+PRODUCER_EXPIRY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
     """What is known from elsewhere of the log that is to be opened."""
 
-    clean: bool
-    recovery_point: Offset
-    start_offset: Offset
+    clean: bool = False
+    recovery_point: Offset = FIRST_OFFSET
+    start_offset: Offset = FIRST_OFFSET
+    cleaned_offset: Offset | None = None
 
 
-def open_parts(
+NOTHING_KNOWN = LeftBehind()
+
+
+def open_log(
+    *,
+    disk: Disk,
+    directory: str,
+    partition: TopicPartition,
+    topic_id: TopicId,
+    settings: TopicSettings,
+    now_ms: int,
+    left: LeftBehind = NOTHING_KNOWN,
+    producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
+    loaded: LoadedIndexes | None = None,
+    checkpoints: Checkpoints | None = None,
+    removals: Removals | None = None,
+) -> PartitionLog:
+    """Loads the log in `directory`, or makes one that begins at `left.start_offset`."""
+    loaded = LoadedIndexes() if loaded is None else loaded
+    parts = _load_parts(
+        disk,
+        directory,
+        topic_id=topic_id,
+        settings=settings,
+        left=left,
+        now_ms=now_ms,
+        producer_expiry_ms=producer_expiry_ms,
+        loaded=loaded,
+    )
+    return PartitionLog(
+        parts,
+        disk=disk,
+        directory=directory,
+        partition=partition,
+        settings=settings,
+        recovery_point=left.recovery_point,
+        cleaned_offset=left.cleaned_offset,
+        loaded=loaded,
+        checkpoints=checkpoints,
+        removals=Removals() if removals is None else removals,
+        now_ms=now_ms,
+    )
+
+
+def _load_parts(
     disk: Disk,
     directory: str,
     *,
@@ -46,7 +85,6 @@ def open_parts(
     producer_expiry_ms: int,
     loaded: LoadedIndexes,
 ) -> LogParts:
-    """Loads the log in `directory`, or makes one that begins at `left.start_offset`."""
     topic_id = claim_directory(disk, directory, topic_id)
     tidy(disk, directory)
     segments, snapshots = find_segments(

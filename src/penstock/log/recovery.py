@@ -11,8 +11,6 @@ Invariants of what comes out:
  3. The producers and the epochs reflect exactly the batches up to the end.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.log import layout
@@ -20,6 +18,7 @@ from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.memory import LogMemory
 from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
+from penstock.log.segments import slot_of
 from penstock.log.trouble import CorruptIndex
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
@@ -110,11 +109,6 @@ def load(
         segment.seal()
     assert segments[-1].is_active, "invariant 2"
     return Loaded(segments=segments, end_offset=end_offset, report=report)
-
-
-def slot_of(segments: Sequence[Segment], offset: Offset) -> int:
-    """The place of the segment that holds `offset`; the first one when it lies before all."""
-    return max(0, bisect_right(segments, offset, key=_base_offset) - 1)
 
 
 def _first_suspect(segments: list[Segment], report: RecoveryReport) -> int | None:
@@ -240,7 +234,3 @@ def _drop(segments: list[Segment], kept: int, report: RecoveryReport) -> None:
         report.segments_dropped += 1
         report.bytes_cut += segment.size_bytes
         segment.remove_files()
-
-
-def _base_offset(segment: Segment) -> Offset:
-    return segment.base_offset

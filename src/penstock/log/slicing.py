@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from penstock.log.reading import LogSlice, ReadBounds
-from penstock.log.recovery import slot_of
 from penstock.log.segment import Segment
+from penstock.log.segments import slot_of
 from penstock.model.offset import Offset
 from penstock.world.ports import FileRange
 

@@ -1,0 +1,101 @@
+"""How much of a log lasts, and what to sync so that more of it does.
+
+Below the recovery point all bytes are synced; a crash makes the next start look at what lies above
+it. What is on disk of the recovery point, and of the log's start, is in the checkpoints of its
+directory.
+
+Invariants:
+ 1. The recovery point on disk never exceeds what is synced: it moves up after the sync, and goes
+    down before anything below it is rewritten.
+ 2. The name of a segment lasts before the next one's can, or a log may come back without its
+    beginning.
+"""
+
+from typing import Protocol
+
+from penstock.log.segment import Segment
+from penstock.log.unsynced import Unsynced
+from penstock.model.offset import Offset
+from penstock.world.ports import Disk, File
+from penstock.world.trouble import DiskError
+
+
+class Checkpoints(Protocol):
+    """Puts on disk what the open logs say of themselves; done when the call returns."""
+
+    def save_recovery_points(self) -> None: ...
+
+    def save_start_offsets(self) -> None: ...
+
+
+class Durability:
+    """See the module's invariants. Without checkpoints nothing is noted anywhere."""
+
+    __slots__ = ("_checkpoints", "_directory", "_disk", "recovery_point", "unsynced")
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        recovery_point: Offset,
+        checkpoints: Checkpoints | None,
+    ) -> None:
+        self.recovery_point = recovery_point
+        self.unsynced = Unsynced(disk, directory)
+        self._disk = disk
+        self._directory = directory
+        self._checkpoints = checkpoints
+
+    # What has been written
+
+    def segment_saved(self, segment: Segment, *, end_offset: Offset) -> None:
+        """The segment is as it is to stay, indexes and all, in a log that ends at `end_offset`."""
+        for path in segment.paths:
+            if self._disk.exists(path):
+                self.unsynced.add(path, end_offset)
+
+    def segment_gone(self, segment: Segment) -> None:
+        self.unsynced.forget(*segment.paths)
+        self.unsynced.directory = True
+
+    def file_written(self, path: str | None, *, end_offset: Offset) -> None:
+        """A small file beside the segments, if there is one."""
+        if path is not None:
+            self.unsynced.add(path, end_offset)
+            self.unsynced.directory = True
+
+    # Syncs
+
+    def make_names_last(self) -> None:
+        """Invariant 2; of the names that have changed since the last sync."""
+        if self.unsynced.directory:
+            self.sync_names()
+
+    def sync_names(self) -> None:
+        self._disk.sync_directory(self._directory)
+        self.unsynced.directory = False
+
+    def begin_sync(self, active: Segment, *, end_offset: Offset) -> list[File]:
+        """What to sync so that all up to `end_offset`, where the log ends now, lasts."""
+        files = self.unsynced.begin(end_offset)
+        if end_offset > self.recovery_point:
+            files.append(active.file)
+        return files
+
+    def lower(self, offset: Offset) -> None:
+        """What lies above `offset` is about to be rewritten; DiskError: it must not be."""
+        self.unsynced.lower(offset)
+        before = self.recovery_point
+        if offset < before:
+            self.recovery_point = offset
+            try:
+                if self._checkpoints is not None:
+                    self._checkpoints.save_recovery_points()
+            except DiskError:
+                self.recovery_point = before
+                raise
+
+    def save_start_offset(self) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.save_start_offsets()

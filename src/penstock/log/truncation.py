@@ -1,0 +1,60 @@
+"""Taking batches off the end of a log, or all of them.
+
+Both change several files, and a crash may come between any two changes: each step leaves what a
+start understands. The recovery point is down before the first of them (`Durability.lower`).
+"""
+
+from penstock.log.durability import Durability
+from penstock.log.memory import LogMemory
+from penstock.log.segments import Segments
+from penstock.model.offset import Offset
+
+
+def cut_off(
+    segments: Segments,
+    memory: LogMemory,
+    durability: Durability,
+    *,
+    offset: Offset,
+    end_offset: Offset,
+) -> Offset:
+    """Cuts off every batch that reaches `offset` or beyond, as a whole; where the log ends then."""
+    durability.unsynced.forget(*memory.snapshots.remove_above(offset))
+    while segments.row[-1].base_offset > offset or (
+        segments.row[-1].base_offset == offset and len(segments.row) > 1
+    ):
+        durability.segment_gone(segments.retire_last())
+    segments.reactivate()
+    # Recovery takes a saved index as a sign that a segment is whole.
+    durability.unsynced.forget(*segments.active.remove_saved_indexes())
+    durability.sync_names()
+    segments.truncate_active(offset)
+    # Unsynced, a shorter file may be the longer one again after a power loss.
+    durability.segment_saved(segments.active, end_offset=end_offset)
+    end_offset = segments.active.end_offset()
+    durability.unsynced.forget(*memory.snapshots.remove_above(end_offset))
+    memory.epochs.truncate_end(end_offset)
+    memory.load(segments.row, until_offset=end_offset, trust_absence=False)
+    return end_offset
+
+
+def empty(
+    segments: Segments,
+    memory: LogMemory,
+    durability: Durability,
+    *,
+    offset: Offset,
+    now_ms: int,
+) -> None:
+    """Drops everything; the log goes on at `offset`, which is on disk as its start by now.
+
+    Found with a start beyond their end, old segments are dropped: from there on nothing can bring
+    them back.
+    """
+    durability.unsynced.forget(*memory.snapshots.remove_all())
+    while segments.row:
+        durability.segment_gone(segments.retire_last())
+    segments.begin_anew(offset, now_ms=now_ms)
+    durability.sync_names()
+    memory.producers.clear(offset)
+    memory.epochs.clear()
