@@ -1,0 +1,170 @@
+"""InitProducerId with a transactional id: a client takes it over, and all others are fenced.
+
+A client that has held the id before names the identity that it wants to trade in (KIP-360): it is
+refused when another one took over since, and may ask again when the reply was lost. A transaction
+that a predecessor left open is aborted first, and the client asks again until that is complete;
+with keep-prepared it stays, and its new client may only commit or abort it (KIP-939).
+"""
+
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.settings.transactions import TransactionSettings
+from penstock.transactions.asking import (
+    NEEDS_PRODUCER_ID,
+    Asked,
+    NeedsProducerId,
+    Situation,
+    fenced,
+)
+from penstock.transactions.changes import CancelDeadline
+from penstock.transactions.finish import abort_and_fence, traded
+from penstock.transactions.records import TransactionStored, stored
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import (
+    TWO_PHASE_TIMEOUT_MS,
+    Identity,
+    Transaction,
+    TransactionState,
+    successor,
+)
+from penstock.transactions.timers import TransactionEnds
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+FENCED_FROM_VERSION = 4
+
+InitDecision = Decision[TransactionStored, InitProducerIdResponse | NeedsProducerId]
+
+
+def decide_init(
+    shard: TransactionShard, situation: Situation, asked: Asked[InitProducerIdRequest]
+) -> InitDecision:
+    request = asked.request
+    transactional_id = request.transactional_id
+    assert transactional_id is not None, "only producers with a transactional id come here"
+    trouble = _trouble_with(request, situation.settings)
+    if trouble is not None:
+        return _refuse(trouble)
+    transaction = shard.transactions.get(transactional_id)
+    if transaction is None:
+        return _first(situation, transactional_id, request)
+    held = _held(request)
+    is_retry = held is not None and held == transaction.previous
+    if held is not None and not is_retry and not transaction.is_held_by(held):
+        return _refuse(fenced(asked.version, told_from=FENCED_FROM_VERSION))
+    if transaction.is_decided:
+        return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.state is not TransactionState.ONGOING:
+        return _take_over(situation, transaction, request, held, is_retry=is_retry)
+    if request.keep_prepared_txn:
+        return _keep(situation, transaction, request, held, is_retry=is_retry)
+    record, volatile, effects = abort_and_fence(shard, situation, transaction)
+    reply = InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
+    return Decision(reply=reply, records=(record,), volatile=volatile, effects=effects)
+
+
+def _trouble_with(
+    request: InitProducerIdRequest, settings: TransactionSettings
+) -> ErrorCode | None:
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if (request.producer_id < 0) != (request.producer_epoch < 0):
+        return ErrorCode.INVALID_REQUEST
+    is_two_phase = request.enable2_pc or request.keep_prepared_txn
+    if is_two_phase and not settings.transaction_two_phase_commit_enable:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    timeout_ms_max = settings.transaction_max_timeout_ms
+    if not request.enable2_pc and not 0 < request.transaction_timeout_ms <= timeout_ms_max:
+        return ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    return None
+
+
+def _first(
+    situation: Situation, transactional_id: str, request: InitProducerIdRequest
+) -> InitDecision:
+    producer_id = situation.fresh_producer_id()
+    if producer_id is None:
+        return Decision.refuse(NEEDS_PRODUCER_ID)
+    transaction = Transaction(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=ProducerEpoch(0),
+        timeout_ms=_timeout_ms(request),
+        state=TransactionState.EMPTY,
+        last_update_ms=situation.now_ms,
+    )
+    return Decision(reply=_told(transaction), records=(stored(transaction),))
+
+
+def _take_over(
+    situation: Situation,
+    transaction: Transaction,
+    request: InitProducerIdRequest,
+    held: Identity | None,
+    *,
+    is_retry: bool,
+) -> InitDecision:
+    """No transaction is open: the client gets the next identity, or the one it should have got."""
+    gained = transaction.identity if is_retry else traded(transaction.identity, situation)
+    if gained is None:
+        return Decision.refuse(NEEDS_PRODUCER_ID)
+    taken = transaction.become(
+        TransactionState.EMPTY,
+        producer_id=gained.producer_id,
+        producer_epoch=gained.epoch,
+        previous_producer_id=successor(held, gained),
+        timeout_ms=_timeout_ms(request),
+        start_ms=None,
+        last_update_ms=situation.now_ms,
+        client_version=0,
+    )
+    return Decision(reply=_told(taken), records=(stored(taken),))
+
+
+def _keep(
+    situation: Situation,
+    ongoing: Transaction,
+    request: InitProducerIdRequest,
+    held: Identity | None,
+    *,
+    is_retry: bool,
+) -> InitDecision:
+    """The transaction stays as it is; only its client changes."""
+    gained = ongoing.identity if is_retry else traded(ongoing.identity, situation)
+    if gained is None:
+        return Decision.refuse(NEEDS_PRODUCER_ID)
+    kept = ongoing.become(
+        TransactionState.ONGOING,
+        next_identity=gained,
+        previous_producer_id=successor(held, gained),
+        # What is prepared may wait for its coordinator: it is never given a time-out again.
+        timeout_ms=_timeout_ms(request) if request.enable2_pc else ongoing.timeout_ms,
+        last_update_ms=situation.now_ms,
+    )
+    ends = TransactionEnds(kept.transactional_id)
+    volatile = (CancelDeadline(key=ends),) if kept.is_two_phase else ()
+    return Decision(reply=_told(kept), records=(stored(kept),), volatile=volatile)
+
+
+def _held(request: InitProducerIdRequest) -> Identity | None:
+    if request.producer_id < 0:
+        return None
+    return Identity(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
+
+
+def _timeout_ms(request: InitProducerIdRequest) -> int:
+    return TWO_PHASE_TIMEOUT_MS if request.enable2_pc else request.transaction_timeout_ms
+
+
+def _told(transaction: Transaction) -> InitProducerIdResponse:
+    told = InitProducerIdResponse(
+        producer_id=transaction.identity.producer_id, producer_epoch=transaction.identity.epoch
+    )
+    if transaction.is_kept:
+        told.ongoing_txn_producer_id = transaction.writer.producer_id
+        told.ongoing_txn_producer_epoch = transaction.writer.epoch
+    return told
+
+
+def _refuse(error: ErrorCode) -> Decision[TransactionStored, InitProducerIdResponse]:
+    return Decision.refuse(InitProducerIdResponse(error_code=error))

@@ -1,0 +1,100 @@
+"""The transaction coordinator's table of requests: start here.
+
+A shard is run by `machine/host`. Once its journal is replayed and the host is open, `decide_loaded`
+is submitted first; from then on `decide` answers requests and reports of markers, and `decide_due`
+is asked whenever the next deadline has come.
+"""
+
+from typing import assert_never
+
+from penstock.machine.decision import Decision
+from penstock.transactions.asking import Asked, NeedsProducerId, Situation
+from penstock.transactions.begin import decide_init
+from penstock.transactions.describe import (
+    DescribeTransaction,
+    ListTransactions,
+    decide_describe,
+    decide_list,
+)
+from penstock.transactions.enlist import Enlist, Enlisted, decide_enlist
+from penstock.transactions.finish import decide_end
+from penstock.transactions.markers import MarkersNoted, MarkersWritten, decide_written, resume
+from penstock.transactions.records import TransactionStored
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.timeouts import (
+    changes_after_load,
+    decide_ids_expired,
+    decide_transaction_ended,
+)
+from penstock.transactions.timers import IdsExpire, TransactionEnds
+from penstock.wire.messages.describe_transactions import TransactionState
+from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.wire.messages.list_transactions import ListTransactionsResponse
+
+TransactionRequest = (
+    InitProducerIdRequest
+    | Enlist
+    | EndTxnRequest
+    | MarkersWritten
+    | DescribeTransaction
+    | ListTransactions
+)
+TransactionReply = (
+    InitProducerIdResponse
+    | NeedsProducerId
+    | Enlisted
+    | EndTxnResponse
+    | MarkersNoted
+    | TransactionState
+    | ListTransactionsResponse
+)
+
+
+def decide(
+    shard: TransactionShard,
+    situation: Situation,
+    request: TransactionRequest,
+    *,
+    version: int = 0,
+) -> Decision[TransactionStored, TransactionReply]:
+    """What the coordinator does about a request; `version` is that of the client's message."""
+    match request:
+        case InitProducerIdRequest():
+            return decide_init(shard, situation, Asked(request=request, version=version))
+        case Enlist():
+            return decide_enlist(shard, situation, Asked(request=request, version=version))
+        case EndTxnRequest():
+            return decide_end(shard, situation, Asked(request=request, version=version))
+        case MarkersWritten():
+            return decide_written(shard, situation, request)
+        case DescribeTransaction():
+            return decide_describe(shard, request)
+        case ListTransactions():
+            return decide_list(shard, situation, request)
+        case _:
+            assert_never(request)
+
+
+def decide_loaded(
+    shard: TransactionShard, situation: Situation
+) -> Decision[TransactionStored, None]:
+    """What a shard takes up again after replay: its deadlines, and markers yet to be written."""
+    return Decision(
+        reply=None, volatile=changes_after_load(shard, situation), effects=resume(shard)
+    )
+
+
+def decide_due(
+    shard: TransactionShard, situation: Situation
+) -> Decision[TransactionStored, None] | None:
+    """The earliest deadline that has come; None when none has."""
+    match shard.deadlines.due(situation.monotonic_ms):
+        case TransactionEnds() as key:
+            return decide_transaction_ended(shard, situation, key)
+        case IdsExpire():
+            return decide_ids_expired(shard, situation)
+        case None:
+            return None
+        case never:
+            assert_never(never)

@@ -1,0 +1,185 @@
+"""Partitions of a transaction: the first one begins it.
+
+Clients of generation 1 add what they are about to write to (AddPartitionsToTxn up to version 3,
+AddOffsetsToTxn for the partition of a group's offsets). For those of generation 2 the broker that
+is written to does, and for both it asks before the first write whether a partition is in
+(`verify_only`, KIP-890). All of these are an `Enlist` to the shard of the transactional id.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.transactions.asking import Asked, Situation, fenced
+from penstock.transactions.changes import SetDeadline
+from penstock.transactions.finish import GENERATION_2
+from penstock.transactions.records import TransactionStored, stored
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import Identity, Transaction, TransactionState
+from penstock.transactions.timers import TransactionEnds
+from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from penstock.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+)
+
+FENCED_FROM_VERSION = 2
+BATCHED_FROM_VERSION = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enlist:
+    """A producer writes to these partitions in its transaction; or does it: `verify_only`."""
+
+    transactional_id: str
+    producer: Identity
+    partitions: tuple[TopicPartition, ...]
+    verify_only: bool = False
+    client_version: int = 0  # 2 where the broker adds what a client writes to, else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enlisted:
+    """One error for all partitions that were to be added; one for each that was asked about."""
+
+    errors: Mapping[TopicPartition, ErrorCode]
+    error: ErrorCode  # of a request that names no partition too
+
+
+def decide_enlist(
+    shard: TransactionShard, situation: Situation, asked: Asked[Enlist]
+) -> Decision[TransactionStored, Enlisted]:
+    request = asked.request
+    transaction = shard.transactions.get(request.transactional_id)
+    trouble = _trouble_with(transaction, asked)
+    if trouble is not None:
+        return Decision.refuse(_all(request, trouble))
+    assert transaction is not None
+    if request.verify_only:
+        return Decision.refuse(_verified(transaction, request))
+    added = set(request.partitions).difference(transaction.partitions)
+    if not added:
+        return Decision.refuse(_all(request, ErrorCode.NONE))
+    begins = transaction.state is not TransactionState.ONGOING
+    enlisted = transaction.become(
+        TransactionState.ONGOING,
+        # Whoever adds partitions has got its identity: the one before it is fenced from here on.
+        previous_producer_id=None,
+        partitions=tuple(sorted(added.union(transaction.partitions))),
+        start_ms=situation.now_ms if begins else transaction.start_ms,
+        last_update_ms=situation.now_ms,
+        client_version=request.client_version,
+    )
+    volatile: tuple[object, ...] = ()
+    if begins and not enlisted.is_two_phase:
+        ends_ms = situation.monotonic_ms + enlisted.timeout_ms
+        ends = TransactionEnds(enlisted.transactional_id)
+        volatile = (SetDeadline(key=ends, at_ms=ends_ms),)
+    return Decision(
+        reply=_all(request, ErrorCode.NONE), records=(stored(enlisted),), volatile=volatile
+    )
+
+
+def _trouble_with(transaction: Transaction | None, asked: Asked[Enlist]) -> ErrorCode | None:
+    request = asked.request
+    if not request.transactional_id:
+        return ErrorCode.INVALID_REQUEST
+    if transaction is None or transaction.identity.producer_id != request.producer.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if not transaction.is_held_by(request.producer):
+        return fenced(asked.version, told_from=FENCED_FROM_VERSION)
+    if transaction.is_decided:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if transaction.is_kept:
+        return ErrorCode.INVALID_TXN_STATE
+    return None
+
+
+def _verified(transaction: Transaction, request: Enlist) -> Enlisted:
+    within = frozenset(transaction.partitions)
+    errors = {
+        partition: ErrorCode.NONE if partition in within else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in request.partitions
+    }
+    return Enlisted(errors=errors, error=ErrorCode.NONE)
+
+
+def _all(request: Enlist, error: ErrorCode) -> Enlisted:
+    return Enlisted(errors=dict.fromkeys(request.partitions, error), error=error)
+
+
+def enlistments(request: AddPartitionsToTxnRequest, *, version: int) -> tuple[Enlist, ...]:
+    """What either form of the request asks for, transaction by transaction, in its order."""
+    if version < BATCHED_FROM_VERSION:
+        only = Enlist(
+            transactional_id=request.v3_and_below_transactional_id,
+            producer=_identity(
+                request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+            ),
+            partitions=_partitions(request.v3_and_below_topics),
+        )
+        return (only,)
+    return tuple(
+        Enlist(
+            transactional_id=transaction.transactional_id,
+            producer=_identity(transaction.producer_id, transaction.producer_epoch),
+            partitions=_partitions(transaction.topics),
+            verify_only=transaction.verify_only,
+            client_version=GENERATION_2,
+        )
+        for transaction in request.transactions
+    )
+
+
+def enlistment_of_offsets(request: AddOffsetsToTxnRequest, *, partition: TopicPartition) -> Enlist:
+    """`partition` is the one that holds the offsets of the request's group."""
+    return Enlist(
+        transactional_id=request.transactional_id,
+        producer=_identity(request.producer_id, request.producer_epoch),
+        partitions=(partition,),
+    )
+
+
+def enlist_reply(
+    results: list[tuple[str, Mapping[TopicPartition, ErrorCode]]], *, version: int
+) -> AddPartitionsToTxnResponse:
+    """The reply in the form of the request: a transactional id with its errors, in order."""
+    if version < BATCHED_FROM_VERSION:
+        [(_, errors)] = results
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(errors))
+    by_transaction = [
+        AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=_by_topic(errors))
+        for transactional_id, errors in results
+    ]
+    return AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
+
+
+def _by_topic(
+    errors: Mapping[TopicPartition, ErrorCode],
+) -> list[AddPartitionsToTxnTopicResult]:
+    topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for (topic, partition), error in errors.items():
+        result = AddPartitionsToTxnPartitionResult(
+            partition_index=partition, partition_error_code=error
+        )
+        topics.setdefault(topic, []).append(result)
+    return [
+        AddPartitionsToTxnTopicResult(name=topic, results_by_partition=results)
+        for topic, results in topics.items()
+    ]
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions
+    )
+
+
+def _identity(producer_id: int, epoch: int) -> Identity:
+    return Identity(ProducerId(producer_id), ProducerEpoch(epoch))

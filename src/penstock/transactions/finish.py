@@ -1,0 +1,201 @@
+"""The end of a transaction: by its client (EndTxn), or by the coordinator, which fences the client.
+
+Two generations of clients (KIP-890), told apart by the version of EndTxn:
+
+    1   keeps its epoch from transaction to transaction. Ending twice what is complete is a retry.
+    2   gets a new identity with every end, in the reply: the epoch grows, and when none is left the
+        producer id changes. Who comes with the identity that was just traded in retries.
+
+Markers of generation 2, and of all that is fenced, carry the new epoch: whatever the old one sends
+afterwards is refused by the partitions themselves.
+"""
+
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.transactions.asking import (
+    NEEDS_PRODUCER_ID,
+    Asked,
+    NeedsProducerId,
+    Situation,
+    fenced,
+)
+from penstock.transactions.changes import CancelDeadline
+from penstock.transactions.markers import complete, markers_of
+from penstock.transactions.records import TransactionStored, stored
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import Identity, Transaction, TransactionState, successor
+from penstock.transactions.timers import TransactionEnds
+from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+FENCED_FROM_VERSION = 2
+GENERATION_2_FROM_VERSION = 5
+GENERATION_2 = 2
+
+S = TransactionState
+EndDecision = Decision[TransactionStored, EndTxnResponse | NeedsProducerId]
+
+
+def decide_end(
+    shard: TransactionShard, situation: Situation, asked: Asked[EndTxnRequest]
+) -> EndDecision:
+    request = asked.request
+    if not request.transactional_id:
+        return _refuse(ErrorCode.INVALID_REQUEST)
+    transaction = shard.transactions.get(request.transactional_id)
+    if transaction is None:
+        return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    who = Identity(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
+    is_retry = (
+        asked.version >= GENERATION_2_FROM_VERSION
+        and who == transaction.previous
+        and _is_ended(transaction)
+    )
+    if not is_retry and who.producer_id != transaction.identity.producer_id:
+        return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if not is_retry and not transaction.is_held_by(who):
+        return _refuse(fenced(asked.version, told_from=FENCED_FROM_VERSION))
+    if asked.version >= GENERATION_2_FROM_VERSION:
+        return _end_of_generation_2(shard, situation, transaction, request, is_retry=is_retry)
+    return _end_of_generation_1(shard, situation, transaction, request)
+
+
+def abort_and_fence(
+    shard: TransactionShard, situation: Situation, ongoing: Transaction
+) -> tuple[TransactionStored, tuple[object, ...], tuple[object, ...]]:
+    """The abort of what its client has left open: record, volatile changes, effects.
+
+    The client's identity is bumped and the new one given to nobody, so that whoever held it is
+    fenced; there is no previous identity, so it can't be asked for again.
+    """
+    aborted = _decided(
+        situation,
+        ongoing,
+        S.PREPARE_ABORT,
+        held=None,
+        gained=ongoing.identity.bumped(),
+        client_version=GENERATION_2,
+    )
+    return stored(aborted), *_consequences(shard, aborted)
+
+
+def traded(held: Identity, situation: Situation) -> Identity | None:
+    """What a client gets for its identity; None when a producer id is needed and there is none."""
+    if not held.exhausted:
+        return held.bumped()
+    fresh = situation.fresh_producer_id()
+    return None if fresh is None else Identity(fresh, ProducerEpoch(0))
+
+
+def _end_of_generation_1(
+    shard: TransactionShard, situation: Situation, transaction: Transaction, request: EndTxnRequest
+) -> EndDecision:
+    state, is_commit = transaction.state, request.committed
+    if state is S.ONGOING:
+        end = _decided(
+            situation,
+            transaction,
+            S.PREPARE_COMMIT if is_commit else S.PREPARE_ABORT,
+            held=None,
+            gained=transaction.identity,
+            client_version=0,
+        )
+        return _decide(shard, end, EndTxnResponse())
+    if state is S.EMPTY or _was_committed(state) != is_commit:
+        return _refuse(ErrorCode.INVALID_TXN_STATE)
+    if transaction.is_decided:
+        return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return Decision(reply=EndTxnResponse())
+
+
+def _end_of_generation_2(
+    shard: TransactionShard,
+    situation: Situation,
+    transaction: Transaction,
+    request: EndTxnRequest,
+    *,
+    is_retry: bool,
+) -> EndDecision:
+    state, is_commit = transaction.state, request.committed
+    if is_retry:
+        if _was_committed(state) != is_commit:
+            return _refuse(ErrorCode.INVALID_TXN_STATE)
+        if transaction.is_decided:
+            return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return Decision(reply=_told(transaction.identity))
+    if transaction.is_decided:
+        # The client is ahead: it means its next transaction, and this one's markers are on the way.
+        return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if is_commit and state is not S.ONGOING:
+        return _refuse(ErrorCode.INVALID_TXN_STATE)
+    gained = traded(transaction.identity, situation)
+    if gained is None:
+        return Decision.refuse(NEEDS_PRODUCER_ID)
+    end = _decided(
+        situation,
+        transaction,
+        S.PREPARE_COMMIT if is_commit else S.PREPARE_ABORT,
+        held=transaction.identity,
+        gained=gained,
+        client_version=GENERATION_2,
+    )
+    if state is S.ONGOING:
+        return _decide(shard, end, _told(gained))
+    # Nothing was added: an abort only fences what may still be under way, and is complete at once.
+    done = complete(end, now_ms=situation.now_ms)
+    return Decision(reply=_told(gained), records=(stored(end), stored(done)))
+
+
+def _decided(
+    situation: Situation,
+    transaction: Transaction,
+    state: TransactionState,
+    *,
+    held: Identity | None,
+    gained: Identity,
+    client_version: int,
+) -> Transaction:
+    """The decision. `held` was traded in for `gained`, and may be again."""
+    writer = transaction.writer
+    # Where the client keeps the identity that wrote, markers carry it too; else it ends with them.
+    marker = writer if gained == writer else writer.bumped()
+    was_ongoing = transaction.state is S.ONGOING
+    return transaction.become(
+        state,
+        producer_epoch=marker.epoch,
+        next_identity=None if gained == marker else gained,
+        previous_producer_id=successor(held, gained),
+        start_ms=transaction.start_ms if was_ongoing else situation.now_ms,
+        last_update_ms=situation.now_ms,
+        client_version=client_version,
+    )
+
+
+def _decide(
+    shard: TransactionShard, decided: Transaction, reply: EndTxnResponse
+) -> Decision[TransactionStored, EndTxnResponse]:
+    volatile, effects = _consequences(shard, decided)
+    return Decision(reply=reply, records=(stored(decided),), volatile=volatile, effects=effects)
+
+
+def _consequences(
+    shard: TransactionShard, decided: Transaction
+) -> tuple[tuple[object, ...], tuple[object, ...]]:
+    cancelled = CancelDeadline(key=TransactionEnds(decided.transactional_id))
+    return (cancelled,), (markers_of(shard, decided, number=shard.next_decision),)
+
+
+def _is_ended(transaction: Transaction) -> bool:
+    return transaction.state not in (S.EMPTY, S.ONGOING)
+
+
+def _was_committed(state: TransactionState) -> bool:
+    return state in (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)
+
+
+def _told(identity: Identity) -> EndTxnResponse:
+    return EndTxnResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
+
+
+def _refuse(error: ErrorCode) -> Decision[TransactionStored, EndTxnResponse]:
+    return Decision.refuse(EndTxnResponse(error_code=error))

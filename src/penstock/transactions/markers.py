@@ -1,0 +1,108 @@
+"""Markers: how partitions learn the decision, and how the coordinator learns that they did.
+
+`SendMarkers` is an effect: it leaves once the decision is committed in the journal. Whoever carries
+it out tells each partition, however long that takes, and reports with `MarkersWritten`; the last
+partition completes the transaction. A partition that was deleted counts as told.
+
+Reports may come late or twice, and about a decision whose transaction is long complete: the number
+of the decision tells. After a failover `resume` sends all markers of undone decisions again, which
+partitions that have them already must bear; the epoch of the coordinator tells old from new.
+"""
+
+from dataclasses import dataclass
+
+from penstock.machine.decision import Decision
+from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.transactions.asking import Situation
+from penstock.transactions.changes import PartitionsMarked
+from penstock.transactions.records import TransactionStored, stored
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import Transaction, TransactionState
+
+COMPLETES = {
+    TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
+    TransactionState.PREPARE_ABORT: TransactionState.COMPLETE_ABORT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMarkers:
+    """An effect: every one of these partitions is to be told how the transaction ended."""
+
+    transactional_id: str
+    number: int  # of the decision, to be named in reports
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: int
+    commit: bool
+    partitions: tuple[TopicPartition, ...]
+    transaction_version: int  # 2: the epoch is above every one that wrote in the transaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkersWritten:
+    """These partitions have their markers, durably: some or all of those of one SendMarkers."""
+
+    transactional_id: str
+    number: int
+    coordinator_epoch: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkersNoted:
+    """The answer to a report. `completed`: the transactional id is free for its next one."""
+
+    completed: bool
+
+
+def markers_of(shard: TransactionShard, decided: Transaction, *, number: int) -> SendMarkers:
+    assert decided.is_decided, decided
+    return SendMarkers(
+        transactional_id=decided.transactional_id,
+        number=number,
+        producer_id=decided.producer_id,
+        producer_epoch=decided.producer_epoch,
+        coordinator_epoch=shard.coordinator_epoch,
+        commit=decided.state is TransactionState.PREPARE_COMMIT,
+        partitions=decided.partitions,
+        transaction_version=decided.client_version,
+    )
+
+
+def resume(shard: TransactionShard) -> tuple[SendMarkers, ...]:
+    """What a shard that was just loaded has left to do."""
+    return tuple(
+        markers_of(shard, shard.transactions[transactional_id], number=unmarked.number)
+        for transactional_id, unmarked in shard.unmarked.items()
+    )
+
+
+def decide_written(
+    shard: TransactionShard, situation: Situation, report: MarkersWritten
+) -> Decision[TransactionStored, MarkersNoted]:
+    unmarked = shard.unmarked.get(report.transactional_id)
+    if (
+        unmarked is None
+        or unmarked.number != report.number
+        or report.coordinator_epoch != shard.coordinator_epoch
+    ):
+        return Decision.refuse(MarkersNoted(completed=False))
+    marked = frozenset(report.partitions)
+    if marked.issuperset(unmarked.partitions):
+        done = complete(shard.transactions[report.transactional_id], now_ms=situation.now_ms)
+        return Decision(reply=MarkersNoted(completed=True), records=(stored(done),))
+    change = PartitionsMarked(transactional_id=report.transactional_id, partitions=marked)
+    return Decision(reply=MarkersNoted(completed=False), volatile=(change,))
+
+
+def complete(decided: Transaction, *, now_ms: int) -> Transaction:
+    """The end of a decided transaction: its client may begin the next one, by its own identity."""
+    return decided.become(
+        COMPLETES[decided.state],
+        producer_id=decided.identity.producer_id,
+        producer_epoch=decided.identity.epoch,
+        next_identity=None,
+        partitions=(),
+        last_update_ms=now_ms,
+    )

@@ -1,0 +1,74 @@
+"""What time brings: the abort of transactions left open, and the end of ids that nobody uses.
+
+Deadlines are on the monotonic clock and lost on failover; `changes_after_load` sets them again from
+the times that are stored. A transaction of a two-phase commit has no deadline: its outcome is
+another coordinator's to decide.
+"""
+
+from penstock.machine.decision import Decision
+from penstock.model.limit import TRANSACTIONAL_IDS_EXPIRED_MAX
+from penstock.transactions.asking import Situation
+from penstock.transactions.changes import CancelDeadline, SetDeadline
+from penstock.transactions.finish import abort_and_fence
+from penstock.transactions.records import TransactionStored
+from penstock.transactions.shard import TransactionShard
+from penstock.transactions.state import Transaction, TransactionState
+from penstock.transactions.timers import IDS_EXPIRE, TransactionEnds
+
+
+def decide_transaction_ended(
+    shard: TransactionShard, situation: Situation, key: TransactionEnds
+) -> Decision[TransactionStored, None]:
+    """Its client may be gone or only slow: the abort fences it, so that it finds out."""
+    transaction = shard.transactions.get(key.transactional_id)
+    if transaction is None or not _may_time_out(transaction):
+        return Decision(reply=None, volatile=(CancelDeadline(key=key),))
+    record, volatile, effects = abort_and_fence(shard, situation, transaction)
+    return Decision(reply=None, records=(record,), volatile=volatile, effects=effects)
+
+
+def decide_ids_expired(
+    shard: TransactionShard, situation: Situation
+) -> Decision[TransactionStored, None]:
+    """Removes some of the ids that are not in use, and comes again: at once if there are more."""
+    unused_since_ms = situation.now_ms - situation.settings.transactional_id_expiration_ms
+    expired = [
+        TransactionStored(transactional_id=transactional_id, value=None)
+        for transactional_id, transaction in shard.transactions.items()
+        if not transaction.is_open and transaction.last_update_ms <= unused_since_ms
+    ]
+    if len(expired) > TRANSACTIONAL_IDS_EXPIRED_MAX:
+        del expired[TRANSACTIONAL_IDS_EXPIRED_MAX:]
+        again = SetDeadline(key=IDS_EXPIRE, at_ms=situation.monotonic_ms)
+    else:
+        again = next_expiry(situation)
+    return Decision(reply=None, records=tuple(expired), volatile=(again,))
+
+
+def changes_after_load(shard: TransactionShard, situation: Situation) -> tuple[SetDeadline, ...]:
+    """The deadlines of a shard that has just been replayed."""
+    ends = (
+        SetDeadline(
+            key=TransactionEnds(transactional_id),
+            at_ms=situation.monotonic_ms + _left_ms(transaction, now_ms=situation.now_ms),
+        )
+        for transactional_id, transaction in shard.transactions.items()
+        if _may_time_out(transaction)
+    )
+    return (*ends, next_expiry(situation))
+
+
+def next_expiry(situation: Situation) -> SetDeadline:
+    interval = situation.settings.transaction_remove_expired_transaction_cleanup_interval_ms
+    return SetDeadline(key=IDS_EXPIRE, at_ms=situation.monotonic_ms + interval)
+
+
+def _may_time_out(transaction: Transaction) -> bool:
+    return transaction.state is TransactionState.ONGOING and not transaction.is_two_phase
+
+
+def _left_ms(transaction: Transaction, *, now_ms: int) -> int:
+    """By the wall clock, which may have been turned back: never more than the whole time-out."""
+    assert transaction.start_ms is not None
+    open_ms = max(now_ms - transaction.start_ms, 0)
+    return max(transaction.timeout_ms - open_ms, 0)
