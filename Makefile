@@ -21,9 +21,12 @@ BUILD := pyproject.toml setup.py hot-modules.txt constraints.txt $(KERNEL) $(HOT
 # What `make bench` is told, such as BENCH=--quick.
 BENCH ?=
 
-# Which simulations `make soak` runs.
+# Which simulations `make soak` runs; with FOR=1h it soaks a real node for that long instead, and
+# with KILLS=50 it kills one that often, with fsync acks and without.
 SEEDS ?= 5000
 START ?= 0
+FOR ?=
+KILLS ?=
 
 # Stamps say what is installed. They age with the files that decide it.
 RUN_STAMP := $(VENV)/.penstock-run
@@ -35,6 +38,7 @@ help:
 	@echo "make demo    set up, start a node, write and read back a million records"
 	@echo "make test    set up, check style and types, run every test"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
+	@echo "             FOR=1h: a real node under constant load; KILLS=50: one that is killed that often"
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
@@ -49,8 +53,17 @@ test: lint
 	@echo "== tests"
 	$(BIN)/python -m pytest
 
+ifneq ($(FOR),)
+soak: $(DEV_STAMP)
+	$(BIN)/python bench/soak.py run --for $(FOR)
+else ifneq ($(KILLS),)
+soak: $(DEV_STAMP)
+	$(BIN)/python bench/soak.py kills --count $(KILLS) --fsync on
+	$(BIN)/python bench/soak.py kills --count $(KILLS) --fsync off
+else
 soak: $(RUN_STAMP)
 	$(BIN)/penstock sim run --seeds $(SEEDS) --start $(START)
+endif
 
 lint: $(DEV_STAMP)
 	@echo "== style"

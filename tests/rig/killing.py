@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import confluent_kafka
 
@@ -73,9 +74,7 @@ class Load:
                     TOPIC,
                     b"%d" % number + bytes(200),
                     partition=number % PARTITIONS,
-                    on_delivery=lambda error, message, number=number: self._delivered(
-                        number, error, message
-                    ),
+                    on_delivery=partial(self._delivered, number),
                 )
             self._producer.poll(0.01)
         self._producer.flush(PATIENCE_SECONDS)
@@ -86,11 +85,12 @@ class Load:
         error: confluent_kafka.KafkaError | None,
         message: confluent_kafka.Message,
     ) -> None:
+        partition, offset = message.partition(), message.offset()
         with self._changed:
-            if error is not None:
-                self.faults.append(error.str())
+            if error is not None or partition is None or offset is None:
+                self.faults.append(str(error))
             else:
-                self.acked[number] = (message.partition(), message.offset())
+                self.acked[number] = (partition, offset)
             self._changed.notify_all()
 
 
