@@ -185,6 +185,12 @@ def test_clients_may_not_write_to_internal_topics(broker: Broker) -> None:
     broker.create_topic("__consumer_offsets")
     answer = produce(broker, "__consumer_offsets", produced())
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    request = produce_request("__consumer_offsets", produced(), acks=1)
+    tool = broker.ask(
+        produce_api.API, request, ProduceResponse, version=9, client_id="__admin_client"
+    )
+    (refused,) = tool.responses[0].partition_responses
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     hidden = produce(broker, "__cluster_metadata", produced())
     assert hidden.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

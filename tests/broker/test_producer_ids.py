@@ -98,10 +98,10 @@ def test_without_a_controller_a_producer_is_told_to_try_again() -> None:
     run_with(MemoryDisk(), scenario)
 
 
-@pytest.mark.parametrize("version", range(FIND_COORDINATOR.versions.max + 1))
+@pytest.mark.parametrize("version", range(1, FIND_COORDINATOR.versions.max + 1))
 def test_no_version_of_find_coordinator_is_left_hanging(version: int) -> None:
     async def scenario(control: Control) -> None:
-        request = FindCoordinatorRequest(key="group", coordinator_keys=["group", "other"])
+        request = FindCoordinatorRequest(key="one", key_type=1, coordinator_keys=["one", "other"])
         if version < 4:
             request.coordinator_keys = []
         else:
@@ -115,6 +115,6 @@ def test_no_version_of_find_coordinator_is_left_hanging(version: int) -> None:
         else:
             answers = [(found.key, found.error_code) for found in reply.coordinators]
             unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert answers == [("group", unavailable), ("other", unavailable)]
+            assert answers == [("one", unavailable), ("other", unavailable)]
 
     run_with(MemoryDisk(), scenario)

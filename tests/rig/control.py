@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from penstock.broker.api_table import AnyApi
+from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
 from penstock.broker.log_directories import LogDirectories
@@ -60,6 +61,13 @@ class Control:
             settings=self.settings,
             publish=self._publish,
         )
+        partitions = Partitions(  # none is led here
+            directories=LogDirectories(),
+            node_id=NODE,
+            settings=self.settings,
+            disk=disk,
+            clock=self.world.clock,
+        )
         self.services = Services(
             node_id=NODE,
             cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
@@ -68,12 +76,13 @@ class Control:
             image=Image(),
             endpoints=(),
             controller=self.controller,
-            partitions=Partitions(  # none is led here
-                directories=LogDirectories(),
+            partitions=partitions,
+            groups=GroupCoordinator(
                 node_id=NODE,
-                settings=self.settings,
-                disk=disk,
-                clock=self.world.clock,
+                world=self.world,
+                partitions=partitions,
+                controller=self.controller,
+                settings=self.settings.groups,
             ),
             producer_ids=ProducerIds(
                 controller=self.controller,
@@ -162,6 +171,7 @@ class Control:
         self.deltas.append(delta)
         self.services.image = image
         self.services.settings = effective_broker(self.settings, image, NODE)
+        self.services.groups.apply(delta, image, self.services.settings.groups)
 
 
 def run_with(

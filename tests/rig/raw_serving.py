@@ -115,8 +115,8 @@ async def serving(
     nothing = cast(Any, None)  # handlers of these tests reach for none of it
     services = Services(
         node_id=NodeId(1), cluster_id="test", settings=settings, world=world, image=Image(),
-        endpoints=(), controller=nothing, partitions=nothing, producer_ids=nothing,
-        fetch_sessions=nothing, served=versions_served(apis),
+        endpoints=(), controller=nothing, partitions=nothing, groups=nothing,
+        producer_ids=nothing, fetch_sessions=nothing, served=versions_served(apis),
     )  # fmt: skip
     async with TaskGroup() as group:
         server = Server(services, apis, group)

@@ -69,6 +69,7 @@ class Broker:
             endpoints=(),
             controller=cast(Any, None),  # no data handler asks the controller
             partitions=self.partitions,
+            groups=cast(Any, None),
             producer_ids=cast(Any, None),
             fetch_sessions=FetchSessions(random_below=self.world.entropy.random_below),
             served={},

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.broker.controller_link import ControllerLink
+from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.metadata.image.broker import Endpoint
@@ -28,6 +29,7 @@ class Services:
     endpoints: tuple[Endpoint, ...]  # as advertised to clients, by listener name
     controller: ControllerLink
     partitions: Partitions
+    groups: GroupCoordinator
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     served: Mapping[

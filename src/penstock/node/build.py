@@ -11,6 +11,7 @@ from functools import partial
 
 from penstock.broker.api_table import versions_served
 from penstock.broker.cleaning import Cleaning
+from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
@@ -108,6 +109,13 @@ class OpenBroker:
             settings=settings,
             publish=self._publish,
         )
+        self._groups = GroupCoordinator(
+            node_id=config.node_id,
+            world=world,
+            partitions=self._partitions,
+            controller=self._controller,
+            settings=settings.groups,
+        )
         self._services = Services(
             node_id=config.node_id,
             cluster_id=self._cluster_id,
@@ -117,6 +125,7 @@ class OpenBroker:
             endpoints=(),
             controller=self._controller,
             partitions=self._partitions,
+            groups=self._groups,
             producer_ids=ProducerIds(
                 controller=self._controller,
                 node_id=config.node_id,
@@ -146,6 +155,7 @@ class OpenBroker:
     def check(self) -> None:
         """The invariants of all that is open; the simulator asks after its steps."""
         self._partitions.check()
+        self._groups.check()
         for log in self.logs.values():
             log.check()
 
@@ -171,6 +181,7 @@ class OpenBroker:
         # What was acked must be seen at once again: readers see no further than what is synced.
         await self._partitions.sync_wanted()
         self._group.start(self._partitions.keep_syncing(), name="sync logs")
+        self._group.start(self._groups.run(), name="group coordinator")
         Housekeeping(
             partitions=self._partitions,
             settings=self._config.settings,
@@ -194,6 +205,7 @@ class OpenBroker:
 
     async def drain(self, *, wait_ms: int) -> None:
         self._server.take_no_more()
+        self._groups.close()
         self._partitions.close()  # long polls have nothing to wait for any more
         await self._server.drain(wait_ms=wait_ms)
         self._controller.close()
@@ -227,6 +239,7 @@ class OpenBroker:
             self._config.settings, image, self._config.node_id
         )
         self._partitions.apply(delta, image)
+        self._groups.apply(delta, image, self._services.settings.groups)
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(

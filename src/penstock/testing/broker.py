@@ -33,6 +33,7 @@ NODE_ID = NodeId(1)
 WAIT_SECONDS_MAX = 30.0
 SETTINGS = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
 }

@@ -1,8 +1,18 @@
-"""FindCoordinator: groups and transactions have no coordinator here; clients are told at once."""
+"""FindCoordinator: the broker that looks after a group.
+
+The topic that coordinators keep their journal in is made on the way, when the first client asks.
+Transactions have no coordinator here.
+"""
+
+from collections.abc import Awaitable
 
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
+from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
+from penstock.metadata.image.broker import Endpoint
+from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.find_coordinator import (
     Coordinator,
@@ -10,23 +20,29 @@ from penstock.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-KEY_TYPES = (0, 1, 2)  # a group, a transaction, a share group
+GROUP = 0
+KEY_TYPES = (GROUP, 1, 2)  # a group, a transaction, a share group
+MANY_KEYS_FROM = 4
 NO_NODE = -1
 NO_PORT = -1
 
 
 def handle(
     services: Services, request: FindCoordinatorRequest, context: RequestContext
-) -> FindCoordinatorResponse:
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     if request.key_type not in KEY_TYPES:
         raise RequestError(
             ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}"
         )
-    return refuse(
-        request,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        "This broker does not coordinate groups or transactions.",
-    )
+    if request.key_type != GROUP:
+        return refuse(
+            request,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "This broker does not coordinate transactions.",
+        )
+    if OFFSETS_TOPIC not in services.image.topics_by_name:
+        return _create_first(services, request, context)
+    return _response(services, request, context)
 
 
 def refuse(
@@ -38,17 +54,74 @@ def refuse(
         node_id=NO_NODE,
         host="",
         port=NO_PORT,
-        coordinators=[
-            Coordinator(
-                key=key,
-                node_id=NO_NODE,
-                host="",
-                port=NO_PORT,
-                error_code=code,
-                error_message=message,
-            )
-            for key in request.coordinator_keys
-        ],
+        coordinators=[_none(key, code, message) for key in request.coordinator_keys],
+    )
+
+
+async def _create_first(
+    services: Services, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    try:
+        await services.groups.create_topic()
+    except RequestError as refusal:
+        # The client asks again; the topic may be there by then.
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message) from refusal
+    return _response(services, request, context)
+
+
+def _response(
+    services: Services, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    if context.header.api_version >= MANY_KEYS_FROM:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _coordinator(services.image, key, context.listener)
+                for key in request.coordinator_keys
+            ]
+        )
+    one = _coordinator(services.image, request.key, context.listener)
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message="NONE" if one.error_code == ErrorCode.NONE else one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _coordinator(image: Image, group_id: str, listener: str) -> Coordinator:
+    found = _leader(image, group_id, listener)
+    if found is None:
+        return _none(
+            group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available."
+        )
+    node_id, endpoint = found
+    return Coordinator(
+        key=group_id,
+        node_id=node_id,
+        host=endpoint.host,
+        port=endpoint.port,
+        error_message="",
+    )
+
+
+def _leader(image: Image, group_id: str, listener: str) -> tuple[NodeId, Endpoint] | None:
+    """The broker that leads the group's partition, where clients of this listener reach it."""
+    topic = image.topics_by_name.get(OFFSETS_TOPIC)
+    if topic is None:
+        return None
+    index = partition_of(group_id, partition_count=len(topic.partitions))
+    leader = topic.partitions[index].leader
+    broker = None if leader is None else image.brokers.get(leader)
+    if broker is None or broker.fenced:
+        return None
+    endpoint = broker.endpoint(listener)
+    return None if endpoint is None else (broker.node_id, endpoint)
+
+
+def _none(key: str, code: ErrorCode, message: str | None) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=NO_NODE, host="", port=NO_PORT, error_code=code, error_message=message
     )
 
 

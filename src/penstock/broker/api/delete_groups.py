@@ -1,0 +1,53 @@
+"""DeleteGroups: groups without members are forgotten, with their offsets."""
+
+import asyncio
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.groups.offsets.delete import DeleteGroup, Progress
+from penstock.model.error import ErrorCode, RequestError
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+
+async def handle(
+    services: Services, request: DeleteGroupsRequest, context: RequestContext
+) -> DeleteGroupsResponse:
+    names = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(results=[await _delete(services, name, context) for name in names])
+
+
+def refuse(
+    request: DeleteGroupsRequest, code: ErrorCode, message: str | None
+) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(results=[_refused(name, code) for name in request.groups_names])
+
+
+async def _delete(services: Services, name: str, context: RequestContext) -> DeletableGroupResult:
+    """A group with very many offsets is deleted in steps."""
+    while True:
+        try:
+            reply = services.groups.ask(name, DeleteGroup(group=name), context)
+            result = await reply if isinstance(reply, asyncio.Future) else reply
+        except RequestError as refusal:
+            return _refused(name, refusal.code)
+        if isinstance(result, DeletableGroupResult):
+            return result
+        assert result is Progress.MORE
+
+
+def _refused(name: str, code: ErrorCode) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=name, error_code=code)
+
+
+API = Api(
+    key=ApiKey.DELETE_GROUPS,
+    versions=DeleteGroupsRequest.VERSIONS,
+    request=DeleteGroupsRequest,
+    handle=handle,
+    refuse=refuse,
+)

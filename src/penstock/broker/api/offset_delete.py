@@ -1,0 +1,33 @@
+"""OffsetDelete: a group forgets offsets of topics that none of its members reads."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+
+
+def handle(
+    services: Services, request: OffsetDeleteRequest, context: RequestContext
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    reply: OffsetDeleteResponse | Awaitable[OffsetDeleteResponse] = services.groups.ask(
+        request.group_id, request, context
+    )
+    return reply
+
+
+def refuse(
+    request: OffsetDeleteRequest, code: ErrorCode, message: str | None
+) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=code)
+
+
+API = Api(
+    key=ApiKey.OFFSET_DELETE,
+    versions=OffsetDeleteRequest.VERSIONS,
+    request=OffsetDeleteRequest,
+    handle=handle,
+    refuse=refuse,
+)

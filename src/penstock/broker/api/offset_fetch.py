@@ -1,0 +1,111 @@
+"""OffsetFetch: the offsets that groups have committed, asked of one group or of many."""
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+)
+
+MANY_GROUPS_FROM = 8
+GROUP_ERROR_FROM = 2  # before, the error of a group is told of each of its partitions
+NO_OFFSET = -1
+
+
+async def handle(
+    services: Services, request: OffsetFetchRequest, context: RequestContext
+) -> OffsetFetchResponse:
+    many = context.header.api_version >= MANY_GROUPS_FROM
+    groups = await services.groups.ask_each(
+        request.groups if many else [_only_group(request)],
+        lambda group: services.groups.ask(group.group_id, group, context),
+        refuse_group,
+    )
+    if many:
+        return OffsetFetchResponse(groups=groups)
+    return _of_one_group(groups[0], request, context.header.api_version)
+
+
+def refuse(
+    request: OffsetFetchRequest, code: ErrorCode, message: str | None
+) -> OffsetFetchResponse:
+    response = _of_one_group(
+        OffsetFetchResponseGroup(error_code=code), request, version=MANY_GROUPS_FROM - 1
+    )
+    response.groups = [refuse_group(group, code) for group in request.groups]
+    return response
+
+
+def refuse_group(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+
+
+def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """The request of old versions in the form of the new ones."""
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _of_one_group(
+    group: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int
+) -> OffsetFetchResponse:
+    if group.error_code != ErrorCode.NONE and version < GROUP_ERROR_FROM:
+        return OffsetFetchResponse(topics=_refused_topics(request, group.error_code))
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
+
+
+def _refused_topics(request: OffsetFetchRequest, code: int) -> list[OffsetFetchResponseTopic]:
+    return [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=index,
+                    committed_offset=NO_OFFSET,
+                    metadata="",
+                    error_code=code,
+                )
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+
+
+API = Api(
+    key=ApiKey.OFFSET_FETCH,
+    versions=OffsetFetchRequest.VERSIONS,
+    request=OffsetFetchRequest,
+    handle=handle,
+    refuse=refuse,
+)

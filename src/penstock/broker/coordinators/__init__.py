@@ -1,0 +1,1 @@
+"""Coordinators: the shards of groups that this broker leads, run on their partitions."""
