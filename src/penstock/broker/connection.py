@@ -12,7 +12,7 @@ too many replies, the one that holds most is given up. Otherwise a read is alway
 peer that has gone is noticed and what waits on its behalf is cancelled.
 
 Copies: a request is read where it was received; a reply is sent from where it was encoded, and
-record batches from the page cache.
+record batches from the page cache, but for those of a few KiB, which are copied into the reply.
 """
 
 import asyncio
@@ -30,12 +30,14 @@ from penstock.wire.framing import FrameReader
 from penstock.wire.trouble import MalformedMessage
 from penstock.world.ports import Buffer, Clock, FileRange, Stream
 from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import DiskError, NetworkError
 
 logger = logging.getLogger(__name__)
 
 IN_FLIGHT_MAX = limit.REQUESTS_IN_FLIGHT_MAX
 UNSENT_BYTES_MAX = limit.UNSENT_REPLY_BYTES_MAX
 UNANSWERED_BYTES_MAX = limit.UNANSWERED_BYTES_MAX
+COPIED_BYTES_MAX = 8 * limit.KIB  # of a file: more is sent from the page cache
 
 
 class Reply:
@@ -266,6 +268,9 @@ class Connection:
         buffers: list[Buffer] = []
         for part in parts:
             if isinstance(part, FileRange):
+                if part.byte_count <= COPIED_BYTES_MAX:
+                    buffers.append(copied(part))
+                    continue
                 if buffers:
                     await self.stream.send(buffers, more=True)
                     buffers = []
@@ -308,6 +313,18 @@ class Connection:
             given = self._bytes_held - bytes_held
             self._bytes_held = bytes_held
             self._budget.give(self, given, all_given=bytes_held == 0)
+
+
+def copied(span: FileRange) -> bytes:
+    """A small range as bytes: a reply that goes out in one call reaches its reader in one piece."""
+    try:
+        data = span.file.read_at(span.position, span.byte_count)
+    except DiskError as trouble:
+        # As when sending: its descriptor had been given up, and the file has been deleted since.
+        raise NetworkError(str(trouble)) from trouble
+    if len(data) != span.byte_count:
+        raise NetworkError(f"a file ends before {span.position + span.byte_count}")
+    return data
 
 
 def size_in_memory(parts: Parts) -> int:

@@ -2,7 +2,8 @@
 
 A fetch is read once at once. When that gives fewer than `min_bytes`, and neither an error nor
 anything else that its sender should know now, it waits, for as long as `max_wait_ms`, until
-enough has become visible, and is read again as a whole: what it knew before the wait is old.
+enough has become visible, and is read again: what it knew before the wait is old, except of
+partitions that had nothing to give and of which nobody was told anything since.
 Sessions (`replication/fetch_session`) decide which partitions a request is about and which
 answers are news. Cost is per partition, never per batch or record; partitions of a session that
 have nothing new cost no answer object.
@@ -49,11 +50,16 @@ NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 EMPTY = b""
 
 
+# A partition that had nothing to give, what was told of it until then, and its start offset.
+Idle = tuple[Partition, int, Offset]
+
+
 @dataclass(slots=True, kw_only=True)
 class Reading:
     """One reading of all partitions of a fetch."""
 
     answers: list[PartitionData | None] = field(default_factory=list)  # None: nothing new
+    idle: dict[int, Idle] = field(default_factory=dict)  # by place in `answers`
     seen: list[tuple[Partition, int]] = field(default_factory=list)
     byte_count: int = 0
     is_urgent: bool = False  # an error, or data that waiting would not add to
@@ -112,7 +118,7 @@ async def _long_poll(
             break
         missing_bytes = _min_bytes(services, request) - reading.byte_count
         came = await more_data(reading.seen, missing_bytes=missing_bytes, wait_ms=wait_ms)
-        reading = await _read_by_turns(services, request, fetch, context)
+        reading = await _read_by_turns(services, request, fetch, context, before=reading)
         if not came:
             break
     return _reply(services, fetch, reading, context)
@@ -133,12 +139,17 @@ def _min_bytes(services: Services, request: FetchRequest) -> int:
 
 
 async def _read_by_turns(
-    services: Services, request: FetchRequest, fetch: Fetch, context: RequestContext
+    services: Services,
+    request: FetchRequest,
+    fetch: Fetch,
+    context: RequestContext,
+    *,
+    before: Reading | None = None,
 ) -> Reading:
     """Like `_read`; the loop gets its turn between some hundred partitions and the next."""
     reading = Reading()
     while True:
-        _read(services, request, fetch, context, reading)
+        _read(services, request, fetch, context, reading, before=before)
         if len(reading.answers) == len(fetch.wanted):
             return reading
         await asyncio.sleep(0)
@@ -150,13 +161,25 @@ def _read(
     fetch: Fetch,
     context: RequestContext,
     reading: Reading,
+    *,
+    before: Reading | None = None,
 ) -> None:
-    """Reads the next partitions in turn, within the bytes that are left of the reply's limit."""
+    """Reads the next partitions in turn, within the bytes that are left of the reply's limit.
+
+    Of those that were idle in the reading `before`, and still are, the answer stays.
+    """
     bytes_left = max(_max_bytes(services, request), 0)
     committed_only = request.isolation_level == READ_COMMITTED
     from_follower = fetch.privileged
     done = len(reading.answers)
-    for wanted in fetch.wanted[done : done + ENTRIES_PER_TURN]:
+    for index, wanted in enumerate(fetch.wanted[done : done + ENTRIES_PER_TURN], start=done):
+        if before is not None and (known := before.idle.get(index)) is not None:
+            partition, changes, start_offset = known
+            if partition.changes == changes and partition.log.start_offset == start_offset:
+                reading.answers.append(before.answers[index])
+                reading.idle[index] = known
+                reading.seen.append((partition, changes))
+                continue
         found = _find(services.partitions, wanted, by_topic_id=fetch.by_topic_id)
         if isinstance(found, Partition) and not from_follower:
             answer = _read_partition(
@@ -176,6 +199,8 @@ def _read(
             answer = _failed(wanted.asked.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if answer is not None and answer.error_code != ErrorCode.NONE:
             reading.is_urgent = True
+        elif isinstance(found, Partition) and (answer is None or answer.records is EMPTY):
+            reading.idle[index] = (found, found.changes, found.log.start_offset)
         reading.answers.append(answer)
 
 
