@@ -4,6 +4,8 @@ Apart from `broker/connection` because that is compiled: a compiled coroutine mu
 handles an exception (docs/adr/0015), which is just what leaving a task group means.
 """
 
+import asyncio
+
 from penstock.broker.connection import Connection
 from penstock.model.error import CloseConnection
 from penstock.wire.trouble import MalformedMessage
@@ -15,7 +17,12 @@ async def converse(connection: Connection) -> None:
     """Serves until the peer closes, breaks the protocol, or is closed."""
     try:
         async with TaskGroup() as waiting:
-            await connection.serve(waiting)
+            try:
+                await connection.serve(waiting)
+            finally:
+                # What came with the last bytes begins before it is cancelled: a coroutine that
+                # never began takes with it, unawaited, those that it was given.
+                await asyncio.sleep(0)
             # Nobody is there any more for whom these would wait.
             waiting.cancel()
     except NetworkError:
