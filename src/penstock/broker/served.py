@@ -3,6 +3,8 @@
 from penstock.broker.api import (
     alter_configs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -62,5 +64,7 @@ SERVED: tuple[AnyApi, ...] = (
     delete_groups.API,
     offset_delete.API,
     describe_producers.API,
+    consumer_group_heartbeat.API,
+    consumer_group_describe.API,
     describe_topic_partitions.API,
 )

@@ -15,17 +15,20 @@ from penstock.groups.consumer.member import (
 )
 from penstock.groups.consumer.reconcile import Partitions
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.settings.groups import GroupSettings
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
+CONSUMER_PROTOCOL = "consumer"  # among the protocols by which groups may rebalance
 MEMBER_ID_FROM_CLIENT_FROM = 1  # of the versions of ConsumerGroupHeartbeat
 MEMBER_EPOCH_IN_COMMIT_FROM = 9  # of the versions of OffsetCommit
 
 
-def check_heartbeat(
-    asked: Asked[ConsumerGroupHeartbeatRequest], *, assignors: tuple[str, ...]
-) -> None:
+def check_heartbeat(asked: Asked[ConsumerGroupHeartbeatRequest], settings: GroupSettings) -> None:
     """RequestError for a request that is wrong by itself, whatever the group."""
     request, epoch = asked.request, asked.request.member_epoch
+    assignors = settings.group_consumer_assignors
+    if CONSUMER_PROTOCOL not in settings.group_coordinator_rebalance_protocols:
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
     from_client = asked.version >= MEMBER_ID_FROM_CLIENT_FROM
     if not request.member_id and (from_client or epoch != JOINING_EPOCH):
         raise _invalid("MemberId can't be empty.")

@@ -33,6 +33,8 @@ def describe(group: ConsumerGroup, situation: Situation) -> DescribedGroup:
 
 
 def describe_absent(group_id: str, *, why: str) -> DescribedGroup:
+    if not group_id:
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     return DescribedGroup(
         group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=why
     )

@@ -38,7 +38,7 @@ def decide_heartbeat(
     group: ClassicGroup | ConsumerGroup | None, situation: Situation, asked: Heartbeat
 ) -> Decided:
     try:
-        check_heartbeat(asked, assignors=situation.settings.group_consumer_assignors)
+        check_heartbeat(asked, situation.settings)
         if is_leaving(asked.request):
             return decide_leave(group, situation, asked)
         return _stay(group, situation, asked)
