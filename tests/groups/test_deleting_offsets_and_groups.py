@@ -1,0 +1,148 @@
+"""Deleted offsets and groups are gone, also after a failover; what is in use is not deleted."""
+
+import pytest
+
+from penstock.groups.offsets.delete import OFFSETS_PER_STEP
+from penstock.model.error import ErrorCode
+from penstock.model.limit import DECISION_RECORDS_MAX
+from rig.group_world import GroupWorld, image_of
+from rig.offset_requests import (
+    commit,
+    commit_request,
+    committed,
+    delete_group,
+    delete_offsets,
+    forget_topic,
+    join_alone,
+    leave,
+    listed,
+)
+
+ORDERS = ("orders", 0)
+BILLS = ("bills", 0)
+MANY = 2 * OFFSETS_PER_STEP + 100
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    return GroupWorld(image=image_of({"orders": 3, "bills": 1}))
+
+
+def with_many_offsets() -> GroupWorld:
+    world = GroupWorld(image=image_of({"wide": MANY}))
+    for first in range(0, MANY, DECISION_RECORDS_MAX):
+        indexes = range(first, min(first + DECISION_RECORDS_MAX, MANY))
+        commit(world, commit_request("g", {("wide", index): 1 for index in indexes}))
+    assert world.shard.offsets.count == MANY
+    return world
+
+
+def test_a_deleted_offset_is_gone_for_good(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5, BILLS: 6}))
+    reply = delete_offsets(world, "g", [ORDERS, ("orders", 1)])
+    assert [part.error_code for part in reply.topics[0].partitions] == [0, 0]
+    world.fail_over()
+    assert committed(world, "g") == {BILLS: 6}
+
+
+def test_offsets_that_are_not_there_cost_the_journal_nothing(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5}))
+    before = len(world.journal.batches)
+    delete_offsets(world, "g", [("orders", 1), ("orders", 2)])
+    assert len(world.journal.batches) == before
+
+
+def test_offsets_of_a_group_that_is_not_there_are_not_deleted(world: GroupWorld) -> None:
+    reply = delete_offsets(world, "g", [ORDERS])
+    assert (reply.error_code, reply.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+
+
+def test_unknown_partitions_are_told_one_by_one(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5}))
+    reply = delete_offsets(world, "g", [("orders", 3), ("nowhere", 0)])
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [topic.partitions[0].error_code for topic in reply.topics] == [unknown, unknown]
+
+
+def test_members_keep_the_offsets_of_what_they_read(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5, BILLS: 6}))
+    join_alone(world, "g", topics=["orders"])
+    reply = delete_offsets(world, "g", [ORDERS, BILLS])
+    assert [topic.partitions[0].error_code for topic in reply.topics] == [
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ErrorCode.NONE,
+    ]
+    assert committed(world, "g") == {ORDERS: 5}
+
+
+def test_a_group_with_members_is_not_deleted(world: GroupWorld) -> None:
+    member, generation = join_alone(world, "g", topics=["orders"])
+    commit(world, commit_request("g", {ORDERS: 5}, member=member, epoch=generation))
+    assert delete_group(world, "g") is ErrorCode.NON_EMPTY_GROUP
+    leave(world, "g", member)
+    assert delete_group(world, "g") is ErrorCode.NONE
+    assert listed(world) == []
+    world.fail_over()
+    assert listed(world) == []
+    assert committed(world, "g") == {}
+
+
+def test_a_group_that_is_not_there_cannot_be_deleted(world: GroupWorld) -> None:
+    assert delete_group(world, "g") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_deleted_group_may_begin_anew(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5}))
+    delete_group(world, "g")
+    commit(world, commit_request("g", {BILLS: 1}))
+    world.fail_over()
+    assert committed(world, "g") == {BILLS: 1}
+
+
+def test_a_group_with_very_many_offsets_is_deleted_in_steps() -> None:
+    world = with_many_offsets()
+    assert delete_group(world, "g") is ErrorCode.NONE
+    assert world.shard.offsets.count == 0
+    assert listed(world) == []
+
+
+def test_the_offsets_of_a_deleted_topic_go_with_it(world: GroupWorld) -> None:
+    for group in ("g", "h"):
+        commit(world, commit_request(group, {ORDERS: 5, BILLS: 6}))
+    forget_topic(world, "orders")
+    world.fail_over()
+    assert committed(world, "g") == committed(world, "h") == {BILLS: 6}
+
+
+def test_very_many_offsets_of_a_deleted_topic_go_in_steps() -> None:
+    world = with_many_offsets()
+    forget_topic(world, "wide")
+    assert world.shard.offsets.count == 0
+
+
+def test_offsets_of_a_topic_made_anew_outlive_the_deletion_of_the_old_one(
+    world: GroupWorld,
+) -> None:
+    old = world.image
+    world.image = image_of({"another": 1, "orders": 3})
+    commit(world, commit_request("g", {ORDERS: 5}))
+    new, world.image = world.image, old
+    forget_topic(world, "orders")
+    world.image = new
+    assert committed(world, "g") == {ORDERS: 5}
+
+
+def test_groups_are_listed_by_state_and_type(world: GroupWorld) -> None:
+    commit(world, commit_request("tool", {ORDERS: 5}))
+    join_alone(world, "service", topics=["orders"])
+    assert [
+        (group.group_id, group.group_state, group.protocol_type) for group in listed(world)
+    ] == [
+        ("tool", "Empty", ""),
+        ("service", "Stable", "consumer"),
+    ]
+    assert [group.group_id for group in listed(world, states=["sTable"])] == ["service"]
+    assert [group.group_id for group in listed(world, states=["Dead"])] == []
+    assert len(listed(world, types=["Classic"])) == 2
+    assert listed(world, types=["consumer"]) == []
+    assert listed(world, types=["no such type"]) == []

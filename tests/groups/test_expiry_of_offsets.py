@@ -1,0 +1,103 @@
+"""Offsets are kept for as long as the settings say, from when nobody used them any more."""
+
+import pytest
+
+from penstock.model.limit import EXPIRY_ENTRIES_PER_STEP
+from rig.group_world import GroupWorld, image_of
+from rig.offset_requests import commit, commit_request, committed, join_alone, leave, listed
+
+ORDERS = ("orders", 0)
+BILLS = ("bills", 0)
+MINUTE_MS = 60_000
+CHECK_MS = 600_000
+RETENTION_MS = 60 * MINUTE_MS
+SETTINGS = {"offsets.retention.minutes": "60"}
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    return GroupWorld(SETTINGS, image=image_of({"orders": 3, "bills": 1}))
+
+
+def beat(world: GroupWorld, group: str, member: str, epoch: int, *, for_ms: int) -> None:
+    """The member lives on, and commits for one of its topics alone."""
+    for _ in range(for_ms // 9000 + 1):
+        world.pass_time(9000)
+        commit(world, commit_request(group, {ORDERS: 1}, member=member, epoch=epoch))
+
+
+def test_a_consumer_without_a_group_keeps_its_offsets_from_their_commit(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5}))
+    world.pass_time(RETENTION_MS // 2)
+    commit(world, commit_request("g", {BILLS: 6}))
+    world.pass_time(RETENTION_MS // 2 + CHECK_MS)
+    assert committed(world, "g") == {BILLS: 6}
+    world.pass_time(RETENTION_MS)
+    assert committed(world, "g") == {}
+    assert listed(world) == []
+
+
+def test_nothing_expires_before_its_time(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5}))
+    world.pass_time(RETENTION_MS - 1)
+    assert committed(world, "g") == {ORDERS: 5}
+
+
+def test_a_group_keeps_its_offsets_from_when_the_last_member_left(world: GroupWorld) -> None:
+    member, epoch = join_alone(world, "g", topics=["orders"])
+    commit(world, commit_request("g", {ORDERS: 5}, member=member, epoch=epoch))
+    beat(world, "g", member, epoch, for_ms=RETENTION_MS - CHECK_MS)
+    leave(world, "g", member)
+    world.pass_time(RETENTION_MS - 1)
+    assert ORDERS in committed(world, "g")
+    world.pass_time(CHECK_MS + 1)
+    assert committed(world, "g") == {}
+    assert listed(world) == []
+
+
+def test_members_keep_the_offsets_of_what_they_read_and_no_others(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {("orders", 1): 5, BILLS: 6}))
+    member, epoch = join_alone(world, "g", topics=["orders"])
+    beat(world, "g", member, epoch, for_ms=RETENTION_MS + CHECK_MS)
+    assert committed(world, "g") == {("orders", 1): 5, ORDERS: 1}
+
+
+def test_a_failover_changes_nothing_about_when_offsets_expire(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5}))
+    world.pass_time(RETENTION_MS - CHECK_MS)
+    world.fail_over()
+    world.pass_time(CHECK_MS - 1)
+    assert committed(world, "g") == {ORDERS: 5}
+    world.pass_time(CHECK_MS + 1)
+    assert committed(world, "g") == {}
+
+
+def test_a_client_of_old_decides_itself_how_long_its_offsets_are_kept(world: GroupWorld) -> None:
+    commit(world, commit_request("g", {ORDERS: 5}, retention_ms=MINUTE_MS), version=4)
+    commit(world, commit_request("g", {BILLS: 6}, retention_ms=5 * RETENTION_MS), version=4)
+    world.pass_time(CHECK_MS + MINUTE_MS)
+    assert committed(world, "g") == {BILLS: 6}
+    world.pass_time(2 * RETENTION_MS)
+    assert committed(world, "g") == {BILLS: 6}
+    world.pass_time(3 * RETENTION_MS)
+    assert committed(world, "g") == {}
+
+
+def test_an_empty_group_without_offsets_is_removed(world: GroupWorld) -> None:
+    member, _ = join_alone(world, "g", topics=["orders"])
+    leave(world, "g", member)
+    world.pass_time(CHECK_MS)
+    assert listed(world) == []
+    world.fail_over()
+    assert listed(world) == []
+
+
+def test_a_round_over_very_many_offsets_takes_several_steps() -> None:
+    count = 2 * EXPIRY_ENTRIES_PER_STEP
+    world = GroupWorld(SETTINGS, image=image_of({"wide": 4000}))
+    for group in range(count // 4000 + 1):
+        places = {("wide", index): 1 for index in range(4000)}
+        commit(world, commit_request(f"g{group}", places))
+    world.pass_time(RETENTION_MS + CHECK_MS)
+    assert world.shard.offsets.count == 0
+    assert listed(world) == []
