@@ -318,3 +318,19 @@ def test_file_named_beyond_every_offset_is_no_segment() -> None:
     append(log, 2)
     assert log.end_offset == 5
     assert len(log.segments) == 1
+
+
+def test_a_lost_tail_is_missed_though_no_timestamp_tells() -> None:
+    """All records are of one time, and the power loss took the last batch of a sealed segment."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for _ in range(6):
+        opened.log.append([make_batch(opened.log.end_offset, timestamp_ms=NOW_MS)], now_ms=NOW_MS)
+    sealed = opened.log.segments[0]
+    opened.log.roll()
+    opened.log.append([make_batch(6, timestamp_ms=NOW_MS)], now_ms=NOW_MS)
+    position = sealed.position_of(Offset(5))
+    left = disk.after_kill()
+    del left.files[sealed.file.path].data[position:]
+    log = open_log(left).log
+    assert [offset for offset, _ in values(log)] == [0, 1, 2, 3, 4]

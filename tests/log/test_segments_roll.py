@@ -139,3 +139,18 @@ def test_index_of_any_density_finds_every_offset(interval_bytes: int) -> None:
         assert batch.base_offset <= offset <= batch.last_offset
         assert batch.size_bytes == found[1]
     assert len(values(log)) == log.end_offset
+
+
+def test_an_index_filled_under_a_smaller_interval_is_not_overfilled_under_a_larger_one() -> None:
+    dense = TopicSettings(index_interval_bytes=0, segment_index_bytes=120)
+    log = open_log(MemoryDisk(), settings=dense).log
+    for _ in range(9):
+        append(log)
+    sparse = TopicSettings(index_interval_bytes=100, segment_index_bytes=120)
+    log.reconfigure(sparse)
+    for _ in range(30):
+        append(log)
+    log.roll()
+    for segment in log.segments[:-1]:
+        assert segment.indexes.time.byte_count <= 120
+        assert segment.indexes.offset.byte_count <= 120

@@ -27,10 +27,18 @@ class RollLimits:
 
 
 def roll_limits(active: Segment, settings: TopicSettings) -> RollLimits:
-    entries_max = _time_entries_max(settings)
+    indexes = active.indexes
+    entries_left = min(
+        _offset_entries_max(settings) - len(indexes.offset),
+        _time_entries_max(settings) - len(indexes.time),
+    )
     return RollLimits(
-        # Entries lie more than the interval apart, so below this many bytes no index is full.
-        size_bytes=min(settings.segment_bytes, entries_max * settings.index_interval_bytes),
+        # Those to come lie more than the interval apart, whatever it was for those that are there:
+        # within so many bytes more no index gets full.
+        size_bytes=min(
+            settings.segment_bytes,
+            active.size_bytes + max(0, entries_left) * settings.index_interval_bytes,
+        ),
         last_offset=active.base_offset + RELATIVE_OFFSET_MAX,
         timestamp_ms=_timestamp_limit_ms(active, settings),
     )
@@ -83,11 +91,15 @@ def _jitter_ms(active: Segment, settings: TopicSettings) -> int:
 
 def _indexes_full(active: Segment, settings: TopicSettings) -> bool:
     indexes = active.indexes
-    offset_entries_max = settings.segment_index_bytes // offset_index.ENTRY_BYTES
-    full = len(indexes.offset) >= offset_entries_max
+    full = len(indexes.offset) >= _offset_entries_max(settings)
     return full or len(indexes.time) >= _time_entries_max(settings)
 
 
+def _offset_entries_max(settings: TopicSettings) -> int:
+    """The last entry is kept for the last batch, written when the segment is sealed."""
+    return settings.segment_index_bytes // offset_index.ENTRY_BYTES - 1
+
+
 def _time_entries_max(settings: TopicSettings) -> int:
-    """The last entry of the time index is kept for the largest timestamp, written at the end."""
+    """The last entry is kept for the largest timestamp, written when the segment is sealed."""
     return settings.segment_index_bytes // time_index.ENTRY_BYTES - 1

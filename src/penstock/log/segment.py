@@ -9,7 +9,9 @@ Invariants:
  1. `size_bytes` is the end of the last whole batch; bytes beyond it in the file are never shown.
  2. Batches follow each other without gaps in bytes; offsets grow.
  3. No offset lies more than 2^31 - 1 above the base offset, no position beyond 2^31 - 1.
- 4. Once sealed, the time index ends with the largest timestamp of the segment.
+ 4. Once sealed, the time index ends with the largest timestamp of the segment, and the offset index
+    with its last batch (unless that is the only one): where a power loss has taken the end of the
+    log and left the indexes, recovery sees that something is missing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,6 +46,8 @@ class Segment:
         "_first_timestamp_ms",
         "_interval_bytes",
         "_largest",
+        "_last_offset",
+        "_last_position",
         "_loaded",
         "_recent",
         "base_offset",
@@ -77,6 +81,8 @@ class Segment:
         self._bytes_since_entry = 0
         self._interval_bytes = interval_bytes  # between the entries of an index built anew
         self._recent: dict[Offset, int] = {}
+        self._last_offset = base_offset  # of the last batch that was noted
+        self._last_position = 0  # and where it begins; 0: no entry is needed
 
     def __repr__(self) -> str:
         return f"Segment(base_offset={self.base_offset}, size_bytes={self.size_bytes})"
@@ -219,6 +225,7 @@ class Segment:
             active.time.append(*largest)
             self._bytes_since_entry = 0
         self._bytes_since_entry += batch.size_bytes
+        self._last_offset, self._last_position = last_offset, position
         recent = self._recent
         recent[batch.base_offset] = position
         if len(recent) > RECENT_BATCHES_MAX:
@@ -229,10 +236,13 @@ class Segment:
         self._aborted = (*self.aborted_transactions, transaction)
 
     def save_indexes(self) -> None:
-        """Writes the indexes as they are in memory, the largest timestamp as the last entry."""
+        """Writes the indexes as they are in memory, with the last entries of invariant 4."""
         assert self._active is not None
         if self.size_bytes > 0:
             self._active.time.append(*self.largest_timestamp)
+        if self._last_position > self._active.offset.last_position():
+            self._active.offset.append(self._last_offset, self._last_position)
+            self._bytes_since_entry = self.size_bytes - self._last_position
         self._files.overwrite(layout.OFFSET_INDEX, self._active.offset.encode())
         self._files.overwrite(layout.TIME_INDEX, self._active.time.encode())
         if self._aborted or self._files.exists(layout.ABORTED_INDEX):
@@ -254,6 +264,7 @@ class Segment:
         self._active.time.truncate(offset)
         self._bytes_since_entry = position - self._active.offset.last_position()
         self._recent.clear()
+        self._last_position = 0
         if self.size_bytes == 0:
             self._first_timestamp_ms = None
         self._largest = self._largest_after_cut()
@@ -346,6 +357,7 @@ class Segment:
         self._largest = (NO_TIMESTAMP, self.base_offset)
         self._bytes_since_entry = 0
         self._recent.clear()
+        self._last_position = 0
 
     def _largest_after_cut(self) -> tuple[int, Offset]:
         assert self._active is not None
