@@ -14,6 +14,7 @@ from penstock.broker.log_directories import LogDirectories
 from penstock.broker.syncing import Syncing
 from penstock.log.directory import LogWanted
 from penstock.log.partition_log import PartitionLog
+from penstock.log.trouble import CorruptData
 from penstock.metadata.effective import effective_broker, effective_topic
 from penstock.metadata.image.image import Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage
@@ -55,6 +56,7 @@ class Partitions:
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
         self._offline: set[TopicPartition] = set()
         self._full_told_ms: dict[str, int] = {}  # by directory
+        self._damage_told: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
         self._closed = False
 
@@ -157,6 +159,13 @@ class Partitions:
                 "directory=%s full=true partition=%s appends are refused until there is room: %s",
                 path, partition.name, trouble,
             )  # fmt: skip
+
+    def damage_found(self, partition: Partition, damage: CorruptData) -> None:
+        """A reader met stored bytes that cannot be right; told once, however often it asks."""
+        directory = partition.log.directory
+        if self._damage_told.get(directory) != str(damage):
+            self._damage_told[directory] = str(damage)
+            logger.error("partition=%s corrupt=true reason=%s", partition.name, damage)
 
     def take_offline(self, path: str, trouble: DiskError) -> None:
         """A directory has failed: nothing of it is served until the next start.

@@ -183,6 +183,7 @@ def _read(
         found = _find(services.partitions, wanted, by_topic_id=fetch.by_topic_id)
         if isinstance(found, Partition) and not from_follower:
             answer = _read_partition(
+                services.partitions,
                 found,
                 wanted,
                 bytes_left=bytes_left - reading.byte_count,
@@ -220,6 +221,7 @@ def _find(partitions: Partitions, wanted: Wanted, *, by_topic_id: bool) -> Parti
 
 
 def _read_partition(
+    partitions: Partitions,
     partition: Partition,
     wanted: Wanted,
     *,
@@ -247,7 +249,8 @@ def _read_partition(
             oversized_first=reading.byte_count == 0,
             committed_only=committed_only,
         )
-    except CorruptData:
+    except CorruptData as damage:
+        partitions.damage_found(partition, damage)
         return _failed(asked.partition, ErrorCode.CORRUPT_MESSAGE)
     except DiskError:
         # A client of old does not know the storage error; this one makes it ask for the leader.

@@ -113,7 +113,8 @@ def _answer(
         return _refused(asked, code)
     try:
         found = _find(partition, asked.timestamp, until_offset=_end_for(partition, request))
-    except CorruptData:
+    except CorruptData as damage:
+        services.partitions.damage_found(partition, damage)
         return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
     except DiskError:
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
