@@ -25,7 +25,7 @@ import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.model import limit
+from penstock.world import descriptors
 from penstock.world.group_sync import GroupSync
 from penstock.world.ports import Buffer, File
 from penstock.world.trouble import DiskError
@@ -279,8 +279,8 @@ class Descriptors:
 class RealDisk:
     """The file system; see `Disk` in ports."""
 
-    def __init__(self, *, open_files_max: int = limit.OPEN_FILES_MAX) -> None:
-        self._descriptors = Descriptors(open_files_max)
+    def __init__(self, *, open_files_max: int | None = None) -> None:
+        self._descriptors = Descriptors(open_files_max or descriptors.open_files_max())
         self._syncs = GroupSync()
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> RealFile:

@@ -4,19 +4,17 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
 import socket
-import sys
 from collections.abc import Callable
 
 from penstock.model import limit
+from penstock.world.descriptors import connection_descriptor_max
 from penstock.world.ports import DEFAULT_OPTIONS, Address, SocketOptions, Stream
 from penstock.world.tcp_stream import TcpStream
 from penstock.world.trouble import NetworkError
 
 logger = logging.getLogger(__name__)
 
-KEPT_OF_FEW = 4  # where descriptors are few, a quarter of them is kept for files
 ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
 
 
@@ -29,7 +27,7 @@ class TcpListener:
         self._accept = accept
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
-        self._descriptor_max = descriptor_max()
+        self._descriptor_max = connection_descriptor_max()
         self._short = False  # the last accept failed for lack of something, and it was told
         self._closed = False
         self._start()
@@ -125,14 +123,6 @@ class TcpNetwork:
 
     def host_name(self) -> str:
         return socket.gethostname()
-
-
-def descriptor_max() -> int:
-    """The highest descriptor that a connection may have: the system gives the lowest one free."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return sys.maxsize
-    return soft - 1 - min(limit.DESCRIPTORS_KEPT, soft // KEPT_OF_FEW)
 
 
 def prepare(connection: socket.socket) -> None:
