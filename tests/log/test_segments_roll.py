@@ -146,7 +146,7 @@ def test_an_index_filled_under_a_smaller_interval_is_not_overfilled_under_a_larg
     log = open_log(MemoryDisk(), settings=dense).log
     for _ in range(9):
         append(log)
-    sparse = TopicSettings(index_interval_bytes=100, segment_index_bytes=120)
+    sparse = TopicSettings(index_interval_bytes=300, segment_index_bytes=120)
     log.reconfigure(sparse)
     for _ in range(30):
         append(log)
