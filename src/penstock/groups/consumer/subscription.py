@@ -1,7 +1,8 @@
 """Which topics members read, and whether these are still what they were.
 
 A group remembers the hash of the topics it subscribes to: names, ids and numbers of partitions.
-When the cluster's topics give another one, the group begins another epoch.
+When the cluster's topics give another one, the group begins another epoch. The hash is of our own
+making: a journal that Apache Kafka wrote costs a group one epoch more when it is first looked at.
 """
 
 from collections.abc import Iterable

@@ -40,11 +40,14 @@ def preferred_assignor(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:
 
 
 def _spec(group: ConsumerGroup, image: Image) -> GroupSpec:
+    # Most members of a group subscribe to the same.
+    subscribers = {(m.topics, m.regex): m for m in group.members.values()}
+    ids = {key: subscribed_ids(group, member, image) for key, member in subscribers.items()}
     members = tuple(
         MemberSpec(
             member_id=member_id,
             instance_id=member.instance_id,
-            topics=subscribed_ids(group, member, image),
+            topics=ids[member.topics, member.regex],
             owned=group.target.get(member_id, frozenset()),
         )
         for member_id, member in group.members.items()
