@@ -47,6 +47,7 @@ PRODUCER_ID_BLOCK = 1000
 
 # Groups
 NEW_MEMBER_JOIN_MS_MAX = 300_000  # how long the first join of a classic member may be parked
+HANDSHAKE_MS_MAX = 100  # how long a first generation waits for members that were just given ids
 
 # Groups
 # With so many members a change of all of them fits into one decision, also when the group becomes

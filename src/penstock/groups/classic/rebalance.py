@@ -11,6 +11,7 @@ from penstock.groups.classic.group import ClassicGroup, ClassicState, InitialDel
 from penstock.groups.classic.replies import joined, sync_refused
 from penstock.groups.timers import JoinEnds, SyncEnds
 from penstock.model.error import ErrorCode
+from penstock.model.limit import HANDSHAKE_MS_MAX
 
 
 def rebalance_or_complete_join(draft: Draft) -> None:
@@ -57,6 +58,20 @@ def extend_initial_delay(draft: Draft) -> bool:
     step_ms = min(draft.situation.settings.group_initial_rebalance_delay_ms, initial.left_ms)
     group.initial = InitialDelay(step_ms=step_ms, left_ms=max(initial.left_ms - initial.step_ms, 0))
     draft.wait(JoinEnds(group=group.group_id), for_ms=step_ms)
+    return True
+
+
+def await_handshakes(draft: Draft) -> bool:
+    """At the end of the initial delay: whether the first generation waits a moment longer.
+
+    Members that were just given their ids come back with them at once. Beginning without them, as
+    Apache Kafka does, costs everybody a second rebalance, which takes a heartbeat's interval.
+    """
+    group = draft.group
+    if group.initial is None or not group.pending:
+        return False
+    group.initial = None
+    draft.wait(JoinEnds(group=group.group_id), for_ms=HANDSHAKE_MS_MAX)
     return True
 
 

@@ -7,6 +7,7 @@ from penstock.groups.changes import CancelDeadline
 from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.classic.rebalance import (
+    await_handshakes,
     complete_join,
     complete_join_if_ready,
     extend_initial_delay,
@@ -57,7 +58,7 @@ def decide_join_ended(group: ClassicGroup | None, situation: Situation, key: Joi
     if group is None or group.state is not ClassicState.PREPARING:
         return _nothing(key)
     draft = Draft(group, situation)
-    if not extend_initial_delay(draft):
+    if not extend_initial_delay(draft) and not await_handshakes(draft):
         draft.group.initial = None
         complete_join(draft)
     return draft.decision_with(None)
