@@ -148,9 +148,10 @@ class Penstock(Served):
 
 
 class ApacheKafka(Served):
-    def __init__(self, folder: Path, *, jars: Path) -> None:
+    def __init__(self, folder: Path, *, jars: Path, settings: dict[str, str] | None = None) -> None:
         super().__init__("kafka", folder)
         self._jars = jars
+        self._settings = settings or {}
 
     def start(self) -> float:
         self._folder.mkdir(parents=True)
@@ -169,6 +170,7 @@ class ApacheKafka(Served):
         settings = {
             **KAFKA_SETTINGS,
             **SHARED_SETTINGS,
+            **self._settings,
             "controller.quorum.voters": f"1@{host}:{controller}",
             "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}",
             "advertised.listeners": f"PLAINTEXT://{host}:{port}",

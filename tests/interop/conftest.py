@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rig.apache_kafka.agent import KafkaAgent
+from rig.apache_kafka.broker import ApacheKafka
 from rig.broker import Broker
 from rig.clients.aio_kafka import AioKafkaClient
 from rig.clients.confluent import ConfluentClient
@@ -42,6 +43,30 @@ def broker(
 @pytest.fixture(scope="session")
 def bootstrap(broker: Broker) -> str:
     return broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def group_bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A broker whose groups are brisk: a test does not wait for sessions of many seconds."""
+    settings = {
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+    }
+    folder = tmp_path_factory.mktemp("groups")
+    if os.environ.get("PENSTOCK_INTEROP_PEER") == "1":
+        jars = request.getfixturevalue("kafka_jars")
+        peer = ApacheKafka(jars=jars, folder=folder, settings=settings)
+        peer.start()
+        yield peer.bootstrap
+        peer.stop()
+        return
+    node = ServedNode(data=folder / "node", settings=settings)
+    node.start()
+    yield node.bootstrap
+    assert node.stop() == 0
 
 
 @pytest.fixture(scope="session", params=CLIENTS)

@@ -1,0 +1,163 @@
+"""Groups of real consumers: partitions move as they should, and no record is lost on the way.
+
+Every consumer commits what it has read before it polls again, so a clean hand-over repeats nothing.
+Records go on being written all the time.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rig.clients.confluent import ConfluentClient
+from rig.members.kinds import Kind, compile_java_member, java_kind, python_kind
+from rig.members.member import GroupMember, GroupOfMembers
+from rig.steady_producer import SteadyProducer
+
+PARTITIONS = 6
+NUMBERS = itertools.count(1)
+KINDS = (
+    "confluent_member range",
+    "confluent_member cooperative-sticky",
+    "kafka_python_member range",
+    "aio_kafka_member range",
+    "java range",
+    "java cooperative-sticky",
+)
+ALL_BUT_ONE = tuple(name for name in KINDS if name != "java range")  # a JVM takes seconds to start
+PYTHON = tuple(name for name in KINDS if not name.startswith("java"))
+BRISK = {"session_timeout_ms": "3000", "heartbeat_interval_ms": "200"}
+
+
+@dataclass
+class Case:
+    """A group on a topic of its own, and a steady flow of records into it."""
+
+    group: GroupOfMembers
+    producer: SteadyProducer
+
+    def start(self, kind: Kind, **settings: str) -> GroupMember:
+        return self.group.start(kind.command, **{**BRISK, **kind.settings, **settings})
+
+    def stop_writing(self) -> None:
+        """And wait until all that was written is read by somebody."""
+        self.producer.__exit__(None, None, None)
+        assert self.producer.stored
+        self.group.await_read(self.producer.stored)
+
+    def assert_read_once(self) -> None:
+        twice = {position: count for position, count in self.group.read().items() if count > 1}
+        assert not twice
+
+
+@pytest.fixture(scope="module")
+def java_classes(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_java_member(jars=kafka_jars, folder=tmp_path_factory.mktemp("member"))
+
+
+@pytest.fixture
+def kind_named(request: pytest.FixtureRequest) -> Callable[[str], Kind]:
+    def find(name: str) -> Kind:
+        program, assignor = name.split()
+        if program != "java":
+            return python_kind(program, assignor)
+        classes = request.getfixturevalue("java_classes")
+        return java_kind(assignor, classes=classes, jars=request.getfixturevalue("kafka_jars"))
+
+    return find
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest, kind_named: Callable[[str], Kind]) -> Kind:
+    return kind_named(request.param)
+
+
+@pytest.fixture
+def case(group_bootstrap: str) -> Iterator[Case]:
+    name = f"group-{next(NUMBERS)}"
+    admin = ConfluentClient(group_bootstrap)
+    admin.create_topic(name, partitions=PARTITIONS)
+    admin.close()
+    group = GroupOfMembers(bootstrap=group_bootstrap, topic=name, partitions=PARTITIONS, group=name)
+    producer = SteadyProducer(bootstrap=group_bootstrap, topic=name, partitions=PARTITIONS)
+    with producer:
+        yield Case(group, producer)
+    group.end()
+
+
+@pytest.mark.parametrize("kind", KINDS, indirect=True)
+def test_members_come_and_go_and_every_record_is_read_once(case: Case, kind: Kind) -> None:
+    first = case.start(kind)
+    case.group.await_shared_by(first)
+    second, third = case.start(kind), case.start(kind)
+    case.group.await_shared_by(first, second, third)
+    first.leave()
+    case.group.await_shared_by(second, third)
+    third.leave()
+    case.group.await_shared_by(second)
+    case.stop_writing()
+    case.assert_read_once()
+
+
+@pytest.mark.parametrize("kind", ALL_BUT_ONE, indirect=True)
+def test_a_killed_member_is_replaced_after_its_session(case: Case, kind: Kind) -> None:
+    first, second = case.start(kind), case.start(kind)
+    case.group.await_shared_by(first, second)
+    first.kill()
+    case.group.await_shared_by(second)
+    case.stop_writing()
+
+
+@pytest.mark.parametrize("kind", ALL_BUT_ONE, indirect=True)
+def test_a_member_that_stops_polling_loses_its_partitions_until_it_polls_again(
+    case: Case, kind: Kind
+) -> None:
+    first, second = (case.start(kind, max_poll_interval_ms="3000") for _ in range(2))
+    case.group.await_shared_by(first, second)
+    first.stall()
+    case.group.await_that(
+        lambda: second.owned == case.group.partitions, "the other one has all partitions"
+    )
+    first.resume()
+    case.group.await_shared_by(first, second)
+    case.stop_writing()
+
+
+@pytest.mark.parametrize("kind", ALL_BUT_ONE, indirect=True)
+def test_a_static_member_restarts_without_anybody_noticing(case: Case, kind: Kind) -> None:
+    patient = {"session_timeout_ms": "30000"}
+    first = case.start(kind, group_instance_id="one", **patient)
+    second = case.start(kind, group_instance_id="two", **patient)
+    case.group.await_shared_by(first, second)
+    owned, assignments = second.owned, first.assignments
+    second.kill()
+    third = case.start(kind, group_instance_id="two", **patient)
+    case.group.await_that(lambda: third.owned == owned, "it has what it had before")
+    case.stop_writing()
+    assert first.assignments == assignments
+
+
+@pytest.mark.parametrize("kind", PYTHON, indirect=True)
+def test_a_member_too_many_is_idle_until_it_is_needed(case: Case, kind: Kind) -> None:
+    members = [case.start(kind) for _ in range(PARTITIONS + 1)]
+    case.group.await_shared_by(*members, idle=1)
+    busy = next(member for member in members if member.owned)
+    members.remove(busy)
+    busy.leave()
+    case.group.await_shared_by(*members)
+    case.stop_writing()
+    case.assert_read_once()
+
+
+def test_members_of_all_kinds_share_one_group(
+    case: Case, kind_named: Callable[[str], Kind]
+) -> None:
+    members = [case.start(kind_named(name)) for name in KINDS if name.endswith(" range")]
+    case.group.await_shared_by(*members)
+    while len(members) > 1:
+        members.pop(0).leave()
+        case.group.await_shared_by(*members)
+    case.stop_writing()
+    case.assert_read_once()
