@@ -3,6 +3,8 @@
 Many more: `make soak`, or `penstock sim run --seeds N`.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.sim.run import run_seed
@@ -22,12 +24,13 @@ FOUND_BUGS = (
 
 @pytest.mark.parametrize("seed", FOUND_BUGS)
 def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
-    assert run_seed(seed).violation is None
+    # Offsets were not committed yet when these were found.
+    assert run_seed(seed, replace(draw(seed), committers=0)).violation is None
 
 
 def test_a_partition_that_nobody_leads_is_asked_about_with_patience() -> None:
     """Here a topic is made while the disk is full; a producer waits for its leader for 40 s."""
-    outcome = run_seed(73)
+    outcome = run_seed(73, replace(draw(73), committers=0))
     assert outcome.violation is None
     assert outcome.steps < 50_000
 

@@ -25,6 +25,8 @@ class LatestRecords:
 
     def add(self, batch: BatchView) -> None:
         """UnreadableGroupRecord when the batch is damaged."""
+        if not batch.checksum_matches():
+            raise UnreadableGroupRecord(f"the checksum at offset {batch.base_offset} is wrong")
         if batch.is_control:
             return
         try:

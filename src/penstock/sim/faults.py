@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.log.layout import LOG
 from penstock.model.identity import METADATA_TOPIC
 from penstock.records.batch import batches
@@ -16,6 +17,8 @@ from penstock.sim.scenario import Fault, FaultKind
 from penstock.sim.sim_node import Crash, SimNode
 from penstock.sim.trace import Trace
 
+# A damaged journal is not served: what was acked is neither told nor forgotten.
+SPARED = (METADATA_TOPIC, OFFSETS_TOPIC)
 CALLS_MAX = 60  # how many changes of the disk an armed crash waits for, at most
 
 
@@ -111,7 +114,7 @@ class Faults:
             return
         found = []
         for partition, log in sorted(broker.logs.items()):
-            if partition.topic == METADATA_TOPIC or partition.topic.startswith("temp"):
+            if partition.topic in SPARED or partition.topic.startswith("temp"):
                 continue
             for segment, after in zip(log.segments, log.segments[1:], strict=False):
                 if after.base_offset <= log.recovery_point and segment.size_bytes > HEADER_BYTES:

@@ -12,6 +12,7 @@ offset on that was not synced.
 from dataclasses import dataclass, field
 
 from penstock.client.fetched import ConsumedRecord
+from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
 from penstock.records.record import Headers
 from penstock.sim.trouble import Violation
@@ -62,6 +63,38 @@ class PartitionHistory:
         self.seen = {at: name for at, name in self.seen.items() if at < offset}
 
 
+@dataclass(slots=True, kw_only=True)
+class CommitHistory:
+    """The offsets that one group asked to be committed for one partition."""
+
+    acked: int | None = None  # the last one
+    unclear: set[int] = field(default_factory=set)  # of these nobody knows; any may stand
+    earlier: set[int] = field(default_factory=set)  # acked, and replaced since
+    may_be_missing: bool = True
+
+    def ask(self, offset: int) -> None:
+        self.unclear.add(offset)
+
+    def ack(self, offset: int) -> None:
+        self.unclear.discard(offset)
+        if self.acked is not None:
+            self.earlier.add(self.acked)
+        self.acked = offset
+        self.may_be_missing = False
+
+    def power_lost(self) -> None:
+        """Any state of before may be the one that was synced."""
+        self.unclear |= self.earlier
+        if self.acked is not None:
+            self.unclear.add(self.acked)
+        self.acked, self.may_be_missing = None, True
+
+    def may_be(self, offset: int | None) -> bool:
+        if offset is None:
+            return self.may_be_missing
+        return offset == self.acked or offset in self.unclear
+
+
 class History:
     def __init__(self) -> None:
         self.sent: dict[str, Sent] = {}
@@ -70,6 +103,7 @@ class History:
         self.topics: dict[str, bool | None] = {}  # whether it is there; None while nobody knows
         self.settings: dict[str, dict[str, str | None]] = {}  # as acked; None while nobody knows
         self.uncertain: set[str] = set()  # topics of which nobody knows whether they were deleted
+        self.commits: dict[str, dict[TopicPartition, CommitHistory]] = {}  # by group
         self.acks = 0
 
     def of(self, partition: TopicPartition) -> PartitionHistory:
@@ -77,6 +111,9 @@ class History:
         if known is None:
             known = self.partitions[partition] = PartitionHistory()
         return known
+
+    def commits_of(self, group: str, partition: TopicPartition) -> CommitHistory:
+        return self.commits.setdefault(group, {}).setdefault(partition, CommitHistory())
 
     def send(
         self, *, producer: str, number: int, topic: str, key: bytes, value_bytes: int | None = 0
@@ -140,6 +177,10 @@ class History:
 
     def power_lost(self, *, lasting: frozenset[str]) -> None:
         """The topics in `lasting` acked only what was synced; the others lose what was not."""
+        if OFFSETS_TOPIC not in lasting:
+            for commits in self.commits.values():
+                for commit in commits.values():
+                    commit.power_lost()
         for partition, history in self.partitions.items():
             if partition.topic not in lasting:
                 history.lose_from(history.synced_offset)

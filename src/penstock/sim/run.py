@@ -18,9 +18,14 @@ from random import Random
 from typing import Any
 
 from penstock.client.admin import Admin, NewTopic, first_refusal
+from penstock.client.cluster import Cluster
+from penstock.client.configs import Change, Operation, Resource, ResourceKind, alter_configs
+from penstock.client.coordinators import Coordinators
 from penstock.client.trouble import ClientError
+from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
 from penstock.sim.checker.answers import check_answers
+from penstock.sim.checker.commits import check_commits
 from penstock.sim.checker.compaction import check_compaction
 from penstock.sim.checker.contents import check_contents
 from penstock.sim.checker.duplicates import check_duplicates
@@ -30,6 +35,7 @@ from penstock.sim.checker.offsets import check_offsets
 from penstock.sim.checker.order import check_order
 from penstock.sim.clients import Laboratory, administer, answered, produce, read_along
 from penstock.sim.clock import SimClock
+from penstock.sim.committing import commit_along
 from penstock.sim.entropy import stream
 from penstock.sim.faults import Faults
 from penstock.sim.history import History
@@ -181,7 +187,7 @@ class Simulation:
             trace=self.trace,
             history=self.history,
             settings=scenario.broker_settings,
-            lasting=frozenset(topic.name for topic in scenario.topics if topic.acks_last),
+            lasting=scenario.lasting,
         )
         self.lab = Laboratory(
             scenario=scenario,
@@ -224,9 +230,21 @@ class Simulation:
                 for topic in self.scenario.topics
             )
             first_refusal(told.values())
+            if self.scenario.committers:
+                await self._set_up_offsets(cluster)
         for topic in self.scenario.topics:
             self.history.topics[topic.name] = True
             self.history.settings[topic.name] = dict(topic.settings)
+
+    async def _set_up_offsets(self, cluster: Cluster) -> None:
+        """The first question for a coordinator makes the topic."""
+        await Coordinators(cluster).of("setup")
+        resource = Resource(ResourceKind.TOPIC, OFFSETS_TOPIC)
+        changes = [
+            Change(name=name, operation=Operation.SET, value=value)
+            for name, value in self.scenario.offsets_settings.items()
+        ]
+        first_refusal((await alter_configs(cluster, {resource: changes})).values())
 
     def _start_clients(self, group: TaskGroup) -> None:
         scenario = self.scenario
@@ -234,6 +252,7 @@ class Simulation:
             *((f"producer-{n}", produce) for n in range(scenario.producers)),
             *((f"reader-{n}", read_along) for n in range(scenario.readers)),
             *((("admin", administer),) if scenario.has_admin else ()),
+            *((f"committer-{n}", commit_along) for n in range(scenario.committers)),
         ]
         for kind, work in kinds:
             client = Client(self, kind, work)
@@ -247,7 +266,7 @@ class Simulation:
         self._faults.heal()
         await asyncio.sleep(0.01)  # a crash that struck at this very moment has been noticed then
         await self._require_service()
-        for kind in ("producer", "reader", "admin"):
+        for kind in ("producer", "reader", "admin", "committer"):
             self.lab.ending = kind != "producer"
             await self._wait_for(partial(self._all_done, kind), END_MS_MAX)
 
@@ -296,6 +315,8 @@ class Simulation:
         async with self.lab.cluster("judge", Tether()) as cluster:
             try:
                 await answered("judge", "metadata", check_metadata(self.history, cluster))
+                commits = check_commits(self.history, Coordinators(cluster))
+                await answered("judge", "commits", commits)
                 partitions = await self._partitions()
                 logs = await answered(
                     "judge",

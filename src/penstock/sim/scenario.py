@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
+from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.sim.entropy import stream
 
 ACK_FSYNC = "penstock.ack.fsync"
@@ -75,12 +76,22 @@ class Scenario:
     producers: int
     readers: int
     has_admin: bool
+    committers: int
+    offsets_settings: dict[str, str]  # of the topic that holds committed offsets
     records_each: int
     duration_ms: int
     short_chance: float
     faults: tuple[Fault, ...]
     codec: int
     value_bytes_max: int  # beyond a sector, one batch lies in several and can be torn
+
+    @property
+    def lasting(self) -> frozenset[str]:
+        """The topics whose acks promise that records survive a power loss."""
+        lasting = {topic.name for topic in self.topics if topic.acks_last}
+        if self.offsets_settings.get(ACK_FSYNC) == "true":
+            lasting.add(OFFSETS_TOPIC)
+        return frozenset(lasting)
 
 
 def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
@@ -99,6 +110,8 @@ def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
         producers=chance.choice((1, 1, 2)),
         readers=chance.choice((0, 1, 1)),
         has_admin=chance.random() < 0.5,
+        committers=0,
+        offsets_settings={},
         records_each=chance.choice((20, 40, 80)),
         duration_ms=duration_ms,
         short_chance=chance.choice((0.0, 0.0, 0.2)),
@@ -106,7 +119,8 @@ def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
         codec=chance.choice((0, 0, 1, 3)),
         value_bytes_max=chance.choice((0, 100, 900)),
     )
-    return _with_retention(stream(seed, "retention of records"), drawn)
+    drawn = _with_retention(stream(seed, "retention of records"), drawn)
+    return _with_commits(stream(seed, "commits"), drawn)
 
 
 def _topic(chance: Random, name: str) -> TopicPlan:
@@ -165,8 +179,19 @@ def _forgetful(chance: Random, topic: TopicPlan) -> TopicPlan:
     return replace(topic, settings=settings)
 
 
+def _with_commits(chance: Random, drawn: Scenario) -> Scenario:
+    """Small segments, soon compacted, so that a run of seconds replays what compaction left."""
+    settings = {
+        "internal.segment.bytes": str(chance.choice((300, 1_000, 100_000))),
+        "min.cleanable.dirty.ratio": "0.1",
+        ACK_FSYNC: chance.choice(("true", "false")),
+    }
+    return replace(drawn, committers=chance.choice((0, 1, 2)), offsets_settings=settings)
+
+
 def _broker_settings(chance: Random) -> dict[str, str]:
     return {
+        "offsets.topic.num.partitions": "2",
         "log.cleaner.backoff.ms": str(chance.choice((100, 500))),
         "log.flush.offset.checkpoint.interval.ms": str(chance.choice((1_000, 3_000, 60_000))),
     }

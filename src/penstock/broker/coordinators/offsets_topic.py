@@ -13,7 +13,7 @@ from penstock.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 
-CREATION_WAIT_MS_MAX = 10_000
+CREATION_WAIT_MS_MAX = 5_000
 THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
