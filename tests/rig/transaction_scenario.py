@@ -17,7 +17,8 @@ partitions because of the step, all of it. A client uses the identity that it wa
     markers are written             all that were sent and not yet reported
     markers of orders-0 are written                 and those of other partitions are not
     old markers are reported        those that were reported last, once more
-    5 s pass                        the coordinator fails over
+    5 s pass
+    the coordinator fails over      with a compacted journal: to one that knows the last records
     the journal refuses; recovers   producer ids run out; come back
     t is worn to 32766              an epoch that years of use would bring
     t is Ongoing 1001:0 orders-0    t is gone
@@ -144,8 +145,8 @@ class Run:
     def report_again(self) -> str:
         return told([self.coordinator.report(markers) for markers in self.reported])
 
-    def fail_over(self) -> None:
-        self.coordinator.fail_over()
+    def fail_over(self, compacted: str | None) -> None:
+        self.coordinator.fail_over(is_compacted=compacted is not None)
 
     def break_journal(self, verb: str) -> None:
         self.coordinator.journal.is_broken = verb == "refuses"
@@ -181,7 +182,7 @@ STEPS: dict[str, Callable[..., str | None]] = {
     r"markers (?:of (.*) )?are written": Run.write,
     r"old markers are reported": Run.report_again,
     r"(\d+ \w+) pass": lambda run, time: run.coordinator.pass_time(milliseconds(time)),
-    r"the coordinator fails over": Run.fail_over,
+    r"the coordinator fails over( with a compacted journal)?": Run.fail_over,
     r"the journal (refuses|recovers)": Run.break_journal,
     r"producer ids (run out|come back)": Run.limit_producer_ids,
     r"(\S+) is worn to (\d+)": Run.wear_out,

@@ -42,11 +42,12 @@ class NoReply(Exception):
 
 
 class MemoryJournal:
-    """Keys and values as a partition would hold them."""
+    """Keys and values as a partition would hold them, and what they are read as."""
 
     def __init__(self) -> None:
         self.written: list[tuple[bytes, bytes | None]] = []
         self.is_broken = False
+        self._read: list[TransactionStored] = []
 
     @property
     def end_offset(self) -> Offset:
@@ -55,11 +56,26 @@ class MemoryJournal:
     def append(self, records: Sequence[TransactionStored]) -> None:
         if self.is_broken:
             raise AppendFailed("out of order")
-        self.written.extend(map(encode, records))
+        for key, value in map(encode, records):
+            read = decode(key, value)
+            assert read is not None
+            self.written.append((key, value))
+            self._read.append(read)
 
-    def records(self) -> list[TransactionStored]:
-        read = [decode(key, value) for key, value in self.written]
-        return [record for record in read if record is not None]
+    def truncate(self, end_offset: Offset) -> None:
+        del self.written[end_offset:]
+        del self._read[end_offset:]
+
+    def records(self) -> Sequence[TransactionStored]:
+        return self._read
+
+    def compacted(self) -> Sequence[TransactionStored]:
+        """The last record of each id, in the order in which these were written."""
+        last: dict[str, TransactionStored] = {}
+        for record in self.records():
+            last.pop(record.transactional_id, None)
+            last[record.transactional_id] = record
+        return list(last.values())
 
 
 class Coordinator:
@@ -76,7 +92,7 @@ class Coordinator:
         self._epoch = 0
         self._load()
 
-    def _load(self) -> None:
+    def _load(self, *, is_compacted: bool = False) -> None:
         self._epoch += 1
         self.shard = TransactionShard(coordinator_epoch=self._epoch)
         self.sent = []
@@ -86,7 +102,8 @@ class Coordinator:
             watermark=Offset(0),
             carry_out=self._carry_out,
         )
-        self.host.replay(self.journal.records(), next_offset=self.journal.end_offset)
+        records = self.journal.compacted() if is_compacted else self.journal.records()
+        self.host.replay(records, next_offset=self.journal.end_offset)
         self.host.opened()
         self.host.advance(self.journal.end_offset)
         self.submit(lambda: decide_loaded(self.shard, self.situation()))
@@ -160,15 +177,15 @@ class Coordinator:
             if self.journal.is_broken:
                 return
 
-    def fail_over(self, *, loses_tail: bool = False) -> None:
+    def fail_over(self, *, loses_tail: bool = False, is_compacted: bool = False) -> None:
         """Another node leads: it knows what is in the journal, and no more.
 
-        What was not committed may be lost with the old leader.
+        What was not committed may be lost with the old leader, what was superseded to compaction.
         """
         if loses_tail:
-            del self.journal.written[self.host.watermark :]
+            self.journal.truncate(self.host.watermark)
         self.host.lose_leadership()
-        self._load()
+        self._load(is_compacted=is_compacted)
         self.check()
 
     def transaction(self, transactional_id: str = "t") -> Transaction:

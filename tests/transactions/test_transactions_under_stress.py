@@ -10,11 +10,14 @@ not committed. At every step:
 3. Who was fenced gets no success and writes no record.
 4. A reply of success, and every marker that is sent, has its record below the watermark.
 5. A transaction completes only when all its partitions were reported to this coordinator.
-6. Replay, also of the compacted journal, gives the state that there is.
+6. No time-out ends a transaction of a two-phase commit.
+7. A transaction that was kept for another client does not grow.
+8. Replay, also of the compacted journal, gives the state that there is.
 
 And once the markers are written, nothing that was prepared is incomplete.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hypothesis import HealthCheck, settings
@@ -38,11 +41,14 @@ from penstock.transactions.state import (
     Transaction,
     TransactionState,
 )
+from penstock.wire.messages.end_txn import EndTxnRequest
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest
 from rig.transactions import NEVER_MS, Client, Coordinator
 
-IDS = ("t", "u")
+S = TransactionState
+IDS = ("t", "t", "t", "u")
 PARTITIONS = ("orders-0", "orders-1", "__consumer_offsets-3")
+REQUESTS = ("init", "trade in", "add", "verify", "commit", "abort")
 TIMES_MS = (1, 5_000, 60_000, 3_600_000)
 EXPIRY_MS = 7_200_000
 
@@ -79,8 +85,14 @@ class TransactionsUnderStress(RuleBasedStateMachine):
         id=st.sampled_from(IDS),
         generation=st.sampled_from([1, 2]),
         timeout_ms=st.sampled_from([5_000, 60_000]),
+        keeps=st.booleans(),
+        data=st.data(),
     )
-    def start_client(self, id: str, generation: int, timeout_ms: int) -> None:
+    def start_client(
+        self, id: str, generation: int, timeout_ms: int, keeps: bool, data: st.DataObject
+    ) -> None:
+        """An id gets another client; what its former ones sent may arrive afterwards."""
+        zombies = [instance for instance in self._living() if instance.id == id][-2:]
         client = Client(
             coordinator=self.coordinator,
             transactional_id=id,
@@ -88,47 +100,40 @@ class TransactionsUnderStress(RuleBasedStateMachine):
             timeout_ms=timeout_ms,
         )
         self.instances.append(Instance(client))
-        self._init(self.instances[-1])
+        may_keep = self.coordinator.settings.transaction_two_phase_commit_enable and keeps
+        self._init(self.instances[-1], two_phase=may_keep, keep=may_keep)
+        for zombie in zombies:
+            self._send_some(zombie, data.draw(st.sampled_from(REQUESTS)), data)
 
     @precondition(lambda self: self.instances)
-    @rule(
-        data=st.data(),
-        trade_in=st.booleans(),
-        two_phase=st.booleans(),
-        keep=st.booleans(),
-    )
-    def init(self, data: st.DataObject, trade_in: bool, two_phase: bool, keep: bool) -> None:
-        instance = data.draw(st.sampled_from(self.instances))
-        self._init(instance, trade_in=trade_in, two_phase=two_phase, keep=keep)
+    @rule(data=st.data(), steps=st.integers(1, 6), is_written=st.booleans())
+    def work(self, data: st.DataObject, steps: int, is_written: bool) -> None:
+        """A client does what real ones do, for some steps of its loop."""
+        instance = data.draw(st.sampled_from(self.instances[-3:]))
+        for _ in range(steps):
+            self._act(instance, data)
+            if is_written:
+                self.write_all_markers()
 
     @precondition(lambda self: self._living())
-    @rule(data=st.data(), names=st.lists(st.sampled_from(PARTITIONS), max_size=3))
-    def add(self, data: st.DataObject, names: list[str]) -> None:
-        instance = data.draw(st.sampled_from(self._living()))
-        self._send(instance, instance.client.enlist_request(*names), version=3)
+    @rule(data=st.data(), request=st.sampled_from(REQUESTS))
+    def send_anything(self, data: st.DataObject, request: str) -> None:
+        """A client that is confused, late, or not the one that it thinks it is."""
+        self._send_some(data.draw(st.sampled_from(self._living()[-5:])), request, data)
 
     @precondition(lambda self: self._living())
-    @rule(data=st.data())
-    def verify(self, data: st.DataObject) -> None:
-        instance = data.draw(st.sampled_from(self._living()))
-        written_before = len(self.coordinator.journal.written)
-        request = instance.client.enlist_request(*PARTITIONS, verify_only=True)
-        self._send(instance, request, version=5)
-        assert len(self.coordinator.journal.written) == written_before
-
-    @precondition(lambda self: self._living())
-    @rule(data=st.data(), committed=st.booleans())
-    def end(self, data: st.DataObject, committed: bool) -> None:
-        instance = data.draw(st.sampled_from(self._living()))
-        request = instance.client.end_request(committed=committed)
-        self._send(instance, request, version=instance.client.end_version)
-
-    @precondition(lambda self: self._living())
-    @rule(data=st.data())
-    def hear_twice(self, data: st.DataObject) -> None:
-        """What a client sends from here on may come again, from before it learnt more."""
-        instance = data.draw(st.sampled_from(self._living()))
-        self.instances.append(replace(instance, client=instance.client.copy()))
+    @rule(data=st.data(), steps=st.integers(0, 3), request=st.sampled_from(REQUESTS))
+    def hear_twice(self, data: st.DataObject, steps: int, request: str) -> None:
+        """Some of what a client sent comes again, from before it learnt more."""
+        instance = data.draw(st.sampled_from(self._living()[-5:]))
+        before = replace(instance, client=instance.client.copy())
+        self.instances.insert(0, before)
+        if request in ("commit", "abort"):
+            self._send_some(instance, request, data)
+        for _ in range(steps):
+            self._act(instance, data)
+        self.write_all_markers()
+        self._send_some(before, data.draw(st.sampled_from(REQUESTS)), data)
 
     @precondition(lambda self: self.sent_ever)
     @rule(data=st.data(), names=st.none() | st.sets(st.sampled_from(PARTITIONS)))
@@ -143,13 +148,18 @@ class TransactionsUnderStress(RuleBasedStateMachine):
     @rule(ms=st.sampled_from(TIMES_MS))
     def pass_time(self, ms: int) -> None:
         written_before = len(self.coordinator.journal.written)
+        transactions = dict(self.coordinator.shard.transactions)
         self.coordinator.pass_time(ms)
+        for record in self.coordinator.journal.records()[written_before:]:
+            before = transactions[record.transactional_id]
+            is_expiry = record.value is None and not before.is_open
+            assert is_expiry or not before.is_two_phase, record  # 6
         self._note_fences(written_before)
 
-    @rule(loses_tail=st.booleans())
-    def fail_over(self, loses_tail: bool) -> None:
+    @rule(loses_tail=st.booleans(), is_compacted=st.booleans())
+    def fail_over(self, loses_tail: bool, is_compacted: bool) -> None:
         self.coordinator.is_held = False
-        self.coordinator.fail_over(loses_tail=loses_tail)
+        self.coordinator.fail_over(loses_tail=loses_tail, is_compacted=is_compacted)
         written = len(self.coordinator.journal.written)
         self.fences = [(offset, id) for offset, id in self.fences if offset < written]
         self._note_sent()
@@ -159,22 +169,23 @@ class TransactionsUnderStress(RuleBasedStateMachine):
         self.coordinator.is_held = is_held
         self.coordinator.commit_journal()
 
-    @rule(is_broken=st.booleans())
-    def break_journal(self, is_broken: bool) -> None:
-        self.coordinator.journal.is_broken = is_broken
+    @precondition(lambda self: self.instances)
+    @rule(data=st.data(), is_broken=st.booleans(), ms=st.sampled_from(TIMES_MS))
+    def go_without(self, data: st.DataObject, is_broken: bool, ms: int) -> None:
+        """For a while the journal takes nothing, or there are no producer ids."""
+        journal, written_before = self.coordinator.journal, self.coordinator.journal.end_offset
+        self.coordinator.producer_ids_left, journal.is_broken = 0, is_broken
+        self.work(data=data, steps=2, is_written=True)
+        self.pass_time(ms=ms)
+        assert not is_broken or journal.end_offset == written_before
+        self.coordinator.producer_ids_left, journal.is_broken = NEVER_MS, False
 
-    @rule(left=st.sampled_from([0, 1, NEVER_MS]))
-    def limit_producer_ids(self, left: int) -> None:
-        self.coordinator.producer_ids_left = left
-
-    @rule(id=st.sampled_from(IDS), before_last=st.integers(0, 2))
-    def wear_out(self, id: str, before_last: int) -> None:
-        transaction = self.coordinator.shard.transactions.get(id)
-        if transaction is None or transaction.state is not TransactionState.EMPTY:
-            return
-        epoch = LAST_EPOCH - before_last
-        if transaction.producer_epoch < epoch and not self.coordinator.journal.is_broken:
-            self.coordinator.wear_out(id, epoch=epoch)
+    @rule(before_last=st.integers(0, 2))
+    def wear_out(self, before_last: int) -> None:
+        for id, transaction in list(self.coordinator.shard.transactions.items()):
+            epoch = LAST_EPOCH - before_last
+            if transaction.state is S.EMPTY and transaction.producer_epoch < epoch:
+                self.coordinator.wear_out(id, epoch=epoch)
 
     @invariant()
     def records_follow_the_table(self) -> None:
@@ -187,23 +198,25 @@ class TransactionsUnderStress(RuleBasedStateMachine):
                 continue
             last[record.transactional_id] = after
             if before is None:
-                assert after.state is TransactionState.EMPTY, record
+                assert after.state is S.EMPTY, record
                 continue
             assert after.state in MAY_BECOME[before.state], (before, after)  # 1
             assert after.identity >= before.identity, (before, after)  # 2
             if before.state in DECIDED:
                 assert after.state is COMPLETES[before.state], (before, after)  # 1
                 assert after.identity == before.identity, (before, after)
+            if before.is_kept and after.is_open:
+                assert after.partitions == before.partitions, (before, after)  # 7
 
     @invariant()
     def replay_gives_the_same_state(self) -> None:
-        records = self.coordinator.journal.records()
-        compacted = {record.transactional_id: record for record in records}
-        for history in (records, list(compacted.values())):
+        journal = self.coordinator.journal
+        for history in (journal.records(), journal.compacted()):
             replayed = TransactionShard(coordinator_epoch=0)
             for record in history:
                 replayed.apply(record)
             assert replayed.transactions == self.coordinator.shard.transactions
+            # 8
             assert replayed.unmarked.keys() == self.coordinator.shard.unmarked.keys()
 
     @invariant()
@@ -233,6 +246,36 @@ class TransactionsUnderStress(RuleBasedStateMachine):
 
     def _living(self) -> list[Instance]:
         return [instance for instance in self.instances if instance.client.identity is not None]
+
+    def _send_some(self, instance: Instance, request: str, data: st.DataObject) -> None:
+        client, written_before = instance.client, len(self.coordinator.journal.written)
+        match request:
+            case "init" | "trade in":
+                flags = data.draw(st.tuples(st.booleans(), st.booleans()))
+                trade_in = request == "trade in"
+                self._init(instance, trade_in=trade_in, two_phase=flags[0], keep=flags[1])
+            case "add":
+                names = data.draw(st.lists(st.sampled_from(PARTITIONS), max_size=3))
+                self._send(instance, client.enlist_request(*names), version=3)
+            case "verify":
+                asked = client.enlist_request(*PARTITIONS, verify_only=True)
+                self._send(instance, asked, version=5)
+                assert len(self.coordinator.journal.written) == written_before
+            case _:
+                ended = client.end_request(committed=request == "commit")
+                self._send(instance, ended, version=client.end_version)
+
+    def _act(self, instance: Instance, data: st.DataObject) -> None:
+        client = instance.client
+        transaction = self.coordinator.shard.transactions.get(instance.id)
+        if client.identity is None or instance.is_fenced or transaction is None:
+            self._init(instance)
+        elif transaction.state is S.ONGOING:
+            request = client.end_request(committed=data.draw(st.booleans()))
+            self._send(instance, request, version=client.end_version)
+        else:
+            name = data.draw(st.sampled_from(PARTITIONS))
+            self._send(instance, client.enlist_request(name, PARTITIONS[0]), version=3)
 
     def _init(
         self,
@@ -279,7 +322,11 @@ class TransactionsUnderStress(RuleBasedStateMachine):
                 value.identity == request.producer and wanted <= set(value.partitions)
                 for value in of_id
             )
-        return any(value.identity == instance.client.identity for value in of_id)
+        told = [value for value in of_id if value.identity == instance.client.identity]
+        if isinstance(request, EndTxnRequest):
+            decision = S.PREPARE_COMMIT if request.committed else S.PREPARE_ABORT
+            return any(value.state is decision for value in told)
+        return bool(told)
 
     def _took_over(self, instance: Instance) -> None:
         self.takeovers += 1
@@ -291,14 +338,14 @@ class TransactionsUnderStress(RuleBasedStateMachine):
     def _note_fences(self, written_before: int) -> None:
         """Aborts by the coordinator fence whoever has the id, once they are committed."""
         for offset, record in enumerate(self.coordinator.journal.records()):
-            is_abort = record.value and record.value.state is TransactionState.PREPARE_ABORT
+            is_abort = record.value and record.value.state is S.PREPARE_ABORT
             if offset >= written_before and is_abort:
                 self.fences.append((offset, record.transactional_id))
         self.fences_take_effect()
 
     def _note_sent(self) -> None:
         for markers in self.coordinator.sent:
-            if markers not in self.sent_ever:
+            if markers not in self.sent_ever[-40:]:
                 self.sent_ever.append(markers)
 
     def _report(self, markers: SendMarkers, names: set[str] | None) -> None:
@@ -306,8 +353,10 @@ class TransactionsUnderStress(RuleBasedStateMachine):
         told = self.reported.setdefault((markers.coordinator_epoch, markers.number), set())
         if markers.coordinator_epoch == self.coordinator.shard.coordinator_epoch:
             told.update(written)
-        journal = self.coordinator.journal
-        completed_before = len(journal.written)
+        shard, journal = self.coordinator.shard, self.coordinator.journal
+        undone = shard.unmarked.get(markers.transactional_id)
+        before = shard.transactions.get(markers.transactional_id)
+        written_before = len(journal.written)
         report = MarkersWritten(
             transactional_id=markers.transactional_id,
             number=markers.number,
@@ -315,10 +364,12 @@ class TransactionsUnderStress(RuleBasedStateMachine):
             partitions=written,
         )
         self.coordinator.send(report, lambda _: None)
-        if len(journal.written) > completed_before:
-            assert told == set(markers.partitions), (markers, told)  # 5
+        if len(journal.written) > written_before:
+            assert undone is not None and before is not None
+            told = self.reported[shard.coordinator_epoch, undone.number]
+            assert told == set(before.partitions), (markers, told)  # 5
 
-    def _committed(self) -> list[TransactionStored]:
+    def _committed(self) -> Sequence[TransactionStored]:
         return self.coordinator.journal.records()[: self.coordinator.host.watermark]
 
 
@@ -328,15 +379,15 @@ def is_decision(record: TransactionStored, markers: SendMarkers) -> bool:
         value is not None
         and record.transactional_id == markers.transactional_id
         and value.is_decided
-        and markers.commit == (value.state is TransactionState.PREPARE_COMMIT)
+        and markers.commit == (value.state is S.PREPARE_COMMIT)
         and value.writer == (markers.producer_id, markers.producer_epoch)
         and value.partitions == markers.partitions
     )
 
 
 TransactionsUnderStress.TestCase.settings = settings(
-    max_examples=150,
-    stateful_step_count=40,
+    max_examples=200,
+    stateful_step_count=50,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
