@@ -65,6 +65,8 @@ def decide_delete_offsets(
 ) -> Decision[GroupRecord, OffsetDeleteResponse]:
     request = asked.request
     refused = ErrorCode.GROUP_ID_NOT_FOUND if group is None else check_offset_delete(group)
+    if not request.group_id:
+        refused = ErrorCode.INVALID_GROUP_ID
     if sum(len(topic.partitions) for topic in request.topics) > DECISION_RECORDS_MAX:
         refused = ErrorCode.UNKNOWN_SERVER_ERROR
     if group is None or refused is not ErrorCode.NONE:
@@ -79,7 +81,8 @@ def decide_delete_offsets(
             if code is ErrorCode.NONE and offsets.find(request.group_id, topic.name, index):
                 records[topic.name, index] = _tombstone(request.group_id, topic.name, index)
             partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
-        topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+        if partitions:  # a topic that nothing is asked of is not told of
+            topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     return Decision(reply=OffsetDeleteResponse(topics=topics), records=tuple(records.values()))
 
 
