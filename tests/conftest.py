@@ -62,7 +62,11 @@ def apache_kafka(
     kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ApacheKafka]:
     """A real broker of Apache Kafka, for scenarios that run on both."""
-    settings = {"auto.create.topics.enable": "false"}
+    settings = {
+        "auto.create.topics.enable": "false",
+        # Else the second assignment of a consumer group is a second late (KIP-1263).
+        "group.consumer.assignment.interval.ms": "0",
+    }
     peer = ApacheKafka(jars=kafka_jars, folder=tmp_path_factory.mktemp("peer"), settings=settings)
     peer.start()
     yield peer

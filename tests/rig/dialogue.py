@@ -37,6 +37,7 @@ UNLIKE = frozenset(
         "topic_id",
         "producer_id",
         "session_id",
+        "heartbeat_interval_ms",
         "log_append_time_ms",
         "replica_nodes",
         "isr_nodes",

@@ -1,0 +1,276 @@
+"""Groups of real consumers of the consumer protocol (KIP-848), alone and beside classic ones.
+
+Every consumer commits what it has read before it polls again, so a clean hand-over repeats nothing.
+Records go on being written all the time.
+"""
+
+import itertools
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from rig.apache_kafka.broker import ApacheKafka
+from rig.clients.confluent import ConfluentClient
+from rig.members.kinds import Kind, compile_java_member, java_kind, python_kind
+from rig.members.member import PATIENCE_SECONDS, GroupMember, GroupOfMembers
+from rig.serve import ServedNode
+from rig.steady_producer import SteadyProducer
+
+PARTITIONS = 6
+NUMBERS = itertools.count(1)
+MODERN = {"group_protocol": "consumer"}
+CLASSIC = {"session_timeout_ms": "3000", "heartbeat_interval_ms": "200"}
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "7000",
+}
+PEER_SETTINGS = {
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+
+
+@dataclass
+class Case:
+    """A group on a topic of its own, and a steady flow of records into it."""
+
+    group: GroupOfMembers
+    producer: SteadyProducer
+
+    def start(self, kind: Kind, **settings: str) -> GroupMember:
+        """One that speaks the consumer protocol, where assignors and sessions are the broker's."""
+        return self.group.start(kind.command, **{**MODERN, **settings})
+
+    def start_classic(self, kind: Kind) -> GroupMember:
+        return self.group.start(kind.command, **{**CLASSIC, **kind.settings})
+
+    def stop_writing(self) -> None:
+        """And wait until all that was written is read by somebody."""
+        self.producer.__exit__(None, None, None)
+        assert self.producer.stored
+        self.group.await_read(self.producer.stored)
+
+    def assert_read_once(self) -> None:
+        twice = {position: count for position, count in self.group.read().items() if count > 1}
+        assert not twice
+
+
+@pytest.fixture(scope="module")
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("modern")
+    if os.environ.get("PENSTOCK_INTEROP_PEER") == "1":
+        jars = request.getfixturevalue("kafka_jars")
+        peer = ApacheKafka(jars=jars, folder=folder, settings={**SETTINGS, **PEER_SETTINGS})
+        peer.start()
+        yield peer.bootstrap
+        peer.stop()
+        return
+    served = ServedNode(data=folder / "node", settings=SETTINGS)
+    served.start()
+    yield served.bootstrap
+    assert served.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def java_classes(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_java_member(jars=kafka_jars, folder=tmp_path_factory.mktemp("member"))
+
+
+@pytest.fixture
+def kind_named(request: pytest.FixtureRequest) -> Callable[[str], Kind]:
+    def find(name: str) -> Kind:
+        if name == "confluent":
+            return python_kind("confluent_member", "cooperative-sticky")
+        classes = request.getfixturevalue("java_classes")
+        jars = request.getfixturevalue("kafka_jars")
+        return java_kind("cooperative-sticky", classes=classes, jars=jars)
+
+    return find
+
+
+@pytest.fixture(params=["confluent", "java"])
+def kind(request: pytest.FixtureRequest, kind_named: Callable[[str], Kind]) -> Kind:
+    return kind_named(request.param)
+
+
+@pytest.fixture
+def case(node: str) -> Iterator[Case]:
+    name = f"modern-{next(NUMBERS)}"
+    admin = ConfluentClient(node)
+    admin.create_topic(name, partitions=PARTITIONS)
+    admin.close()
+    group = GroupOfMembers(bootstrap=node, topic=name, partitions=PARTITIONS, group=name)
+    with SteadyProducer(bootstrap=node, topic=name, partitions=PARTITIONS) as producer:
+        yield Case(group, producer)
+    group.end()
+
+
+def test_members_come_and_go_and_every_record_is_read_once(case: Case, kind: Kind) -> None:
+    first = case.start(kind)
+    case.group.await_shared_by(first)
+    second, third = case.start(kind), case.start(kind)
+    case.group.await_shared_by(first, second, third)
+    first.leave()
+    case.group.await_shared_by(second, third)
+    third.leave()
+    case.group.await_shared_by(second)
+    case.stop_writing()
+    case.assert_read_once()
+
+
+def test_a_killed_member_is_replaced_after_its_session(case: Case, kind: Kind) -> None:
+    first, second = case.start(kind), case.start(kind)
+    case.group.await_shared_by(first, second)
+    first.kill()
+    case.group.await_shared_by(second)
+    case.stop_writing()
+
+
+def test_a_static_member_restarts_without_anybody_noticing(case: Case, kind: Kind) -> None:
+    first = case.start(kind, group_instance_id="one")
+    second = case.start(kind, group_instance_id="two")
+    case.group.await_shared_by(first, second)
+    owned, assignments = second.owned, first.assignments
+    second.leave()
+    third = case.start(kind, group_instance_id="two")
+    case.group.await_that(lambda: third.owned == owned, "it has what it had before")
+    case.stop_writing()
+    case.assert_read_once()
+    assert first.assignments == assignments
+
+
+def test_a_member_too_many_is_idle_until_it_is_needed(
+    case: Case, kind_named: Callable[[str], Kind]
+) -> None:
+    kind = kind_named("confluent")
+    members = [case.start(kind) for _ in range(PARTITIONS + 1)]
+    case.group.await_shared_by(*members, idle=1)
+    busy = next(member for member in members if member.owned)
+    members.remove(busy)
+    busy.leave()
+    case.group.await_shared_by(*members)
+    case.stop_writing()
+    case.assert_read_once()
+
+
+def test_a_group_is_upgraded_and_downgraded_member_by_member(
+    case: Case, kind_named: Callable[[str], Kind]
+) -> None:
+    java, confluent = kind_named("java"), kind_named("confluent")
+    members = [case.start_classic(java), case.start_classic(confluent)]
+    case.group.await_shared_by(*members)
+    for start in (case.start, case.start_classic):
+        for kind in (java, confluent):
+            members.append(start(kind))
+            case.group.await_shared_by(*members)
+            members.pop(0).leave()
+            case.group.await_shared_by(*members)
+    case.stop_writing()
+
+
+def test_a_pattern_takes_in_topics_as_they_appear_and_grow(node: str) -> None:
+    name = f"pattern-{next(NUMBERS)}"
+    admin, tool = ConfluentClient(node), AdminClient({"bootstrap.servers": node})
+    admin.create_topic(f"{name}-a", partitions=2)
+    admin.create_topic(f"other-{name}-a", partitions=1)
+    consumer = modern_consumer(node, name)
+    consumer.subscribe([f"^{name}-.*"])
+    await_assigned([consumer], {(f"{name}-a", 0), (f"{name}-a", 1)})
+    admin.create_topic(f"{name}-b", partitions=1)
+    await_assigned([consumer], {(f"{name}-a", 0), (f"{name}-a", 1), (f"{name}-b", 0)})
+    for future in tool.create_partitions([NewPartitions(f"{name}-b", 2)]).values():
+        future.result()
+    everything = {(f"{name}-{topic}", number) for topic in "ab" for number in range(2)}
+    await_assigned([consumer], everything)
+    consumer.close()
+    admin.close()
+
+
+def test_a_storm_of_rebalances_ends_complete_and_disjoint(node: str) -> None:
+    name, dice = f"storm-{next(NUMBERS)}", random.Random(848)
+    admin = ConfluentClient(node)
+    admin.create_topic(name, partitions=12)
+    admin.close()
+    consumers: list[Consumer] = []
+    for _ in range(40):
+        if len(consumers) < 2 or (len(consumers) < 8 and dice.random() < 0.5):
+            consumer = modern_consumer(node, name)
+            consumer.subscribe([name])
+            consumers.append(consumer)
+        else:
+            consumers.pop(dice.randrange(len(consumers))).close()
+        for _ in range(dice.randrange(10)):
+            for consumer in consumers:
+                consumer.poll(0.01)
+    await_assigned(consumers, {(name, number) for number in range(12)})
+    for consumer in consumers:
+        consumer.close()
+
+
+def test_a_rolling_restart_of_static_members_causes_no_rebalance(node: str) -> None:
+    name, moved = f"rolling-{next(NUMBERS)}", list[str]()
+    admin = ConfluentClient(node)
+    admin.create_topic(name, partitions=10)
+    admin.close()
+
+    def start(instance: str) -> Consumer:
+        def revoked(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+            if instance not in closing:
+                moved.append(instance)
+
+        consumer = modern_consumer(node, name, **{"group.instance.id": instance})
+        consumer.subscribe([name], on_revoke=revoked)
+        return consumer
+
+    closing: set[str] = set()
+    instances = [f"i{number}" for number in range(10)]
+    consumers = {instance: start(instance) for instance in instances}
+    everything = {(name, number) for number in range(10)}
+    await_assigned(list(consumers.values()), everything)
+    moved.clear()
+    for instance in instances:
+        owned = consumers[instance].assignment()
+        closing.add(instance)
+        consumers[instance].close()
+        closing.remove(instance)
+        consumers[instance] = start(instance)
+        await_assigned(list(consumers.values()), everything)
+        assert consumers[instance].assignment() == owned
+    assert not moved
+    closing.update(instances)
+    for consumer in consumers.values():
+        consumer.close()
+
+
+def modern_consumer(bootstrap: str, group: str, **settings: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.protocol": "consumer",
+            **settings,
+        }
+    )
+
+
+def await_assigned(consumers: list[Consumer], wanted: set[tuple[str, int]]) -> None:
+    """Until these consumers own exactly these partitions, none twice."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    owned: list[TopicPartition] = []
+    while time.monotonic() < deadline:
+        for consumer in consumers:
+            consumer.poll(0.01)
+        owned = [part for consumer in consumers for part in consumer.assignment()]
+        if {(p.topic, p.partition) for p in owned} == wanted and len(owned) == len(wanted):
+            return
+    raise AssertionError(f"not assigned: {sorted((p.topic, p.partition) for p in owned)}")

@@ -1,0 +1,151 @@
+"""Heartbeats of consumer groups (KIP-848) are answered as by Apache Kafka, right ones and wrong.
+
+Each conversation has a group of its own, named after its topic.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from penstock.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
+from rig.dialogue import Dialogue
+
+NOT_YET = (14, 15, 16)  # loading, not available, not here
+NEWS_NONE = {"rebalance_timeout_ms": -1, "subscribed_topic_names": None}
+
+
+@dataclass
+class Talk:
+    """A conversation about one group on one topic of four partitions."""
+
+    dialogue: Dialogue
+    topic_id: bytes
+
+    def join(self, member: str = "a", **told: Any) -> Any:
+        fields: dict[str, Any] = {
+            "group_id": self.group,
+            "member_id": member,
+            "rebalance_timeout_ms": 60_000,
+            "subscribed_topic_names": [self.dialogue.topic],
+            "topic_partitions": [],
+            **told,
+        }
+        request = ConsumerGroupHeartbeatRequest(**fields)
+        return self.dialogue.ask(request, version=1)
+
+    def stay(self, member: str, epoch: int, *owned: int, reports: bool = True, **told: Any) -> Any:
+        parts = [TopicPartitions(topic_id=self.topic_id, partitions=list(owned))] if owned else []
+        reported = parts if reports else None
+        fields = {**NEWS_NONE, "member_epoch": epoch, "topic_partitions": reported, **told}
+        return self.join(member, **fields)
+
+    def leave(self, member: str, **told: Any) -> Any:
+        return self.stay(member, -1, reports=False, **told)
+
+    def describe(self) -> Any:
+        request = ConsumerGroupDescribeRequest(group_ids=[self.group])
+        return self.dialogue.ask(request, version=1)
+
+    @property
+    def group(self) -> str:
+        return f"group-of-{self.dialogue.topic}"
+
+
+def start(dialogue: Dialogue) -> Talk:
+    talk = Talk(dialogue, dialogue.create_topic(partitions=4))
+    find = FindCoordinatorRequest(coordinator_keys=[talk.group])
+    while dialogue.exchange(find, version=4).coordinators[0].error_code in NOT_YET:
+        pass
+    describe = ConsumerGroupDescribeRequest(group_ids=[talk.group])
+    while dialogue.exchange(describe, version=1).groups[0].error_code in NOT_YET:
+        pass
+    return talk
+
+
+def test_wrong_requests_get_the_same_errors(
+    assert_same_answers: Callable[[Callable[[Dialogue], None]], None],
+) -> None:
+    def converse(dialogue: Dialogue) -> None:
+        talk = start(dialogue)
+        wrong: list[dict[str, Any]] = [
+            {"group_id": ""},
+            {"member": ""},
+            {"instance_id": ""},
+            {"rack_id": ""},
+            {"rebalance_timeout_ms": -1},
+            {"topic_partitions": None},
+            {"subscribed_topic_names": None},
+            {"subscribed_topic_names": None, "subscribed_topic_regex": "("},
+            {"server_assignor": "none such"},
+            {"member_epoch": 5},
+            {"member_epoch": -1},
+            {"member_epoch": -2},
+            {"member_epoch": -2, "instance_id": "i"},
+            {"member_epoch": -3},
+        ]
+        for fields in wrong:
+            talk.join(**fields)
+        talk.describe()
+
+    assert_same_answers(converse)
+
+
+def test_partitions_change_hands_in_the_same_steps(
+    assert_same_answers: Callable[[Callable[[Dialogue], None]], None],
+) -> None:
+    def converse(dialogue: Dialogue) -> None:
+        talk = start(dialogue)
+        talk.join("a")
+        talk.describe()
+        talk.stay("a", 2, 0, 1, 2, 3)
+        talk.join("b")
+        talk.stay("b", 3)
+        talk.stay("a", 2, 0, 1, 2, 3)
+        talk.stay("a", 2, reports=False)
+        talk.stay("a", 2, 0, 1)
+        talk.stay("b", 3)
+        talk.stay("a", 2, 0, 1)  # as if the reply had been lost
+        talk.stay("a", 2, 0, 1, 2)
+        talk.stay("a", 2, reports=False)
+        talk.stay("a", 4, 0, 1)
+        talk.stay("nobody", 3)
+        talk.join("a")
+        talk.leave("nobody")
+        talk.leave("b")
+        talk.stay("a", 3, 0, 1)
+        talk.describe()
+        talk.leave("a")
+        talk.describe()
+        talk.join("c", subscribed_topic_names=[])
+        talk.describe()
+
+    assert_same_answers(converse)
+
+
+def test_static_members_are_fenced_and_replaced_alike(
+    assert_same_answers: Callable[[Callable[[Dialogue], None]], None],
+) -> None:
+    def converse(dialogue: Dialogue) -> None:
+        talk = start(dialogue)
+        talk.join("a", instance_id="i")
+        talk.join("b", instance_id="i")
+        talk.join("a", instance_id="i")
+        talk.stay("a", 2, 0, 1, 2, 3, instance_id="i")
+        talk.stay("a", -2, reports=False, instance_id="i")
+        talk.describe()
+        talk.stay("a", 2, 0, 1, 2, 3, instance_id="i")
+        talk.join("b", instance_id="i")
+        talk.stay("a", 2, 0, 1, 2, 3, instance_id="i")
+        talk.leave("a", instance_id="i")
+        talk.stay("b", 2, 0, 1, 2, 3, instance_id="other")
+        talk.stay("b", 2, 0, 1, 2, 3)
+        talk.describe()
+        talk.leave("b", instance_id="i")
+        talk.describe()
+
+    assert_same_answers(converse)
