@@ -79,7 +79,7 @@ def test_half_of_an_old_identity_is_an_invalid_request(producer_id: int, epoch: 
     run_with(MemoryDisk(), scenario)
 
 
-@pytest.mark.parametrize("key_type", [-1, 3, 7])
+@pytest.mark.parametrize("key_type", [-1, 2, 3, 7])
 def test_coordinator_of_a_strange_kind_is_an_invalid_request(key_type: int) -> None:
     async def scenario(control: Control) -> None:
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["group"])

@@ -21,7 +21,7 @@ from penstock.wire.messages.find_coordinator import (
 )
 
 GROUP = 0
-KEY_TYPES = (GROUP, 1, 2)  # a group, a transaction, a share group
+KEY_TYPES = (GROUP, 1)  # a group, a transaction
 MANY_KEYS_FROM = 4
 NO_NODE = -1
 NO_PORT = -1
