@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from rig.apache_kafka.broker import ApacheKafka
 from rig.clients.confluent import ConfluentClient
