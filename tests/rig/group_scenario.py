@@ -30,6 +30,8 @@ from penstock.groups.classic.group import ClassicGroup
 from penstock.machine.held import NotDone
 from penstock.machine.host import AppendFailed
 from penstock.model.error import ErrorCode
+from penstock.wire.embedded import write_embedded
+from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.wire.messages.join_group import (
     JoinGroupRequest,
@@ -187,7 +189,7 @@ class Run:
             group_instance_id=client.instance_id,
             protocol_type=client.protocol_type,
             protocols=[
-                JoinGroupRequestProtocol(name=name, metadata=client.saying.encode())
+                JoinGroupRequestProtocol(name=name, metadata=subscription(client.saying))
                 for name in client.protocols
             ],
         )
@@ -347,6 +349,12 @@ class Run:
         if protocol := options.take("protocol", ""):
             assert group.protocol_name == protocol, group
         options.done()
+
+
+def subscription(topics: str) -> bytes:
+    """What a consumer tells its leader. Apache Kafka reads it, and stops at what it can't read."""
+    said = ConsumerProtocolSubscription(topics=topics.split())
+    return write_embedded(said, version=0)
 
 
 def _ms(text: str) -> int:
