@@ -1,0 +1,89 @@
+"""How far the groups that this broker coordinates are behind, for whoever watches them.
+
+Each committed offset costs one look-up: the index leads to the batch that holds it, and of that
+batch the header alone is read. So the age of the first unread record is that of its batch's first
+record: exact where a group has stopped between two batches, as most do, and never too small.
+Partitions that other brokers lead are left out: their ends are not known here.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from penstock.broker.partitions import Partitions
+from penstock.groups.lag import Lag, first_unread, lag
+from penstock.groups.shard import GroupShard
+from penstock.log.trouble import CorruptData
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+from penstock.records.batch import BatchHeader
+from penstock.records.layout import HEADER_BYTES, NO_TIMESTAMP, TimestampType
+from penstock.records.trouble import CorruptBatch
+from penstock.replication.partition import Partition
+from penstock.world.trouble import DiskError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    group: str
+    partition: TopicPartition
+    committed: Offset
+    end_offset: Offset
+    lag: Lag
+
+
+def group_lags(
+    shards: Iterable[GroupShard], partitions: Partitions, *, now_ms: int
+) -> Iterator[GroupLag]:
+    """Of every group and partition with a committed offset, one look-up at a time: whoever asks
+    for many lets others have their turn in between, and what has changed by then is seen.
+    """
+    for shard in list(shards):
+        for group in list(shard.offsets):
+            for topic, offsets in list(shard.offsets.of_group(group).items()):
+                for index, value in list(offsets.items()):
+                    partition = partitions.find(topic, index)
+                    if isinstance(partition, ErrorCode):
+                        continue
+                    yield GroupLag(
+                        group=group,
+                        partition=TopicPartition(topic, index),
+                        committed=Offset(value.offset),
+                        end_offset=partition.high_watermark,
+                        lag=partition_lag(partition, Offset(value.offset), now_ms=now_ms),
+                    )
+
+
+def partition_lag(partition: Partition, committed: Offset, *, now_ms: int) -> Lag:
+    start_offset = partition.log.start_offset
+    end_offset = max(partition.high_watermark, start_offset)
+    unread = first_unread(committed, start_offset=start_offset, end_offset=end_offset)
+    return lag(
+        committed,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        unread_since_ms=None if unread is None else batch_time_ms(partition, unread),
+        now_ms=now_ms,
+    )
+
+
+def batch_time_ms(partition: Partition, offset: Offset) -> int | None:
+    """When the batch began that holds `offset`, or the first after it; None when that is not known,
+    be it that the disk does not tell: a lag without an age is better than none.
+    """
+    try:
+        found = partition.read(
+            offset, size_bytes_max=HEADER_BYTES, oversized_first=True, committed_only=False
+        )
+        if found is None or found.span is None:
+            return None
+        header = BatchHeader(found.span.file.read_at(found.span.position, HEADER_BYTES))
+    except (CorruptData, CorruptBatch, DiskError):
+        return None
+    by_header = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    # A compacted batch may hold another time in the place of its first record's.
+    if by_header or header.delete_horizon_ms is not None:
+        time_ms = header.max_timestamp
+    else:
+        time_ms = header.base_timestamp
+    return None if time_ms == NO_TIMESTAMP else time_ms

@@ -1,0 +1,80 @@
+"""What a node tells of the lag of its groups is what its clients have left to read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.lag import batch_time_ms, group_lags
+from penstock.groups.lag import Lag
+from penstock.groups.records import OffsetValue
+from penstock.groups.shard import GroupShard
+from penstock.model.offset import Offset
+from rig.produced import produced
+from rig.services import Broker
+
+NOW_MS = 1_000_000
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    one = Broker(tmp_path)
+    yield one
+    one.close()
+
+
+def fill(broker: Broker, topic: str, *stamps_ms: int, index: int = 0) -> None:
+    """A batch of three records for each timestamp."""
+    for stamp_ms in stamps_ms:
+        broker.partition(topic, index).append(
+            produced(3, timestamp_ms=stamp_ms), all_acks=True, now_ms=NOW_MS
+        )
+
+
+def committed(**offsets: int) -> GroupShard:
+    """One group, `g`, by offset of partition `p0`, `p1`, ... of topic `t`."""
+    shard = GroupShard()
+    for name, offset in offsets.items():
+        value = OffsetValue(offset=offset, leader_epoch=None, metadata="", commit_timestamp_ms=0)
+        shard.offsets.put("g", "t", int(name[1:]), value)
+    return shard
+
+
+def lags(broker: Broker, shard: GroupShard) -> dict[int, Lag]:
+    found = group_lags([shard], broker.partitions, now_ms=NOW_MS)
+    return {one.partition.partition: one.lag for one in found}
+
+
+def test_lag_is_told_in_records_and_as_the_age_of_the_first_unread_batch(broker: Broker) -> None:
+    broker.create_topic("t", partitions=3)
+    fill(broker, "t", 400_000, 500_000, 600_000, index=0)
+    fill(broker, "t", 400_000, index=1)
+    assert lags(broker, committed(p0=3, p1=3, p2=0)) == {
+        0: Lag(records=6, missed=0, age_ms=500_000),
+        1: Lag(records=0, missed=0, age_ms=0),
+        2: Lag(records=0, missed=0, age_ms=0),
+    }
+
+
+def test_age_within_a_batch_is_that_of_its_first_record(broker: Broker) -> None:
+    broker.create_topic("t")
+    fill(broker, "t", 400_000, 500_000)
+    assert lags(broker, committed(p0=4)) == {0: Lag(records=2, missed=0, age_ms=500_000)}
+
+
+def test_records_deleted_unread_are_missed(broker: Broker) -> None:
+    broker.create_topic("t")
+    fill(broker, "t", 400_000, 500_000)
+    broker.partition("t").advance_start(Offset(3))
+    assert lags(broker, committed(p0=1)) == {0: Lag(records=3, missed=2, age_ms=500_000)}
+
+
+def test_topic_that_stamps_at_the_append_is_as_old_as_its_append(broker: Broker) -> None:
+    broker.create_topic("t", config={"message.timestamp.type": "LogAppendTime"})
+    fill(broker, "t", 400_000)
+    assert batch_time_ms(broker.partition("t"), Offset(1)) == NOW_MS
+
+
+def test_partition_that_is_gone_is_left_out(broker: Broker) -> None:
+    broker.create_topic("t")
+    assert lags(broker, committed(p0=0, p7=4)) == {0: Lag(records=0, missed=0, age_ms=0)}
