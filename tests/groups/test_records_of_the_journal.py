@@ -132,6 +132,43 @@ def test_an_offset_is_written_as_apache_kafka_writes_it() -> None:
     )
 
 
+@given(
+    group=st.text(max_size=300),
+    metadata=st.text(max_size=200),
+    partition=st.integers(-(2**31), 2**31 - 1),
+    offset=st.integers(-(2**63), 2**63 - 1),
+    epoch=st.none() | st.integers(0, 2**31 - 1),
+    expires=st.none() | st.integers(0, 2**63 - 1),
+    topic_id=st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
+)
+def test_any_offset_is_read_as_it_was_written(
+    group: str,
+    metadata: str,
+    partition: int,
+    offset: int,
+    epoch: int | None,
+    expires: int | None,
+    topic_id: bytes,
+) -> None:
+    value = OffsetValue(
+        offset=offset,
+        leader_epoch=None if expires is not None else epoch,  # the old version has no room for it
+        metadata=metadata,
+        commit_timestamp_ms=7,
+        expire_timestamp_ms=expires,
+        topic_id=bytes(16) if expires is not None else topic_id,
+    )
+    record = OffsetCommitted(group=group, topic="t", partition=partition, value=value)
+    key, written = encode(record)
+    assert decode(key, written) == record
+    assert written is not None
+    for cut in (1, 4, 9):
+        with pytest.raises(UnreadableGroupRecord):
+            decode(key[:-cut], written)
+        with pytest.raises(UnreadableGroupRecord):
+            decode(key, written[:-cut])
+
+
 def test_an_offset_with_a_time_of_expiry_keeps_it() -> None:
     expiring = OffsetValue(1, None, "", commit_timestamp_ms=5, expire_timestamp_ms=9)
     record = OffsetCommitted(group="g", topic="t", partition=0, value=expiring)
