@@ -3,6 +3,7 @@
 import re
 
 from penstock.model.settings.broker import USED_SETTINGS
+from penstock.model.settings.groups import GROUP_SETTINGS
 from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS
 from rig.source_tree import PACKAGE, modules
 
@@ -26,6 +27,11 @@ def test_a_topic_setting_is_effective_exactly_when_it_is_read() -> None:
     for name, setting in TOPIC_SETTINGS.items():
         if name not in READ_WITHIN:
             assert setting.effective == is_read(setting.field), name
+
+
+def test_a_setting_of_groups_is_effective_exactly_when_it_is_read() -> None:
+    for name, setting in GROUP_SETTINGS.items():
+        assert setting.effective == is_read(setting.field), name
 
 
 def test_a_broker_setting_is_effective_exactly_when_it_or_its_topic_setting_is_read() -> None:

@@ -93,13 +93,6 @@ class GroupSettings:
         _lower_case_of("bidirectional", "downgrade", "upgrade", "disabled"),
         "In which direction a group may change between the classic and the consumer protocol.",
     )
-    group_consumer_regex_refresh_interval_ms: int = declare(
-        600_000,
-        T.INT,
-        int32(10_000),
-        "How often regular expressions are looked at again.",
-        internal=True,
-    )
     group_consumer_session_timeout_ms: int = integer(
         45_000, "A member of a consumer group that is silent for so long is removed.", int32(1)
     )

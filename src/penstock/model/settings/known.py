@@ -85,6 +85,7 @@ group.consumer.max.session.timeout.ms int 60000
 group.consumer.min.assignment.interval.ms int 0
 group.consumer.min.heartbeat.interval.ms int 5000
 group.consumer.min.session.timeout.ms int 45000
+group.consumer.regex.refresh.interval.ms int 600000 internal
 group.coordinator.append.linger.ms int -1
 group.coordinator.background.threads int 2
 group.coordinator.cached.buffer.max.bytes int 1048588 cluster-wide
