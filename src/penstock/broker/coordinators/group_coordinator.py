@@ -1,24 +1,30 @@
 """The group coordinator of a broker: the shards that it leads, by partition, and their time.
 
-`apply` follows the metadata: a partition of `__consumer_offsets` that this broker leads becomes a
-shard, one that it leads no more ends. `run` loads shards and keeps their time. `ask` is what the
-APIs call; it runs to its end without a pause unless the answer has to wait.
+`apply` follows the metadata, `run` loads shards and keeps their time (`led_shards`). `ask` is what
+the APIs call; it runs to its end without a pause unless the answer has to wait.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from penstock.broker.controller_link import ControllerLink
-from penstock.broker.coordinators.group_journal import GroupJournal
-from penstock.broker.coordinators.led_shard import LedShard, Stage
+from penstock.broker.coordinators.group_batches import group_batch
+from penstock.broker.coordinators.internal_topic import InternalTopic
+from penstock.broker.coordinators.led_host import Stage
+from penstock.broker.coordinators.led_shard import LedShard
+from penstock.broker.coordinators.led_shards import LedShards, require_loaded
 from penstock.broker.coordinators.loading import load
-from penstock.broker.coordinators.offsets_topic import OffsetsTopic
+from penstock.broker.coordinators.offsets_topic import offsets_topic
+from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.broker.partitions import Partitions
 from penstock.groups.asking import Asked
 from penstock.groups.offsets.delete import ForgetTopics, Progress
-from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
+from penstock.groups.partitioning import OFFSETS_TOPIC
+from penstock.groups.records import GroupRecord
+from penstock.groups.replay import LatestRecords
 from penstock.groups.shard import GroupShard
 from penstock.groups.situation import Situation
 from penstock.metadata.image.image import Delta, Image
@@ -76,62 +82,62 @@ class GroupCoordinator:
         self._node_id = node_id
         self._world = world
         self._partitions = partitions
-        self._topic = OffsetsTopic(controller)
+        self._topic = InternalTopic(controller)
         self._settings = settings
         self._image = Image()
-        self._shards: dict[int, LedShard] = {}
+        self._shards: LedShards[LedShard] = LedShards(
+            OFFSETS_TOPIC,
+            partitions=partitions,
+            clock=world.clock,
+            lead=self._lead,
+            load=self._load,
+            keep_time=self._keep_time_of,
+        )
         self._forgetting: list[tuple[LedShard, ForgetTopics]] = []
         self._tickets_given = 0
         self._members = 0
         self._members_counted_ms: int | None = None
-        self._to_load = asyncio.Event()
         self._to_forget = asyncio.Event()
-        self._sooner = asyncio.Event()
-        self._wake_ms: int | None = None  # when the next look at deadlines is due
 
     @property
     def shards(self) -> Iterator[GroupShard]:
         """Those that serve, for whoever wants to look at them."""
-        return (led.shard for led in self._shards.values() if led.serves)
+        return (led.shard for led in self._shards if led.host.serves)
 
     def check(self) -> None:
-        for led in self._shards.values():
-            led.check()
+        self._shards.check()
 
     def apply(self, delta: Delta, image: Image, settings: GroupSettings) -> None:
         """Follows a change of the metadata, after the partitions have."""
         self._image = image
         self._settings = settings
         gone = [topic for topic in delta.topics_deleted if topic.name != OFFSETS_TOPIC]
-        if gone and self._shards:
+        if gone and len(self._shards) > 0:
             asked = ForgetTopics(
                 names=tuple(topic.name for topic in gone),
                 topic_ids=frozenset(topic.topic_id for topic in gone),
             )
-            self._forgetting += [(led, asked) for led in self._shards.values()]
+            self._forgetting += [(led, asked) for led in self._shards]
             self._to_forget.set()
         changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
         if any(topic.name == OFFSETS_TOPIC for topic in changed):
-            self._follow_partitions()
+            self._shards.follow(image)
 
     def close(self) -> None:
         """The node stops: whoever waits is told to look for another coordinator."""
-        for led in self._shards.values():
-            led.end()
-        self._shards = {}
+        self._shards.close()
 
     async def run(self) -> None:
         """Loads shards and keeps their time until cancelled."""
         async with TaskGroup() as tasks:
-            tasks.start(self._keep_loading())
-            tasks.start(self._keep_time())
+            tasks.start(self._shards.run())
             tasks.start(self._keep_forgetting())
 
     def ask(self, group_id: str, request: object, origin: Origin) -> Any | asyncio.Future[Any]:
         """The reply to a request about a group, or a future of it. RequestError, now or later, when
         this broker does not coordinate the group, or not yet.
         """
-        return self._ask(self._led(group_id), request, origin)
+        return self._ask(self._shards.find(group_id), request, origin)
 
     async def ask_each(
         self,
@@ -162,7 +168,7 @@ class GroupCoordinator:
     async def ask_all_shards(self, request: object, origin: Origin) -> list[Any]:
         """One reply of each shard. RequestError when one of them cannot tell."""
         replies = []
-        for led in tuple(self._shards.values()):
+        for led in self._shards:
             reply = self._ask(led, request, origin)
             replies.append(await reply if isinstance(reply, asyncio.Future) else reply)
         return replies
@@ -170,23 +176,10 @@ class GroupCoordinator:
     async def create_topic(self) -> None:
         """Makes `__consumer_offsets` if there is none. RequestError when it could not be made."""
         if OFFSETS_TOPIC not in self._image.topics_by_name:
-            await self._topic.create(self._image, self._settings)
-
-    def _led(self, group_id: str) -> LedShard:
-        topic = self._image.topics_by_name.get(OFFSETS_TOPIC)
-        if topic is None:
-            raise RequestError(ErrorCode.NOT_COORDINATOR, "no group has a coordinator yet")
-        index = partition_of(group_id, partition_count=len(topic.partitions))
-        led = self._shards.get(index)
-        if led is None or led.stage is Stage.ENDED:
-            raise RequestError(ErrorCode.NOT_COORDINATOR, "another broker coordinates the group")
-        return led
+            await self._topic.create(offsets_topic(self._image, self._settings))
 
     def _ask(self, led: LedShard, request: object, origin: Origin) -> Any | asyncio.Future[Any]:
-        if led.stage is Stage.LOADING:
-            raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the group is being loaded")
-        if led.stage is not Stage.LOADED:
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group cannot be read")
+        require_loaded(led.host)
         self._tickets_given += 1
         situation = self._situation()
         reply = led.ask(
@@ -200,7 +193,7 @@ class GroupCoordinator:
             situation,
             deadline_ms=self._deadline_ms(situation),
         )
-        self._wake_for(led)
+        self._shards.wake_for(led)
         return reply
 
     def _situation(self) -> Situation:
@@ -229,29 +222,12 @@ class GroupCoordinator:
             if fresh[0] >> 2 != DASH:
                 return id_text(fresh)
 
-    def _follow_partitions(self) -> None:
-        topic = self._image.topics_by_name.get(OFFSETS_TOPIC)
-        led: dict[int, LedShard] = {}
-        for index in range(0 if topic is None else len(topic.partitions)):
-            partition = self._partitions.find(OFFSETS_TOPIC, index)
-            if not isinstance(partition, Partition):
-                continue
-            known = self._shards.get(index)
-            if known is not None and known.partition is partition:
-                led[index] = known
-            else:
-                led[index] = self._lead(partition)
-        for index, shard in self._shards.items():
-            if led.get(index) is not shard:
-                shard.end()
-        self._shards = led
-        self._to_load.set()
-
     def _lead(self, partition: Partition) -> LedShard:
-        journal = GroupJournal(
+        codec = Codec(self._settings.offsets_topic_compression_codec)
+        journal: PartitionJournal[GroupRecord] = PartitionJournal(
             partition,
+            partial(group_batch, codec=codec),
             clock=self._world.clock,
-            codec=Codec(self._settings.offsets_topic_compression_codec),
             append_failed=self._partitions.append_failed,
             want_sync=self._partitions.want_sync,
         )
@@ -261,47 +237,14 @@ class GroupCoordinator:
             led.loaded(self._situation())
         return led
 
-    async def _keep_loading(self) -> None:
-        while True:
-            await self._to_load.wait()
-            self._to_load.clear()
-            for led in tuple(self._shards.values()):
-                if led.stage is Stage.LOADING:
-                    await self._load(led)
-
     async def _load(self, led: LedShard) -> None:
-        if await load(led, self._situation, self._world.clock):
+        if await load(led, LatestRecords(), self._situation, self._world.clock):
             self._members_counted_ms = None
-            self._wake_for(led)
             self._to_forget.set()
 
-    def _wake_for(self, led: LedShard) -> None:
-        next_ms = led.next_ms()
-        if next_ms is not None and (self._wake_ms is None or next_ms < self._wake_ms):
-            self._sooner.set()
-
-    async def _keep_time(self) -> None:
-        while True:
-            for led in tuple(self._shards.values()):
-                await self._keep_time_of(led)
-            nexts = [at for led in self._shards.values() if (at := led.next_ms()) is not None]
-            self._wake_ms = min(nexts, default=None)
-            self._sooner.clear()
-            wait_ms = None
-            if self._wake_ms is not None:
-                wait_ms = max(self._wake_ms - self._world.clock.monotonic_ms(), 1)
-            try:
-                async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
-                    await self._sooner.wait()
-            except TimeoutError:
-                continue
-
-    async def _keep_time_of(self, led: LedShard) -> None:
-        while True:
-            situation = self._situation()
-            if not led.keep_time(situation, deadline_ms=self._deadline_ms(situation)):
-                return
-            await asyncio.sleep(0)
+    def _keep_time_of(self, led: LedShard) -> bool:
+        situation = self._situation()
+        return led.keep_time(situation, deadline_ms=self._deadline_ms(situation))
 
     async def _keep_forgetting(self) -> None:
         """Removes the offsets of deleted topics; a shard that cannot now is asked again."""
@@ -312,18 +255,18 @@ class GroupCoordinator:
             for led, asked in waiting:
                 if not await self._forget(led, asked):
                     self._forgetting.append((led, asked))
-            if any(led.stage is Stage.LOADED for led, _ in self._forgetting):
+            if any(led.host.stage is Stage.LOADED for led, _ in self._forgetting):
                 await asyncio.sleep(RETRY_SECONDS)
                 self._to_forget.set()
 
     async def _forget(self, led: LedShard, topics: ForgetTopics) -> bool:
         """Whether nothing is left to do."""
-        while led.stage is not Stage.ENDED:
+        while led.host.stage is not Stage.ENDED:
             try:
                 reply = self._ask(led, topics, OURSELVES)
                 progress = await reply if isinstance(reply, asyncio.Future) else reply
             except RequestError:
-                return led.stage in (Stage.ENDED, Stage.UNREADABLE)
+                return led.host.stage in (Stage.ENDED, Stage.UNREADABLE)
             if progress is Progress.DONE:
                 return True
             await asyncio.sleep(0)

@@ -6,14 +6,15 @@ nothing, and its clients are told to wait.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Protocol, TypeVar
 
-from penstock.broker.coordinators.led_shard import LedShard, Stage
+from penstock.broker.coordinators.led_host import LedHost, Stage
 from penstock.groups.records import UnreadableGroupRecord
-from penstock.groups.replay import LatestRecords
-from penstock.groups.situation import Situation
 from penstock.log.partition_log import PartitionLog
+from penstock.records.batch import BatchView
+from penstock.transactions.records import UnreadableTransactionRecord
 from penstock.world.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -22,41 +23,74 @@ BYTES_PER_TURN = 1 << 20
 RECORDS_PER_TURN = 2000
 
 
-async def load(led: LedShard, situation: Callable[[], Situation], clock: Clock) -> bool:
+UNREADABLE = (UnreadableGroupRecord, UnreadableTransactionRecord)
+
+JournalRecord = TypeVar("JournalRecord")
+Now = TypeVar("Now", contravariant=True)
+Read = TypeVar("Read", covariant=True)
+
+
+class Latest(Protocol[Read]):
+    """What a journal comes to: it is given the batches, and tells the records."""
+
+    def add(self, batch: BatchView) -> None: ...
+
+    def take(self) -> Iterator[Read]: ...
+
+
+class Loading(Protocol[JournalRecord, Now]):
+    """A shard that follows its journal."""
+
+    @property
+    def host(self) -> LedHost[JournalRecord]: ...
+
+    def loaded(self, situation: Now) -> None: ...
+
+
+Situation = TypeVar("Situation")
+
+
+async def load(
+    led: Loading[JournalRecord, Situation],
+    latest: Latest[JournalRecord],
+    situation: Callable[[], Situation],
+    clock: Clock,
+) -> bool:
     """Whether it is loaded: leadership may have been lost meanwhile, and the journal may be
     damaged. Then nothing is served from it; to go on would be to forget what was acked.
     """
     started_ms = clock.monotonic_ms()
-    log = led.partition.log
+    host = led.host
+    log = host.partition.log
     end_offset = log.end_offset
     records = 0
     try:
-        latest = await _latest(led, log)
+        await _read(host, log, latest)
         taking = latest.take()
-        while led.stage is Stage.LOADING and (some := tuple(islice(taking, RECORDS_PER_TURN))):
-            led.replay(some)
+        while host.stage is Stage.LOADING and (some := tuple(islice(taking, RECORDS_PER_TURN))):
+            host.replay(some)
             records += len(some)
             await asyncio.sleep(0)
-    except UnreadableGroupRecord as trouble:
-        logger.critical("coordinator partition=%s unreadable=%s", led.partition.name, trouble)
-        led.end(Stage.UNREADABLE)
-    if led.stage is not Stage.LOADING:
+    except UNREADABLE as trouble:
+        logger.critical("coordinator partition=%s unreadable=%s", host.partition.name, trouble)
+        host.end(Stage.UNREADABLE)
+    if host.stage is not Stage.LOADING:
         return False
     assert log.end_offset == end_offset, "nobody else writes to the journal"
-    led.replay((), next_offset=end_offset)
+    host.replay((), next_offset=end_offset)
     led.loaded(situation())
     logger.info(
-        "coordinator partition=%s loaded groups=%d offsets=%d records=%d took_ms=%d",
-        led.partition.name, len(led.shard.groups), led.shard.offsets.count, records,
-        clock.monotonic_ms() - started_ms,
+        "coordinator partition=%s loaded records=%d took_ms=%d",
+        host.partition.name, records, clock.monotonic_ms() - started_ms,
     )  # fmt: skip
     return True
 
 
-async def _latest(led: LedShard, log: PartitionLog) -> LatestRecords:
-    latest = LatestRecords()
+async def _read(
+    host: LedHost[JournalRecord], log: PartitionLog, latest: Latest[JournalRecord]
+) -> None:
     offset, end_offset = log.start_offset, log.end_offset
-    while offset < end_offset and led.stage is Stage.LOADING:
+    while offset < end_offset and host.stage is Stage.LOADING:
         bytes_read = 0
         for batch in log.batches_from(offset):
             latest.add(batch)
@@ -67,4 +101,3 @@ async def _latest(led: LedShard, log: PartitionLog) -> LatestRecords:
         else:
             offset = end_offset  # compaction has taken what lies between
         await asyncio.sleep(0)
-    return latest

@@ -1,19 +1,18 @@
-"""A partition of `__consumer_offsets` as a journal: a decision in is one batch.
+"""A partition of an internal topic as a journal: a decision in is one batch.
 
-Nobody else writes to the partition, so a host that has followed its log knows all of it.
+Nobody else writes to the partition, so a host that has followed its log knows all of it. What a
+record looks like is the coordinator's to say: it hands in how its records become a batch.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from penstock.groups.records import GroupRecord, encode
 from penstock.machine.held import NotDone
 from penstock.machine.host import AppendFailed
 from penstock.model.limit import DECISION_BYTES_MAX
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView
-from penstock.records.build import build_batch
-from penstock.records.compression import Codec
-from penstock.records.record import Record
 from penstock.replication.partition import Partition
 from penstock.world.ports import Clock
 from penstock.world.trouble import DiskError
@@ -22,21 +21,40 @@ AppendTrouble = Callable[[Partition, DiskError], None]
 WantSync = Callable[[Partition], None]
 
 
-class GroupJournal:
+JournalRecord = TypeVar("JournalRecord")
+Given = TypeVar("Given", contravariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where and when a batch is written."""
+
+    base_offset: Offset
+    leader_epoch: LeaderEpoch
+    now_ms: int
+
+
+class BuildBatch(Protocol[Given]):
+    """One batch of all the records, one offset each."""
+
+    def __call__(self, records: Sequence[Given], place: Place) -> bytearray: ...
+
+
+class PartitionJournal(Generic[JournalRecord]):
     """Appends in the leader's epoch of the moment."""
 
     def __init__(
         self,
         partition: Partition,
+        build: BuildBatch[JournalRecord],
         *,
         clock: Clock,
-        codec: Codec,
         append_failed: AppendTrouble,
         want_sync: WantSync,
     ) -> None:
         self._partition = partition
+        self._build = build
         self._clock = clock
-        self._codec = codec
         self._append_failed = append_failed
         self._want_sync = want_sync
 
@@ -44,18 +62,16 @@ class GroupJournal:
     def end_offset(self) -> Offset:
         return self._partition.log.end_offset
 
-    def append(self, records: Sequence[GroupRecord]) -> None:
+    def append(self, records: Sequence[JournalRecord]) -> None:
         partition = self._partition
         refusal = partition.refuse_all_acks()
         if partition.has_ended or refusal is not None:
             raise AppendFailed(f"{partition.name} takes no records: {refusal}")
         now_ms = self._clock.now_ms()
-        batch = build_batch(
-            [Record(*encode(record), timestamp_ms=now_ms) for record in records],
-            base_offset=self.end_offset,
-            leader_epoch=partition.leader_epoch,
-            codec=self._codec,
+        place = Place(
+            base_offset=self.end_offset, leader_epoch=partition.leader_epoch, now_ms=now_ms
         )
+        batch = self._build(records, place)
         if len(batch) > DECISION_BYTES_MAX:
             raise AppendFailed(f"{len(batch)} bytes in one batch", NotDone.TOO_LARGE)
         try:
