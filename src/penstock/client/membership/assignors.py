@@ -75,15 +75,17 @@ def sticky_shares(
         topic: [m for m in shares if topic in subscribers[m].topics]
         for topic in sorted(_topics(subscribers))
     }
-    for topic, members in eligible.items():
-        for index in range(counts.get(topic, 0)):
-            place = TopicPartition(topic, index)
-            owner = owners.get(place)
-            if owner is not None:
-                shares[owner].add(place)
-            else:
-                shares[min(members, key=lambda m: len(shares[m]))].add(place)
-    while (move := _evening_move(shares, eligible)) is not None:
+    places = [
+        TopicPartition(topic, index) for topic in eligible for index in range(counts.get(topic, 0))
+    ]
+    # Owned ones first: who is given one of the others must not have to give up his own for it.
+    for place in places:
+        if place in owners:
+            shares[owners[place]].add(place)
+    for place in places:
+        if place not in owners:
+            shares[min(eligible[place.topic], key=lambda m: len(shares[m]))].add(place)
+    while (move := _evening_move(shares, eligible, owners)) is not None:
         place, giver, taker = move
         shares[giver].remove(place)
         shares[taker].add(place)
@@ -113,11 +115,15 @@ def valid_owners(
 
 
 def _evening_move(
-    shares: Mapping[str, set[TopicPartition]], eligible: Mapping[str, list[str]]
+    shares: Mapping[str, set[TopicPartition]],
+    eligible: Mapping[str, list[str]],
+    owners: Mapping[TopicPartition, str],
 ) -> tuple[TopicPartition, str, str] | None:
-    """A partition whose move makes the shares more even, from the largest share that has one."""
+    """A partition whose move makes the shares more even, from the largest share that has one;
+    rather one that nobody owns yet.
+    """
     for giver in sorted(shares, key=lambda m: (-len(shares[m]), m)):
-        for place in sorted(shares[giver], reverse=True):
+        for place in sorted(shares[giver], key=lambda place: (place in owners, place)):
             taker = min(eligible[place.topic], key=lambda m: len(shares[m]))
             if len(shares[taker]) + 1 < len(shares[giver]):
                 return place, giver, taker
