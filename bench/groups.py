@@ -80,6 +80,11 @@ class Served:
     def memory_mib(self) -> float:
         return psutil.Process(self.process.pid).memory_info().rss / MIB
 
+    @property
+    def cpu_ms(self) -> float:
+        times = psutil.Process(self.process.pid).cpu_times()
+        return (times.user + times.system) * 1000
+
     def loads(self) -> list[tuple[int, int, int]]:
         """Offsets, records and milliseconds of each shard that has been loaded."""
         return [
@@ -194,7 +199,9 @@ def main() -> None:
         full_mib = served.memory_mib
         served.kill()
         again = Served(data)
+        ready_cpu_ms = again.cpu_ms
         loads = wait_for_load(again, asked.offsets)
+        load_cpu_ms = again.cpu_ms - ready_cpu_ms
         all_loaded_ms = (time.perf_counter() - again.started) * 1000
         loaded_mib = again.memory_mib
         again.kill()
@@ -211,6 +218,7 @@ def main() -> None:
     table.add_row("restart after a kill until ready", f"{again.ready_ms:.0f} ms")
     table.add_row("and until all is loaded", f"{all_loaded_ms:.0f} ms")
     table.add_row("loading, all shards", f"{sum(took for _, _, took in loads)} ms")
+    table.add_row("CPU of the node from ready to loaded", f"{load_cpu_ms:.0f} ms")
     table.add_row("records loaded", f"{sum(records for _, records, _ in loads):,}")
     Console().print(table)
 

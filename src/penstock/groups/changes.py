@@ -3,21 +3,19 @@
 Changes of one protocol's own state are in that protocol's package.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.groups.timers import TimerKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetDeadline:
+class SetDeadline(NamedTuple):
     """Time is up for this at `at_ms` of the monotonic clock, and not before."""
 
     key: TimerKey
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelDeadline:
+class CancelDeadline(NamedTuple):
     """Time will not be up for this."""
 
     key: TimerKey

@@ -13,7 +13,6 @@ tombstone.
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from penstock.model.error import PenstockError
@@ -73,47 +72,40 @@ class OffsetCommitted(NamedTuple):
     value: OffsetValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicGroupStored:
+class ClassicGroupStored(NamedTuple):
     group: str
     value: GroupMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerGroupStored:
+class ConsumerGroupStored(NamedTuple):
     group: str
     value: ConsumerGroupMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerMemberStored:
+class ConsumerMemberStored(NamedTuple):
     group: str
     member: str
     value: ConsumerGroupMemberMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerTargetStored:
+class ConsumerTargetStored(NamedTuple):
     group: str
     value: ConsumerGroupTargetAssignmentMetadataValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerTargetMemberStored:
+class ConsumerTargetMemberStored(NamedTuple):
     group: str
     member: str
     value: ConsumerGroupTargetAssignmentMemberValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerCurrentStored:
+class ConsumerCurrentStored(NamedTuple):
     group: str
     member: str
     value: ConsumerGroupCurrentMemberAssignmentValue | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerRegexStored:
+class ConsumerRegexStored(NamedTuple):
     group: str
     regex: str
     value: ConsumerGroupRegularExpressionValue | None

@@ -1,65 +1,70 @@
-"""The keys of a shard's deadlines: what happens when time is up, and to whom."""
+"""The keys of a shard's deadlines: what happens when time is up, and to whom.
 
-from dataclasses import dataclass
+Tuples, because each heartbeat makes one and looks it up. Tuples of two kinds with the same content
+would be equal; so each kind has a last field, which nobody gives, that says what it is.
+"""
+
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEnds:
+class SessionEnds(NamedTuple):
     """A member has not been heard of for its session time-out."""
 
     group: str
     member: str
+    what: str = "session ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinEnds:
+class JoinEnds(NamedTuple):
     """A classic rebalance waits no longer for members to join."""
 
     group: str
+    what: str = "join ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncEnds:
+class SyncEnds(NamedTuple):
     """A classic rebalance waits no longer for members to ask for their assignment."""
 
     group: str
+    what: str = "sync ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingMemberEnds:
+class PendingMemberEnds(NamedTuple):
     """A member that was given an id has not come back with it."""
 
     group: str
     member: str
+    what: str = "pending member ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevocationEnds:
+class RevocationEnds(NamedTuple):
     """A member of a consumer group has not given up partitions within its rebalance time-out."""
 
     group: str
     member: str
+    what: str = "revocation ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberJoinEnds:
+class MemberJoinEnds(NamedTuple):
     """A classic member of a consumer group was told to join again, and has not."""
 
     group: str
     member: str
+    what: str = "member join ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberSyncEnds:
+class MemberSyncEnds(NamedTuple):
     """A classic member of a consumer group has joined, and not asked for its assignment."""
 
     group: str
     member: str
+    what: str = "member sync ends"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsExpire:
+class OffsetsExpire(NamedTuple):
     """The next look at offsets that nobody has used for long, and at groups left empty."""
+
+    what: str = "offsets expire"
 
 
 TimerKey = (
