@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.records.compression import LZ4_HEADER, Codec, compress, decompress
+from penstock.records.compression import LZ4_HEADER, Codec, Scratch, compress, decompress
 from penstock.records.trouble import CorruptBatch, OversizedBatch
 
 MIB = 1024 * 1024
@@ -29,6 +29,17 @@ def test_our_frames_are_read_by_another_library(data: bytes) -> None:
 def test_frames_of_another_library_are_read(data: bytes, block_size: int) -> None:
     frame = java_frame(data, block_size)
     assert bytes(decompress(Codec.LZ4, frame, bytes_max=MIB)) == data
+
+
+@given(st.lists(TEXTS, max_size=4), st.sampled_from([4, 7]))
+def test_memory_that_is_used_again_holds_nothing_of_what_was_before(
+    texts: list[bytes], block_size: int
+) -> None:
+    scratch = Scratch()
+    for data in texts:
+        frame = java_frame(data, block_size)
+        found = decompress(Codec.LZ4, frame, bytes_max=MIB, scratch=scratch)
+        assert bytes(found) == data
 
 
 @given(TEXTS, st.data())

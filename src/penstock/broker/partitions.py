@@ -21,6 +21,7 @@ from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.settings.broker import BrokerSettings
+from penstock.records.compression import Scratch
 from penstock.replication.partition import Partition
 from penstock.world.ports import Clock, Disk
 from penstock.world.tasks import TaskGroup
@@ -51,6 +52,7 @@ class Partitions:
         self._node_id = node_id
         self._settings = settings
         self._clock = clock
+        self._scratch = Scratch()
         self._image = Image()
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
@@ -261,6 +263,7 @@ class Partitions:
             leader_epoch=wanted.leader_epoch,
             replica_count=len(wanted.replicas),
             in_sync_followers=self._followers(wanted),
+            scratch=self._scratch,
         )
         partitions = self._by_name.setdefault(log.partition.topic, {})
         self._by_id[log.topic_id] = partitions

@@ -50,7 +50,30 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
             return bytes(cramjam.zstd.compress(data, level=_clamp(level, -7, 22, default=3)))
 
 
-def decompress(codec: Codec, data: Buffer, *, bytes_max: int) -> Buffer:
+class Scratch:
+    """Memory for what is decompressed, looked at and dropped, kept from one batch to the next.
+
+    What was decompressed into it holds until the next time. The library lets other threads run
+    meanwhile, so no two of them may share one: a node has its own.
+    """
+
+    __slots__ = ("_memory",)
+
+    def __init__(self) -> None:
+        self._memory = memoryview(bytearray())
+
+    def room(self, size: int) -> memoryview:
+        """So many bytes, whatever they hold."""
+        if size > SCRATCH_BYTES_MAX:
+            return memoryview(bytearray(size))
+        if size > len(self._memory):
+            self._memory = memoryview(bytearray(size))
+        return self._memory[:size]
+
+
+def decompress(
+    codec: Codec, data: Buffer, *, bytes_max: int, scratch: Scratch | None = None
+) -> Buffer:
     """The data expanded; OversizedBatch beyond `bytes_max`, CorruptBatch when it makes no sense."""
     assert bytes_max >= 0, bytes_max
     match codec:
@@ -63,7 +86,7 @@ def decompress(codec: Codec, data: Buffer, *, bytes_max: int) -> Buffer:
         case Codec.SNAPPY:
             return _decompress_snappy(memoryview(data), bytes_max)
         case Codec.LZ4:
-            return _decompress_lz4(memoryview(data), bytes_max)
+            return _decompress_lz4(memoryview(data), bytes_max, scratch or Scratch())
         case Codec.ZSTD:
             return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
 
@@ -99,6 +122,7 @@ LITTLE_UINT32 = Struct("<I")
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest reader version
 XERIAL_BLOCK_BYTES = 32 * 1024
+SCRATCH_BYTES_MAX = 2 * 1024 * 1024
 FIRST_GUESS_BYTES = 64 * 1024
 EXPANSION_GUESS = 6  # text and JSON expand about so much
 BUFFER_GROWTH = 4
@@ -176,7 +200,7 @@ def _compress_lz4(data: memoryview, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_lz4(data: memoryview, bytes_max: int) -> Buffer:
+def _decompress_lz4(data: memoryview, bytes_max: int, scratch: Scratch) -> Buffer:
     """Block by block into memory of the right size, where the frame is as clients write it.
 
     The library's own reader of frames passes every byte through two buffers. It is used for frames
@@ -188,7 +212,7 @@ def _decompress_lz4(data: memoryview, bytes_max: int) -> Buffer:
         return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
     # A byte expands to 255 at most, so a frame of many empty blocks sets little aside.
     room = min(bytes_max, len(blocks) * block_bytes_max, LZ4_EXPANSION_MAX * len(data))
-    output = memoryview(bytearray(room))
+    output = scratch.room(room)
     filled = 0
     for block, is_stored in blocks:
         target = output[filled : filled + block_bytes_max]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX
 from penstock.records.batch import BatchView
-from penstock.records.compression import decompress
+from penstock.records.compression import Scratch, decompress
 from penstock.records.layout import (
     CODEC_MASK,
     MAGIC_V2,
@@ -37,10 +37,10 @@ def records_of(batch: BatchView, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> 
     )
 
 
-def payload_of(batch: BatchView, *, bytes_max: int) -> Buffer:
-    """The encoded records of a v2 batch, decompressed."""
+def payload_of(batch: BatchView, *, bytes_max: int, scratch: Scratch | None = None) -> Buffer:
+    """The encoded records of a v2 batch, decompressed; in the scratch memory, if there is one."""
     assert batch.magic == MAGIC_V2, batch.magic
     payload = batch.view[RECORDS_POSITION:]
     if not batch.attributes & CODEC_MASK and len(payload) <= bytes_max:
         return payload
-    return decompress(batch.codec, payload, bytes_max=bytes_max)
+    return decompress(batch.codec, payload, bytes_max=bytes_max, scratch=scratch)

@@ -34,7 +34,7 @@ from penstock.model.limit import DECOMPRESSED_BYTES_MAX, RECORD_ERRORS_MAX
 from penstock.records.batch import LOG_APPEND_TIME, BatchView, whole_batch
 from penstock.records.build import seal_batch
 from penstock.records.checksum import crc32c
-from penstock.records.compression import Codec, compress
+from penstock.records.compression import Codec, Scratch, compress
 from penstock.records.iterate import payload_of
 from penstock.records.layout import (
     ATTRIBUTES_POSITION,
@@ -81,6 +81,7 @@ class AppendRules:
     segment_bytes: int = INT32_MAX
     zstd_allowed: bool = True  # not to a produce request below version 7
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    scratch: Scratch | None = None  # None: memory of its own for each batch
 
     def __post_init__(self) -> None:
         assert self.max_message_bytes >= 0
@@ -185,7 +186,7 @@ def _check_payload(batch: BatchView, rules: AppendRules) -> tuple[Buffer, Walked
     if appended or high > TIMESTAMP_HIGH:
         high = TIMESTAMP_HIGH
     try:
-        payload = payload_of(batch, bytes_max=rules.decompressed_bytes_max)
+        payload = payload_of(batch, bytes_max=rules.decompressed_bytes_max, scratch=rules.scratch)
         walked = check_records(
             payload, batch.record_count, batch.base_timestamp, low, high, rules.compacted
         )

@@ -2,7 +2,7 @@
 
 from penstock.model.settings.setting import LONG_MAX
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.compression import Codec
+from penstock.records.compression import Codec, Scratch
 from penstock.records.layout import TimestampType
 from penstock.records.validate import AppendRules
 
@@ -17,7 +17,7 @@ _CODECS: dict[str, Codec | None] = {
 GZIP_LEVEL_DEFAULT = -1
 
 
-def rules_of(settings: TopicSettings) -> AppendRules:
+def rules_of(settings: TopicSettings, *, scratch: Scratch | None) -> AppendRules:
     """The rules as of time 0: whoever keeps them moves their time on."""
     codec = _CODECS[settings.compression_type]
     by_our_clock = settings.message_timestamp_type == "LogAppendTime"
@@ -33,6 +33,7 @@ def rules_of(settings: TopicSettings) -> AppendRules:
         codec_level=_level(codec, settings),
         now_ms=0,
         segment_bytes=settings.segment_bytes,
+        scratch=scratch,
     )
 
 
