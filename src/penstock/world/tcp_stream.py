@@ -19,8 +19,8 @@ import socket
 from collections.abc import Sequence
 
 from penstock.model import limit
-from penstock.world.disk import RealFile
 from penstock.world.ports import Address, Buffer, FileRange
+from penstock.world.real_file import RealFile
 from penstock.world.trouble import DiskError, NetworkError
 
 BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
