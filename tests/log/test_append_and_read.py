@@ -50,6 +50,17 @@ def test_read_from_the_middle_of_a_batch_returns_the_whole_batch(log: PartitionL
     assert [batch.base_offset for batch in read(log, 13, size_bytes_max=1)] == [12]
 
 
+def test_offset_is_found_among_batches_large_and_small() -> None:
+    log = open_log(MemoryDisk(), settings=TopicSettings()).log
+    ends: list[int] = []
+    # More than the batches whose places the log remembers, so that the index is asked.
+    for size_bytes in (20, 20_000, 20, 20, 9_000, 30_000, 3_000, 20) * 20:
+        log.append([make_batch(log.end_offset, 2, size_bytes=size_bytes)], now_ms=NOW_MS)
+        ends.append(log.end_offset)
+    found = [read(log, offset, size_bytes_max=1)[0] for offset in range(log.end_offset)]
+    assert [batch.next_offset for batch in found] == [end for end in ends for _ in range(2)]
+
+
 def test_read_goes_past_a_batch_larger_than_the_limit_only_when_asked(log: PartitionLog) -> None:
     assert read(log, 3, size_bytes_max=10, oversized_first=False) == []
     assert [b.base_offset for b in read(log, 3, size_bytes_max=10)] == [3]

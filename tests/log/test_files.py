@@ -112,6 +112,8 @@ def test_offset_index_finds_the_last_entry_not_beyond(
     for target in {1000, *(entry[0] + delta for entry in entries for delta in (-1, 0, 1))}:
         expected = max((entry[1] for entry in entries if entry[0] <= target), default=0)
         assert again.position_before(Offset(target)) == expected
+        beyond = min((entry[1] for entry in entries if entry[0] > target), default=None)
+        assert again.position_at(Offset(target)) == beyond
     cut = Offset(1000 + (offset - 1000) // 2)
     again.truncate(cut)
     assert len(again) == sum(entry[0] < cut for entry in entries)

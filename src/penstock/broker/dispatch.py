@@ -81,7 +81,8 @@ class Dispatch:
 
 def is_served(api: AnyApi, version: int) -> bool:
     """A version may be advertised that no message has: clients look at the range, not into it."""
-    return version in api.versions and version in api.request.VERSIONS
+    advertised, known = api.versions, api.request.VERSIONS
+    return advertised.min <= version <= advertised.max and known.min <= version <= known.max
 
 
 def refuse_unserved(api: AnyApi | None, header: RequestHeader) -> Parts:

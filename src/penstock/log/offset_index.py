@@ -71,6 +71,16 @@ class OffsetIndex:
         slot = bisect_right(self._entries, min(key, 2**64 - 1)) - 1
         return self._entries[slot] & _POSITION_MASK if slot >= 0 else 0
 
+    def position_at(self, offset: Offset) -> int | None:
+        """Where a batch begins that ends beyond `offset`, and may hold it; None: none is known.
+
+        Of those that are known it is the first, and none of them lies between `position_before`
+        and this one.
+        """
+        key = (offset - self.base_offset) << 32 | _POSITION_MASK
+        slot = bisect_right(self._entries, min(max(key, 0), 2**64 - 1))
+        return self._entries[slot] & _POSITION_MASK if slot < len(self._entries) else None
+
     def last_position(self) -> int:
         return self._entries[-1] & _POSITION_MASK if self._entries else 0
 

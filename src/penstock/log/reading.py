@@ -13,21 +13,31 @@ from penstock.model.offset import LeaderEpoch, Offset
 from penstock.world.ports import FileRange
 
 
-@dataclass(slots=True, kw_only=True)
 class ReadBounds:
-    """How much one partition may add to one fetch reply."""
+    """How much one partition may add to one fetch reply.
 
-    from_offset: Offset
-    until_offset: Offset  # exclusive: the high watermark, or the last stable offset
-    size_bytes_max: int
-    oversized_first: bool  # a reader must get past a batch larger than its buffer
+    Built per partition of a fetch, as `LogSlice` is: an `__init__` that is written out is compiled,
+    that of a dataclass is not.
+    """
 
-    def __post_init__(self) -> None:
-        assert self.from_offset <= self.until_offset, (self.from_offset, self.until_offset)
-        assert self.size_bytes_max >= 0, self.size_bytes_max
+    __slots__ = ("from_offset", "oversized_first", "size_bytes_max", "until_offset")
+
+    def __init__(
+        self,
+        *,
+        from_offset: Offset,
+        until_offset: Offset,
+        size_bytes_max: int,
+        oversized_first: bool,
+    ) -> None:
+        assert from_offset <= until_offset, (from_offset, until_offset)
+        assert size_bytes_max >= 0, size_bytes_max
+        self.from_offset = from_offset
+        self.until_offset = until_offset  # exclusive: the high watermark or last stable offset
+        self.size_bytes_max = size_bytes_max
+        self.oversized_first = oversized_first  # a reader must get past a batch beyond its buffer
 
 
-@dataclass(slots=True, kw_only=True)
 class LogSlice:
     """Bytes of one segment: one whole batch at least, or nothing (`span` is None).
 
@@ -35,9 +45,15 @@ class LogSlice:
     meanwhile: the log has the file held (`File.hold`) before its name goes, and never closes it.
     """
 
-    span: FileRange | None
-    segment_base_offset: Offset
-    position: int  # in that segment: what lies between two slices is known without reading
+    __slots__ = ("position", "segment_base_offset", "span")
+
+    def __init__(
+        self, *, span: FileRange | None, segment_base_offset: Offset, position: int
+    ) -> None:
+        self.span = span
+        self.segment_base_offset = segment_base_offset
+        # In that segment: what lies between two slices is known without reading.
+        self.position = position
 
     @property
     def byte_count(self) -> int:

@@ -99,6 +99,20 @@ def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, int]
     return None
 
 
+def find_at(file: File, offset: Offset, *, position: int, end: int) -> tuple[int, int] | None:
+    """The batch at `position`, as `find` tells it, if it holds `offset`; else None."""
+    chunk = file.read_at(position, min(PLACE.size, end - position))
+    if len(chunk) < PLACE.size:
+        return None
+    base_offset, length, magic, last_offset_delta = PLACE.unpack_from(chunk, 0)
+    size_bytes = length + OVERHEAD_BYTES
+    if magic != MAGIC_V2 or length <= 0 or position + size_bytes > end:
+        return None  # whoever searches finds out what is wrong with it
+    if not base_offset <= offset <= base_offset + last_offset_delta:
+        return None
+    return position, size_bytes
+
+
 def _size(chunk: memoryview, at: int, *, file_position: int) -> int:
     size_bytes: int = INT32.unpack_from(chunk, at + SIZE_POSITION)[0] + OVERHEAD_BYTES
     if size_bytes <= OVERHEAD_BYTES:

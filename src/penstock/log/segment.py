@@ -20,7 +20,7 @@ from penstock.log import layout
 from penstock.log.aborted_index import AbortedTransaction, decode_aborted, encode_aborted
 from penstock.log.loaded_indexes import Indexes, LoadedIndexes
 from penstock.log.offset_index import OffsetIndex
-from penstock.log.scan import find, headers, whole_batches
+from penstock.log.scan import HEADER_READ_BYTES, find, find_at, headers, whole_batches
 from penstock.log.segment_files import SegmentFiles
 from penstock.log.time_index import TimeIndex
 from penstock.log.trouble import CorruptIndex, CorruptLog
@@ -34,6 +34,7 @@ from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk, File
 
 INTERVAL_BYTES = 4 * KIB
+LARGE_STEP_BYTES = HEADER_READ_BYTES  # between entries of the index: more than one read covers
 RECENT_BATCHES_MAX = 64  # whose position a reader at the tail finds without a search
 
 
@@ -135,8 +136,15 @@ class Segment:
 
     def find(self, offset: Offset) -> tuple[int, int] | None:
         """Position and size of the first batch that reaches `offset` or beyond; None if none."""
-        start = self.indexes.offset.position_before(offset)
+        index = self.indexes.offset
+        start = index.position_before(offset)
+        likely = index.position_at(offset)
         try:
+            if likely is not None and likely - start > LARGE_STEP_BYTES:
+                # Every batch has an entry where batches are large: no need to pass over one.
+                found = find_at(self.file, offset, position=likely, end=self.size_bytes)
+                if found is not None:
+                    return found
             return find(self.file, offset, start=start, end=self.size_bytes)
         except CorruptBatch as trouble:
             raise self._corrupt(trouble) from trouble
