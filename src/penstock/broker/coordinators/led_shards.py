@@ -17,6 +17,8 @@ from penstock.replication.partition import Partition
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
 
+STEPS_PER_TURN = 100  # of one shard, before the others have their turn
+
 
 class Led(Protocol):
     """A shard on its partition."""
@@ -151,7 +153,8 @@ class LedShards(Generic[LedKind]):
                 continue
 
     async def _keep_time_of(self, led: LedKind) -> None:
-        while True:
+        """What is left over is due at once, in the next round."""
+        for _ in range(STEPS_PER_TURN):
             if not self._keep_time_once(led):
                 return
             await asyncio.sleep(0)

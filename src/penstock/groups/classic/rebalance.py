@@ -13,6 +13,8 @@ from penstock.groups.timers import JoinEnds, SyncEnds
 from penstock.model.error import ErrorCode
 from penstock.model.limit import HANDSHAKE_MS_MAX
 
+AWAY_WAIT_MS_MIN = 1000  # a member names its own time-out, and may name none
+
 
 def rebalance_or_complete_join(draft: Draft) -> None:
     """A member came, went or changed: the rebalance under way goes on, or one begins."""
@@ -87,7 +89,8 @@ def complete_join(draft: Draft) -> None:
             draft.remove(member.member_id)
     if group.members and not _elect_joined_leader(group):
         # Only static members are left, and all are away: until one comes or their sessions end.
-        draft.wait(JoinEnds(group=group.group_id), for_ms=group.rebalance_timeout_ms)
+        wait_ms = max(group.rebalance_timeout_ms, AWAY_WAIT_MS_MIN)
+        draft.wait(JoinEnds(group=group.group_id), for_ms=wait_ms)
         return
     draft.cancel(JoinEnds(group=group.group_id))
     group.generation += 1
