@@ -1,6 +1,7 @@
 """How long a group takes to share its partitions: at first, after a leave, after a kill.
 
     python bench/rebalance.py [--rounds N] [--members 10] [--only penstock] [--protocols range,...]
+    python bench/rebalance.py --storm 60 [--seed 1]
 
 Ten consumers of confluent-kafka, each a process of its own, on a topic of twice as many partitions.
 Both brokers run in the same run with the same settings, the ones of Apache Kafka's distribution: no
@@ -12,6 +13,9 @@ and each its fair share; they begin
     kill     when one of them is killed; the session of 6 s has to end first
 
 Each round is a group of its own. The table shows medians.
+
+With --storm, members of Penstock's groups come, leave and are killed at random for so many seconds
+while records are written; see tests/rig/members/storm.py for what is asserted of it.
 """
 
 import argparse
@@ -24,10 +28,17 @@ from collections.abc import Iterable
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from brokers import ApacheKafka, Broker, Penstock, forget_topic, kafka_jars, topic_on
+from brokers import TESTS, ApacheKafka, Broker, Penstock, forget_topic, kafka_jars, topic_on
 from confluent_kafka import Consumer, TopicPartition
 from rich.console import Console
 from rich.table import Table
+
+# A storm is the tests' own.
+sys.path.append(str(TESTS))
+
+from rig.members.kinds import Kind
+from rig.members.member import python_member
+from rig.members.storm import Weather, rage
 
 SESSION_MS = 6000
 SETTINGS = {
@@ -52,6 +63,15 @@ PROTOCOLS: dict[str, dict[str, str | int]] = {
         "heartbeat.interval.ms": HEARTBEAT_MS,
     },
     "consumer": {"group.protocol": "consumer"},  # KIP-848: sessions and heartbeats are the broker's
+}
+SETTLE_SECONDS = 5  # after a storm, beyond the session of a member that was killed last
+CONFLUENT, KAFKA_PYTHON = python_member("confluent_member"), python_member("kafka_python_member")
+# By name, who takes part in a storm.
+CROWDS: dict[str, tuple[tuple[list[str], str], ...]] = {
+    "range": ((CONFLUENT, "range"),),
+    "range, with kafka-python": ((CONFLUENT, "range"), (KAFKA_PYTHON, "range")),
+    "cooperative-sticky": ((CONFLUENT, "cooperative-sticky"),),
+    "consumer": ((CONFLUENT, "consumer"),),
 }
 
 
@@ -188,14 +208,48 @@ def table_of(brokers: Iterable[Broker], seconds: dict[tuple[str, str, str], list
     return table
 
 
+def storms(seconds: float, *, seed: int) -> Table:
+    """One storm for each crowd; the first thing that does not hold ends it all."""
+    table = Table("group", "joins", "leaves", "kills", "records", "read again", "settled in")
+    with tempfile.TemporaryDirectory(prefix="penstock-storm-") as folder:
+        broker = Penstock(Path(folder) / "penstock", settings=SETTINGS)
+        broker.start()
+        try:
+            for number, (name, crowd) in enumerate(CROWDS.items()):
+                weather = Weather(
+                    seconds=seconds,
+                    seed=seed,
+                    kinds=[member_kind(*member) for member in crowd],
+                    settle_seconds_max=SESSION_MS / 1000 + SETTLE_SECONDS,
+                )
+                host, port = broker.address
+                storm = rage(bootstrap=f"{host}:{port}", name=f"storm-{number}", weather=weather)
+                print(name, storm, file=sys.stderr)
+                counts = (storm.joins, storm.leaves, storm.kills, storm.records, storm.repeated)
+                table.add_row(name, *map(str, counts), f"{storm.settled_seconds:.1f} s")
+        finally:
+            broker.stop()
+    return table
+
+
+def member_kind(command: list[str], protocol: str) -> Kind:
+    settings = {name.replace(".", "_"): str(value) for name, value in PROTOCOLS[protocol].items()}
+    return Kind(command=command, settings=settings)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--members", type=int, default=10)
     parser.add_argument("--only", choices=("penstock", "kafka"))
     parser.add_argument("--protocols", default=",".join(PROTOCOLS))
+    parser.add_argument("--storm", type=float, metavar="SECONDS")
+    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     console = Console()
+    if options.storm is not None:
+        console.print(storms(options.storm, seed=options.seed))
+        return
     with tempfile.TemporaryDirectory(prefix="penstock-rebalance-") as folder:
         brokers: list[Penstock | ApacheKafka] = []
         if options.only != "kafka":

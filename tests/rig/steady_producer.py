@@ -13,10 +13,18 @@ PAUSE_SECONDS = 0.01  # between rounds of one record a partition
 class SteadyProducer:
     """`with SteadyProducer(...) as producer:`; afterwards `stored` has what was acked."""
 
-    def __init__(self, *, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self,
+        *,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
         self.stored: list[tuple[int, int]] = []  # partition, offset
         self._topic = topic
         self._partitions = partitions
+        self._pause_seconds = pause_seconds
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": QUIET})
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._produce)
@@ -35,7 +43,7 @@ class SteadyProducer:
         self._thread.join()
 
     def _produce(self) -> None:
-        while not self._stopping.wait(PAUSE_SECONDS):
+        while not self._stopping.wait(self._pause_seconds):
             for partition in range(self._partitions):
                 self._producer.produce(
                     self._topic, b"x", partition=partition, on_delivery=self._delivered

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from rig.members.told import Commands, settings, tell, tell_owned, tell_read
 
 QUIET = 2
+COMMIT_EVERY = 100
 
 
 class Member:
@@ -46,12 +47,19 @@ class Member:
         self.consumer.close()
 
     def poll_once(self) -> None:
-        messages = self.consumer.consume(100, timeout=0.05)
-        good = [message for message in messages if message.error() is None]
-        if not good:
-            return
-        tell_read((message.partition(), message.offset()) for message in good)
-        self.commit()
+        """One by one: what is revoked between two of them has been told up to its position."""
+        told = 0
+        while told < COMMIT_EVERY:
+            message = self.consumer.poll(0 if told else 0.05)
+            if message is None:
+                break
+            if message.error() is None:
+                partition, offset = message.partition(), message.offset()
+                assert partition is not None and offset is not None
+                tell_read([(partition, offset)])
+                told += 1
+        if told:
+            self.commit()
 
     def commit(self, **what: list[TopicPartition]) -> None:
         try:

@@ -47,7 +47,13 @@ class GroupMember:
 
     def leave(self) -> None:
         """It closes as a service that is stopped; returns when the process has ended."""
+        self.begin_to_leave()
+        self.await_left()
+
+    def begin_to_leave(self) -> None:
         self._tell("close")
+
+    def await_left(self) -> None:
         assert self._process.wait(PATIENCE_SECONDS) == 0, self.errors
         self._end()
 
@@ -111,7 +117,9 @@ class GroupOfMembers:
         self.members.append(member)
         return member
 
-    def await_shared_by(self, *members: GroupMember, idle: int = 0) -> None:
+    def await_shared_by(
+        self, *members: GroupMember, idle: int = 0, within_seconds: float = PATIENCE_SECONDS
+    ) -> None:
         """Until these own every partition, none twice, all but `idle` of them at least one."""
 
         def is_shared() -> bool:
@@ -122,7 +130,7 @@ class GroupOfMembers:
                 and sum(not part for part in owned) == idle
             )
 
-        self.await_that(is_shared, "the partitions are shared")
+        self.await_that(is_shared, "the partitions are shared", within_seconds=within_seconds)
 
     def await_read(self, positions: Iterable[Position]) -> None:
         wanted = set(positions)
@@ -132,8 +140,10 @@ class GroupOfMembers:
         """How often each record was read, by all members together."""
         return Counter(position for member in self.members for position in member.read)
 
-    def await_that(self, is_so: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+    def await_that(
+        self, is_so: Callable[[], bool], what: str, *, within_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        deadline = time.monotonic() + within_seconds
         with self._news:
             while not is_so():
                 left = deadline - time.monotonic()

@@ -1,0 +1,18 @@
+"""Members come, leave and are killed at random; `bench/rebalance.py --storm` does it for longer."""
+
+from rig.members.kinds import python_kind
+from rig.members.member import PATIENCE_SECONDS
+from rig.members.storm import Weather, rage
+
+
+def test_a_storm_ends_complete_and_disjoint_and_skips_no_record(group_bootstrap: str) -> None:
+    weather = Weather(
+        events_min=12,
+        pause_seconds_max=0.5,
+        seed=3,
+        kinds=[python_kind("confluent_member", "cooperative-sticky")],
+        settings={"session_timeout_ms": "1500", "heartbeat_interval_ms": "200"},
+        settle_seconds_max=PATIENCE_SECONDS,
+    )
+    storm = rage(bootstrap=group_bootstrap, name="storm", weather=weather)
+    assert storm.joins and storm.leaves and storm.kills
