@@ -11,6 +11,20 @@ from typing import cast
 
 import pytest
 
+from penstock.broker.api import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
 from penstock.broker.api_table import AnyApi
 from penstock.broker.dispatch import is_served
 from penstock.broker.served import SERVED
@@ -25,8 +39,14 @@ from penstock.wire.definition import Message
 from penstock.wire.framing import FrameReader
 from penstock.wire.header import decode_response, encode_request
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse
+from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
+from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.wire.messages.produce import (
     PartitionProduceData,
@@ -39,6 +59,20 @@ from penstock.world.tcp import TcpNetwork
 from penstock.world.trouble import NetworkError
 from rig.absurd import NOW_MS, Absurd
 
+GROUP_APIS: tuple[AnyApi, ...] = (
+    consumer_group_describe.API,
+    consumer_group_heartbeat.API,
+    delete_groups.API,
+    describe_groups.API,
+    heartbeat.API,
+    join_group.API,
+    leave_group.API,
+    list_groups.API,
+    offset_commit.API,
+    offset_delete.API,
+    offset_fetch.API,
+    sync_group.API,
+)
 EVERY_VERSION: list[tuple[AnyApi, int]] = [
     (api, version)
     for api in SERVED
@@ -49,6 +83,9 @@ EVERY_VERSION: list[tuple[AnyApi, int]] = [
 DATA_PLANE = [
     pair for pair in EVERY_VERSION if pair[0].key.name in ("FETCH", "PRODUCE", "DELETE_RECORDS")
 ]
+# Members are admitted, silent and gone within milliseconds, while others ask about them.
+GROUPS = [pair for pair in EVERY_VERSION if pair[0] in GROUP_APIS]
+assert len(GROUPS) > len(GROUP_APIS)
 CONNECTIONS = 4
 IN_FLIGHT_MAX = 8
 REPLY_SECONDS_MAX = 20
@@ -69,7 +106,8 @@ class Talker:
             self._stream = await TcpNetwork().connect(self._node.addresses[0])
             self._frames = FrameReader(frame_bytes_max=2**30)
             self._asked = []
-        parts = encode_request(message, version=version, correlation_id=7, client_id="absurd")
+        client_id = self._absurd.client_id()
+        parts = encode_request(message, version=version, correlation_id=7, client_id=client_id)
         try:
             await self._stream.send([cast(bytes, part) for part in parts])
         except NetworkError:
@@ -114,16 +152,37 @@ class Talker:
             for topic in decode_response(MetadataResponse, version, frame).topics:
                 if topic.topic_id not in self._absurd.topic_ids:
                     self._absurd.topic_ids = [*self._absurd.topic_ids[-5:], topic.topic_id]
+        elif isinstance(asked, JoinGroupRequest):
+            self._learn_member(decode_response(JoinGroupResponse, version, frame).member_id)
+        elif isinstance(asked, ConsumerGroupHeartbeatRequest):
+            told = decode_response(ConsumerGroupHeartbeatResponse, version, frame)
+            self._learn_member(told.member_id or "")
+
+    def _learn_member(self, member_id: str) -> None:
+        if member_id not in self._absurd.member_ids:
+            self._absurd.member_ids = ["", *self._absurd.member_ids[-3:], member_id]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_request_ends_the_node(tmp_path: Path, seed: int) -> None:
-    asyncio.run(converse(tmp_path, random.Random(seed)))
+    asyncio.run(converse(tmp_path, random.Random(seed), beside=DATA_PLANE))
 
 
-async def converse(data: Path, dice: random.Random) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_no_request_about_groups_ends_the_node(tmp_path: Path, seed: int) -> None:
+    asyncio.run(converse(tmp_path, random.Random(seed), beside=GROUPS))
+
+
+async def converse(data: Path, dice: random.Random, *, beside: list[tuple[AnyApi, int]]) -> None:
     settings = parse_broker(
-        {"listeners": "PLAINTEXT://127.0.0.1:0", "auto.create.topics.enable": "true"}
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "auto.create.topics.enable": "true",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1",
+            "group.max.session.timeout.ms": "100",
+            "offsets.topic.num.partitions": "1",
+        }
     )
     config = NodeConfig(node_id=NodeId(1), data_directory=str(data), settings=settings)
     node = build(real_world(inline=True), config)
@@ -137,9 +196,9 @@ async def converse(data: Path, dice: random.Random) -> None:
             await make_topics(talkers[0])  # those before may have been deleted
         await dice.choice(talkers).ask(absurd.message(api.request, version), version)
         for _ in range(4):
-            data_api, data_version = dice.choice(DATA_PLANE)
-            drawn = absurd.message(data_api.request, data_version)
-            await dice.choice(talkers).ask(drawn, data_version)
+            other_api, other_version = dice.choice(beside)
+            drawn = absurd.message(other_api.request, other_version)
+            await dice.choice(talkers).ask(drawn, other_version)
     for talker in talkers:
         await talker.hear_all()
         talker.close()
@@ -151,6 +210,7 @@ async def converse(data: Path, dice: random.Random) -> None:
 async def make_topics(talker: Talker) -> None:
     topics = [CreatableTopic(name=name, num_partitions=2, replication_factor=1) for name in "tu"]
     await talker.ask(CreateTopicsRequest(topics=topics), 5)
+    await talker.ask(FindCoordinatorRequest(key="g"), 3)
     await talker.ask(MetadataRequest(topics=None), 12)
     await talker.hear_all()
     for name in "tu":

@@ -16,11 +16,15 @@ from penstock.records.record import Record
 from penstock.wire.definition import Field, Kind, Message, Struct
 
 NAMES = ["t", "u", "t", "u", "none", "__consumer_offsets", "__cluster_metadata", "..", "a/b", "",
-         "x" * 249, "x" * 300]  # fmt: skip
+         "x" * 249, "x" * 300, "x" * 32767]  # fmt: skip
 WORDS = ["", "a", "1", "-1", "é\0", "99999999999999999999", "compact", "delete", "broker",
          "retention.ms", "max.message.bytes", "cleanup.policy", "segment.bytes", "flush.messages",
-         "min.insync.replicas", "log.cleaner.threads", "compression.type", "zstd"]  # fmt: skip
-NAMING = frozenset({"name", "topic", "topic_name", "topics", "topic_names", "resource_name"})
+         "min.insync.replicas", "log.cleaner.threads", "compression.type", "zstd", "range",
+         "uniform", "consumer", "t.*", "(", "Stable", "x" * 32767, "é" * 16383]  # fmt: skip
+GROUPS = ["g", "h", "g", "h", "none", "", "x" * 32767]
+GROUPING = frozenset({"group_id", "group_ids", "groups", "groups_names", "key", "coordinator_keys"})
+NAMING = frozenset({"name", "topic", "topic_name", "topics", "topic_names", "resource_name",
+                    "subscribed_topic_names"})  # fmt: skip
 BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
 # Where a field of a batch stands and how wide it is: see records/layout.
 BATCH_FIELDS = [(21, "h"), (23, "i"), (27, "q"), (35, "q"), (43, "q"), (51, "h"), (53, "i"),
@@ -32,7 +36,10 @@ MODEST = {"num_partitions": 3, "count": 4, "max_wait_ms": 30, "timeout_ms": 30}
 SANE = {"acks": -1, "timeout_ms": 30, "replica_id": -1, "max_wait_ms": 10, "min_bytes": 1,
         "max_bytes": 10_000, "partition_max_bytes": 1000, "current_leader_epoch": -1,
         "last_fetched_epoch": -1, "leader_epoch": -1, "num_partitions": 2,
-        "replication_factor": 1, "resource_type": 2, "timestamp": 0}  # fmt: skip
+        "replication_factor": 1, "resource_type": 2, "timestamp": 0, "session_timeout_ms": 20,
+        "rebalance_timeout_ms": 20}  # fmt: skip
+SANE_WORDS = {"protocol_type": "consumer", "protocol_name": "t"}
+GENERATIONS = frozenset({"generation_id", "generation_id_or_member_epoch", "member_epoch"})
 WILDNESS = [0.05, 0.1, 0.3, 1.0]  # how often a field of a request is drawn absurdly
 NOW_MS = 1_700_000_000_000
 
@@ -44,6 +51,7 @@ class Absurd:
     dice: random.Random
     topic_ids: list[bytes] = field(default_factory=lambda: [bytes(16), b"\7" * 16])
     sessions: list[int] = field(default_factory=lambda: [0])
+    member_ids: list[str] = field(default_factory=lambda: ["", ""])
     _wildness: float = 1.0
 
     def message(self, cls: type[Message], version: int) -> Message:
@@ -51,6 +59,9 @@ class Absurd:
         drawn = self._struct(cls, version)
         assert isinstance(drawn, Message)
         return drawn
+
+    def client_id(self) -> str | None:
+        return self.dice.choice([None, "", "absurd", "absurd", "absurd", "c" * 32767, "é" * 16383])
 
     def _struct(self, cls: type[Struct], version: int) -> Struct:
         return cls(
@@ -76,9 +87,7 @@ class Absurd:
             case Kind.UUID:
                 return dice.choice(self.topic_ids if wild else self.topic_ids[-2:])
             case Kind.STRING:
-                if name in NAMING:
-                    return dice.choice(NAMES if wild else NAMES[:2])
-                return dice.choice(WORDS) if wild else one.default
+                return self._text(one, name, wild=wild)
             case Kind.BYTES:
                 return dice.choice([b"", b"abc"])
             case Kind.RECORDS:
@@ -94,11 +103,25 @@ class Absurd:
             case _:
                 return self._number(BITS[one.kind], name) if wild else self._sane(one)
 
+    def _text(self, one: Field, name: str, *, wild: bool) -> object:
+        dice = self.dice
+        if name in GROUPING:
+            return dice.choice(GROUPS if wild else GROUPS[:2])
+        if name in NAMING:
+            return dice.choice(NAMES if wild else NAMES[:2])
+        if wild:
+            return dice.choice(WORDS)
+        if name == "member_id":
+            return dice.choice(self.member_ids)
+        return SANE_WORDS.get(name, one.default)
+
     def _sane(self, one: Field) -> int:
         if one.name == "session_id":
             return self.dice.choice(self.sessions[-2:])
         if one.name == "session_epoch":
             return self.dice.choice([-1, 0, 0, 1, 1, 2, 3])
+        if one.name in GENERATIONS:
+            return self.dice.choice([-1, 0, 0, 1, 2, 3, 4])
         default = one.default if isinstance(one.default, int) else 0
         return SANE.get(one.name, default)
 
@@ -142,8 +165,8 @@ class Absurd:
                 data[dice.randrange(len(data))] = dice.randrange(256)
         elif chance < 0.5:
             position, width = dice.choice(BATCH_FIELDS)
-            wild = self._number(8 * struct.calcsize(f">{width}"), "")
-            struct.pack_into(f">{width}", data, position, wild)
+            drawn = self._number(8 * struct.calcsize(f">{width}"), "")
+            struct.pack_into(f">{width}", data, position, drawn)
             checksum = crc32c(memoryview(data)[CHECKED_FROM:])
             struct.pack_into(">I", data, CHECKSUM_AT, checksum)
         return bytes(data) * dice.choice([1, 1, 1, 1, 2])

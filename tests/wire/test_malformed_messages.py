@@ -1,5 +1,6 @@
 """Whatever bytes arrive, a reader gives a message or MalformedMessage, and takes little memory."""
 
+import struct
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from penstock.model.limit import REQUEST_ENTRIES_MAX
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Message
+from penstock.wire.header import decode_request_header
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest
@@ -23,6 +25,7 @@ from penstock.wire.messages.metadata import (
 )
 from penstock.wire.messages.metadata_records.partition import PartitionRecord
 from penstock.wire.messages.produce import ProduceRequest
+from penstock.wire.primitive import uvarint
 from penstock.wire.trouble import MalformedMessage
 
 
@@ -145,6 +148,28 @@ def test_text_that_is_not_utf8_is_read_as_kafka_reads_it(data: str) -> None:
     read = decode_exact(FindCoordinatorRequest, 0, memoryview(bytes.fromhex(data)))
     assert "\N{REPLACEMENT CHARACTER}" in read.key
     assert encode(read, 0)
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_text_that_could_not_be_sent_back_is_malformed(version: int) -> None:
+    """Each byte that is not UTF-8 is three when it is written again."""
+    for length, fits in [(10_922, True), (10_923, False)]:
+        head = length.to_bytes(2, "big") if version == 0 else uvarint(length + 1)
+        tail = b"" if version == 0 else b"\x00\x00"
+        data = memoryview(head + b"\xff" * length + tail)
+        if fits:
+            assert encode(decode_exact(FindCoordinatorRequest, version, data), version)
+        else:
+            with pytest.raises(MalformedMessage):
+                decode_exact(FindCoordinatorRequest, version, data)
+
+
+def test_client_id_that_could_not_be_sent_back_is_malformed() -> None:
+    head = struct.pack(">hhih", 10, 0, 1, 11_000)
+    with pytest.raises(MalformedMessage):
+        decode_request_header(memoryview(head + b"\xff" * 11_000))
+    header, _ = decode_request_header(memoryview(head + b"x" * 11_000))
+    assert header.client_id == "x" * 11_000
 
 
 def test_known_tagged_field_of_another_length_is_malformed() -> None:

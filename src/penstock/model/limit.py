@@ -48,8 +48,8 @@ PRODUCER_ID_BLOCK = 1000
 # Groups
 NEW_MEMBER_JOIN_MS_MAX = 300_000  # how long the first join of a classic member may be parked
 HANDSHAKE_MS_MAX = 100  # how long a first generation waits for members that were just given ids
-
-# Groups
+# Of a client's or an instance's id, at the front of a member id that is made from it.
+MEMBER_ID_PREFIX_LENGTH_MAX = 255
 # With so many members a change of all of them fits into one decision, also when the group becomes
 # one of the other protocol.
 CONSUMER_GROUP_MEMBERS_MAX = 2000

@@ -16,7 +16,7 @@ from typing import TypeVar
 from penstock.wire.api import ApiKey, is_flexible
 from penstock.wire.codec import Part, byte_count, decode_exact, encode_parts, join_pieces, pieces_of
 from penstock.wire.definition import Message
-from penstock.wire.primitive import read_uvarint, skip_tagged_fields
+from penstock.wire.primitive import TEXT_BYTES_SAFE, outgrows, read_uvarint, skip_tagged_fields
 from penstock.wire.trouble import MalformedMessage
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
@@ -53,6 +53,8 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             if stop > len(frame):
                 raise MalformedMessage(f"a client id of {length} bytes is cut off")
             client_id = frame[at:stop].tobytes().decode("utf-8", "replace")
+            if length > TEXT_BYTES_SAFE and outgrows(client_id):
+                raise MalformedMessage(f"a client id of {length} bytes that are not UTF-8")
             at = stop
         elif length != -1:
             raise MalformedMessage(f"a client id of {length} bytes")

@@ -10,9 +10,15 @@ from penstock.wire.trouble import MalformedMessage
 
 VARINT_BYTES_MAX = 5
 STRING_BYTES_MAX = 32767
+TEXT_BYTES_SAFE = STRING_BYTES_MAX // 3  # so many fit also when none of them is UTF-8
 
 # The varints of one byte, made once: nearly every length and tag count is one of them.
 SHORT_VARINTS = tuple(bytes((number,)) for number in range(128))
+
+
+def outgrows(text: str) -> bool:
+    """Whether text that was read is too long to be written: what is not UTF-8 grows by reading."""
+    return len(text.encode()) > STRING_BYTES_MAX
 
 
 def uvarint(number: int) -> bytes:

@@ -10,7 +10,9 @@ request are counted as well, since its frame may be large and each of them will 
 `wire/codec` turns all of it into MalformedMessage.
 
 Text that is not UTF-8 is read with U+FFFD in the place of what is wrong, as Kafka does: a name of
-that kind is then refused by the rule for names, and the rest of the request answered.
+that kind is then refused by the rule for names, and the rest of the request answered. One wrong
+byte becomes three; text that thereby grows beyond what a string holds, and so could not be sent
+back, is malformed.
 """
 
 import struct
@@ -20,7 +22,9 @@ from penstock.model.limit import ARRAY_LENGTH_MAX, REQUEST_ENTRIES_MAX
 from penstock.wire.definition import Field, Kind, Message, Reader, Struct
 from penstock.wire.primitive import (
     STRING_BYTES_MAX,
+    TEXT_BYTES_SAFE,
     long_uvarint,
+    outgrows,
     read_uvarint,
     skip_tagged_fields,
 )
@@ -51,6 +55,7 @@ class ReaderSource:
             unpack_from=struct.unpack_from,
             read_uvarint=read_uvarint,
             long_uvarint=long_uvarint,
+            outgrows=outgrows,
             skip_tagged_fields=skip_tagged_fields,
             cut_off=_cut_off,
             bad_length=_bad_length,
@@ -156,6 +161,8 @@ class ReaderSource:
         source.line("    raise cut_off(n, end - at)")
         if field.kind is Kind.STRING:
             source.line(f'{target} = data[at:stop].tobytes().decode("utf-8", "replace")')
+            source.line(f"if n > {TEXT_BYTES_SAFE} and outgrows({target}):")
+            source.line("    raise bad_length(n)")
         elif field.kind is Kind.RECORDS:
             source.line(f"{target} = data[at:stop]")
         else:

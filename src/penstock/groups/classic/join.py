@@ -18,7 +18,7 @@ from penstock.groups.situation import Situation
 from penstock.groups.timers import PendingMemberEnds, SessionEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
-from penstock.model.limit import NEW_MEMBER_JOIN_MS_MAX
+from penstock.model.limit import MEMBER_ID_PREFIX_LENGTH_MAX, NEW_MEMBER_JOIN_MS_MAX
 from penstock.model.settings.groups import GroupSettings
 from penstock.wire.messages.join_group import JoinGroupRequest
 
@@ -111,7 +111,8 @@ def _turn_away(group: ClassicGroup, situation: Situation, member_id: str) -> Dec
 
 def _join_as_stranger(group: ClassicGroup, situation: Situation, asked: Joining) -> Decided:
     instance_id = asked.request.group_instance_id
-    new_id = f"{instance_id or asked.client_id}-{situation.fresh_id()}"
+    prefix = (instance_id or asked.client_id)[:MEMBER_ID_PREFIX_LENGTH_MAX]
+    new_id = f"{prefix}-{situation.fresh_id()}"
     draft = Draft(group, situation)
     if instance_id is not None:
         old_id = group.static_members.get(instance_id)
