@@ -11,12 +11,15 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.broker.coordinators.led_host import LedHost, Stage
 from penstock.broker.partitions import Partitions
 from penstock.groups.partitioning import partition_of
+from penstock.log.trouble import CorruptData
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.replication.partition import Partition
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import DiskError
 
+RETRY_SECONDS = 1.0
 STEPS_PER_TURN = 100  # of one shard, before the others have their turn
 
 
@@ -133,8 +136,25 @@ class LedShards(Generic[LedKind]):
             self._to_load.clear()
             for led in self:
                 if led.host.stage is Stage.LOADING:
-                    await self._load(led)
+                    if not await self._load_readable(led):
+                        await asyncio.sleep(RETRY_SECONDS)
+                        self._to_load.set()
                     self.wake_for(led)
+
+    async def _load_readable(self, led: LedKind) -> bool:
+        """A journal that cannot be read is one shard's trouble. False where only room lacked, such
+        as descriptors: the shard is to be loaded later.
+        """
+        partition = led.host.partition
+        try:
+            await self._load(led)
+        except CorruptData as damage:
+            self._partitions.damage_found(partition, damage)
+            led.host.end(Stage.UNREADABLE)
+        except DiskError as trouble:
+            self._partitions.append_failed(partition, trouble)
+            return not trouble.full
+        return True
 
     async def _keep_time(self) -> None:
         while True:
