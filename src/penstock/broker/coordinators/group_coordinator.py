@@ -39,6 +39,7 @@ from penstock.world.tasks import TaskGroup
 
 MEMBERS_COUNTED_EVERY_MS = 1000
 RETRY_SECONDS = 1.0
+GONE = (Stage.ENDED, Stage.UNREADABLE)
 DASH = 62  # the number of "-" in URL-safe base64
 
 Part = TypeVar("Part")
@@ -166,11 +167,20 @@ class GroupCoordinator:
         return replies
 
     async def ask_all_shards(self, request: object, origin: Origin) -> list[Any]:
-        """One reply of each shard. RequestError when one of them cannot tell."""
+        """One reply of each shard. RequestError when one of them cannot tell yet.
+
+        Those that have ended, or never will tell, are left out: what the others hold is to be had.
+        """
         replies = []
         for led in self._shards:
+            if led.host.stage in GONE:
+                continue
             reply = self._ask(led, request, origin)
-            replies.append(await reply if isinstance(reply, asyncio.Future) else reply)
+            try:
+                replies.append(await reply if isinstance(reply, asyncio.Future) else reply)
+            except RequestError:
+                if led.host.stage not in GONE:
+                    raise
         return replies
 
     async def create_topic(self) -> None:
