@@ -62,7 +62,7 @@ def test_topic_that_is_there_already_is_refused_unless_that_is_fine(run: Run) ->
         ("topics create a --set nonsense", "expected NAME=VALUE"),
         ("topics create a --partitions 0", "--partitions"),
         ("topics alter a", "nothing to alter"),
-        ("configs describe", "--topic or --broker"),
+        ("configs describe", "--topic, --broker and --group"),
         ("configs alter --topic nope --set retention.ms=1", "nope"),
         ("configs describe --broker one", "no broker id"),
     ],
@@ -86,6 +86,14 @@ def test_settings_are_shown_with_where_they_come_from(run: Run) -> None:
     assert len(run("configs describe --topic a --all --json").json()) > 20
     assert "retention.ms" in run("configs describe --topic a").text
     assert "num.partitions" in run("configs describe --broker 1 --all").text
+
+
+def test_a_group_has_settings_of_its_own(run: Run) -> None:
+    change = "--group g --set consumer.session.timeout.ms=50000"
+    assert run(f"configs alter {change}").lines == ["altered group g"]
+    [entry] = run("configs describe --group g --json").json()
+    assert (entry["name"], entry["value"]) == ("consumer.session.timeout.ms", "50000")
+    assert entry["source"] == "GROUP"
 
 
 def test_file_of_topics_is_made_true_and_then_is(run: Run, tmp_path: Path) -> None:

@@ -77,6 +77,23 @@ def test_kafka_configs_describes_the_broker(kafka_agent: KafkaAgent, bootstrap: 
     assert "num.partitions=" in done(shown)
 
 
+def test_kafka_configs_alters_and_describes_a_group(
+    kafka_agent: KafkaAgent, bootstrap: str
+) -> None:
+    def configs(*arguments: str) -> str:
+        entity = ("--bootstrap-server", bootstrap, "--entity-type", "groups")
+        return done(kafka_agent.run_tool("kafka-configs", *entity, *arguments))
+
+    one = ("--entity-name", "of-its-own")
+    configs(*one, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+    shown = configs(*one, "--describe")
+    assert "consumer.session.timeout.ms=50000" in shown
+    assert "consumer.heartbeat.interval.ms" not in shown
+    assert "consumer.heartbeat.interval.ms=5000" in configs(*one, "--describe", "--all")
+    configs(*one, "--alter", "--delete-config", "consumer.session.timeout.ms")
+    assert "consumer.session.timeout.ms" not in configs(*one, "--describe")
+
+
 def test_kafka_get_offsets_knows_both_ends_and_the_latest_time(
     kafka_agent: KafkaAgent, bootstrap: str, confluent: ConfluentClient, topic: TopicMaker
 ) -> None:

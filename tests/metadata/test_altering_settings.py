@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs and AlterConfigs, for topics and brokers."""
+"""IncrementalAlterConfigs and AlterConfigs, for topics, brokers and groups."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from penstock.wire.messages import incremental_alter_configs as incremental
 from rig.cluster import Cluster
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-TOPIC, BROKER = ResourceKind.TOPIC, ResourceKind.BROKER
+TOPIC, BROKER, GROUP = ResourceKind.TOPIC, ResourceKind.BROKER, ResourceKind.GROUP
 
 
 def alter(
@@ -123,6 +123,9 @@ def test_validation_alone_changes_nothing(cluster: Cluster) -> None:
         (BROKER, "1", ("message.max.bytes", SET, "-1"), ErrorCode.INVALID_REQUEST),
         (BROKER, "", ("ssl.keystore.location", SET, "/x"), ErrorCode.INVALID_REQUEST),
         (BROKER, "1", ("colour", SET, "red"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ("retention.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
         (16, "metrics", ("interval.ms", SET, "1"), ErrorCode.INVALID_REQUEST),
         (99, "x", ("y", SET, "1"), ErrorCode.INVALID_REQUEST),
     ],
@@ -154,6 +157,14 @@ def test_brokers_have_settings_of_their_own_and_in_common(cluster: Cluster) -> N
     alter(cluster, BROKER, "1", ("message.max.bytes", SET, "4000"))
     broker = effective_broker(cluster.settings, cluster.image, NodeId(1))
     assert effective_topic("orders", cluster.image, broker).max_message_bytes == 4000
+
+
+def test_a_group_need_not_exist_to_have_settings(cluster: Cluster) -> None:
+    change = ("consumer.session.timeout.ms", SET, "50000")
+    assert alter(cluster, GROUP, "to come", change) == (0, None)
+    assert cluster.image.config(GROUP, "to come") == {"consumer.session.timeout.ms": "50000"}
+    alter(cluster, GROUP, "to come", ("consumer.session.timeout.ms", DELETE, None))
+    assert cluster.image.configs == {}
 
 
 def test_replacing_removes_what_the_request_leaves_out(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""`penstock configs`: describe and alter settings of topics and brokers."""
+"""`penstock configs`: describe and alter settings of topics, brokers and groups."""
 
 import click
 
@@ -23,23 +23,30 @@ topic_option = click.option("--topic", metavar="NAME", help="The settings of a t
 broker_option = click.option(
     "--broker", metavar="ID|all", help="The settings of a broker, or of all of them."
 )
+group_option = click.option("--group", metavar="ID", help="The settings of a consumer group.")
 
 
 @click.group()
 def configs() -> None:
-    """Describe and alter settings of topics and brokers."""
+    """Describe and alter settings of topics, brokers and groups."""
 
 
 @configs.command()
 @topic_option
 @broker_option
+@group_option
 @click.option("--all", "show_all", is_flag=True, help="Defaults too, not only what was set.")
 @cluster_options
 def describe(
-    topic: str | None, broker: str | None, show_all: bool, bootstrap: str, as_json: bool
+    topic: str | None,
+    broker: str | None,
+    group: str | None,
+    show_all: bool,
+    bootstrap: str,
+    as_json: bool,
 ) -> None:
     """Show settings, and where each comes from."""
-    resource = _resource(topic, broker)
+    resource = _resource(topic, broker, group)
 
     async def work(cluster: Cluster) -> list[Entry]:
         results = await describe_configs(cluster, [resource])
@@ -80,19 +87,21 @@ def describe(
 @configs.command()
 @topic_option
 @broker_option
+@group_option
 @click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Repeatable.")
 @click.option("--unset", multiple=True, metavar="NAME", help="Back to the default; repeatable.")
 @cluster_options
 def alter(
     topic: str | None,
     broker: str | None,
+    group: str | None,
     assignments: tuple[str, ...],
     unset: tuple[str, ...],
     bootstrap: str,
     as_json: bool,
 ) -> None:
     """Change settings; those not named stay as they are."""
-    resource = _resource(topic, broker)
+    resource = _resource(topic, broker, group)
     settings = parse_settings(assignments, option="--set")
     changes = [
         *(Change(name=n, operation=Operation.SET, value=v) for n, v in settings.items()),
@@ -111,11 +120,13 @@ def alter(
         click.echo(f"altered {resource}")
 
 
-def _resource(topic: str | None, broker: str | None) -> Resource:
-    if (topic is None) == (broker is None):
-        raise click.UsageError("give either --topic or --broker")
+def _resource(topic: str | None, broker: str | None, group: str | None) -> Resource:
+    if sum(given is not None for given in (topic, broker, group)) != 1:
+        raise click.UsageError("give one of --topic, --broker and --group")
     if topic is not None:
         return Resource(ResourceKind.TOPIC, topic)
+    if group is not None:
+        return Resource(ResourceKind.GROUP, group)
     assert broker is not None
     if broker != "all" and not broker.isdigit():
         raise click.BadParameter(f"{broker!r} is no broker id", param_hint="--broker")

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers, as the cluster has them: read, and changed one by one.
+"""Settings of topics, brokers and groups, as the cluster has them: read, and changed one by one.
 
 A broker answers for its own settings, so questions about a broker go to that broker and all others
 to anyone. Changes are incremental (KIP-339): what is not named stays as it is.
@@ -30,6 +30,7 @@ from penstock.wire.messages.incremental_alter_configs import (
 class ResourceKind(IntEnum):
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class Resource(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.metadata.effective import effective_group
 from penstock.metadata.image.image import Image
 from penstock.model.settings.groups import GroupSettings
 
@@ -17,3 +18,7 @@ class Situation:
     monotonic_ms: int  # for deadlines
     fresh_id: Callable[[], str]  # another one at each call, in the text form of a topic id
     members_on_node: int  # of all groups together, to pace their heartbeats
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """With what the group has set for itself."""
+        return effective_group(group_id, self.image, self.settings)

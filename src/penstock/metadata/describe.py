@@ -1,8 +1,9 @@
-"""What a topic's or a broker's settings are and where each comes from, as DescribeConfigs tells it.
+"""What the settings of a topic, broker or group are and where each comes from, as DescribeConfigs
+tells it.
 
-A value is sought in this order: set on the topic, set on the running broker, set for all running
-brokers, given to the broker at its start, Kafka's default. The places in which it was found are its
-synonyms, the one that counts first.
+A value is sought in this order: set on the topic or group, set on the running broker, set for all
+running brokers, given to the broker at its start, Kafka's default. The places in which it was found
+are its synonyms, the one that counts first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from penstock.metadata.image.image import Image, ResourceKind
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
 from penstock.model.settings.setting import Change, Setting, SettingType, text_of
+from penstock.model.settings.single_group import SINGLE_GROUP_SETTINGS, server_name
 from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS, resolve_topic
 
 
@@ -25,6 +27,7 @@ class Source(IntEnum):
     DYNAMIC_CLUSTER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,23 @@ def describe_cluster_default(image: Image) -> list[Described]:
         shown = None if setting.sensitive else value
         synonyms = [Synonym(name=name, value=shown, source=Source.DYNAMIC_CLUSTER)]
         described.append(_described(setting, value, synonyms, read_only=False))
+    return described
+
+
+def describe_group(standpoint: Standpoint, group_id: str) -> list[Described]:
+    """All settings that the group can have of its own, by name, whether there is such a group."""
+    overrides = standpoint.image.config(ResourceKind.GROUP, group_id)
+    described = []
+    for name, setting in SINGLE_GROUP_SETTINGS.items():
+        server = server_name(name)
+        if server is not None:
+            synonyms = _synonyms((server,), standpoint)
+        else:
+            synonyms = [Synonym(name=name, value=setting.default, source=Source.DEFAULT)]
+        if name in overrides:
+            own = text_of(setting.parse(overrides[name]))
+            synonyms.insert(0, Synonym(name=name, value=own, source=Source.GROUP))
+        described.append(_described(setting, synonyms[0].value, synonyms, read_only=False))
     return described
 
 

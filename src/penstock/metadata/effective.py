@@ -3,6 +3,8 @@
 from penstock.metadata.image.image import Image, ResourceKind
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings, with_dynamic
+from penstock.model.settings.groups import GroupSettings
+from penstock.model.settings.single_group import resolve_group
 from penstock.model.settings.topic import TopicSettings, resolve_topic
 
 CLUSTER_DEFAULT = ""
@@ -20,3 +22,8 @@ def effective_broker(static: BrokerSettings, image: Image, node_id: NodeId) -> B
 def effective_topic(topic: str, image: Image, broker: BrokerSettings) -> TopicSettings:
     """What a topic obeys on a broker whose effective settings are given."""
     return resolve_topic(image.config(ResourceKind.TOPIC, topic), broker)
+
+
+def effective_group(group_id: str, image: Image, settings: GroupSettings) -> GroupSettings:
+    """What the coordinator obeys for a group: the group's own settings over the broker's."""
+    return resolve_group(image.config(ResourceKind.GROUP, group_id), settings)

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics and of this broker, and where each value comes from.
+"""DescribeConfigs: the settings of topics, groups and this broker, and where each value comes from.
 
 A few bytes name a topic and its settings are many kilobytes: what is named twice is answered once.
 """
@@ -14,6 +14,7 @@ from penstock.metadata.describe import (
     Standpoint,
     describe_broker,
     describe_cluster_default,
+    describe_group,
     describe_topic,
     describe_topic_defaults,
 )
@@ -118,6 +119,10 @@ def _describe(
                 f"but received {name}",
             )
         return describe_broker(standpoint)
+    if resource.resource_type == ResourceKind.GROUP:
+        if not name:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(standpoint, name)
     raise RequestError(
         ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
     )

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: changes single settings of topics and brokers."""
+"""IncrementalAlterConfigs: changes single settings of topics, brokers and groups."""
 
 from collections.abc import Awaitable
 

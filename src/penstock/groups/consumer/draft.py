@@ -62,7 +62,7 @@ class Draft:
     def restart_session(self, member: ConsumerMember) -> None:
         """From now on the member has to be heard of within its session time-out."""
         key = SessionEnds(group=self.group.group_id, member=member.member_id)
-        settings = self.situation.settings
+        settings = self.situation.settings_of(self.group.group_id)
         timeout_ms = (
             settings.group_consumer_session_timeout_ms
             if member.classic is None

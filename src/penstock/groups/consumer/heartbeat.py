@@ -76,7 +76,7 @@ def _stay(
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=heartbeat_interval_ms(
-            is_settled=draft.group.is_settled, situation=situation
+            request.group_id, is_settled=draft.group.is_settled, situation=situation
         ),
     )
     if _tells_everything(request) or member.assigned.keys() != assigned_before:

@@ -2,7 +2,7 @@
 
 Short while something is handed over, half a second at most in small groups that are settled, and
 longer the more members this node has, so that all of them together stay within its budget. What
-was set explicitly is told as it is.
+was set explicitly, for the group or for all, is told as it is.
 """
 
 from penstock.groups.situation import Situation
@@ -14,8 +14,8 @@ INTERVAL_SETTING = "group.consumer.heartbeat.interval.ms"
 HEARTBEATS_PER_SESSION_MIN = 3  # a lost one must not end the session
 
 
-def heartbeat_interval_ms(*, is_settled: bool, situation: Situation) -> int:
-    settings = situation.settings
+def heartbeat_interval_ms(group_id: str, *, is_settled: bool, situation: Situation) -> int:
+    settings = situation.settings_of(group_id)
     if INTERVAL_SETTING in settings.given:
         return settings.group_consumer_heartbeat_interval_ms
     wanted = SETTLED_MS if is_settled else RECONCILING_MS

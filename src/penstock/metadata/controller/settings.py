@@ -1,4 +1,4 @@
-"""Changing the settings of topics and brokers on a running cluster."""
+"""Changing the settings of topics, brokers and groups on a running cluster."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -21,6 +21,7 @@ from penstock.model.settings.setting import (
     SettingType,
     UnknownSetting,
 )
+from penstock.model.settings.single_group import SINGLE_GROUP_SETTINGS, validate_group
 from penstock.model.settings.topic import TOPIC_SETTINGS, validate_topic
 from penstock.model.topic_name import topic_name_trouble
 from penstock.wire.messages import alter_configs as replacing
@@ -28,6 +29,11 @@ from penstock.wire.messages import incremental_alter_configs as incremental
 from penstock.wire.messages.metadata_records.config import ConfigRecord
 
 Config = Mapping[str, str]
+KNOWN: Mapping[ResourceKind, Mapping[str, Setting]] = {
+    ResourceKind.TOPIC: TOPIC_SETTINGS,
+    ResourceKind.BROKER: BROKER_SETTINGS,
+    ResourceKind.GROUP: SINGLE_GROUP_SETTINGS,
+}
 Asked = TypeVar("Asked", replacing.AlterConfigsResource, incremental.AlterConfigsResource)
 
 
@@ -94,18 +100,12 @@ def _alter(
         if isinstance(resource, Refusal):
             outcomes.append(resource)
             continue
-        is_topic = resource.kind == ResourceKind.TOPIC
-        known = TOPIC_SETTINGS if is_topic else BROKER_SETTINGS
         before = situation.image.config(resource.kind, resource.name)
-        after = altered(before, asked, known)
+        after = altered(before, asked, KNOWN[resource.kind])
         if isinstance(after, Refusal):
             outcomes.append(after)
             continue
-        trouble = (
-            _topic_trouble(situation, after)
-            if is_topic
-            else _broker_trouble(situation, resource, before=before, after=after)
-        )
+        trouble = _trouble(situation, resource, before=before, after=after)
         outcomes.append(trouble or _changes(resource, before=before, after=after))
     return outcomes
 
@@ -190,12 +190,21 @@ def _resource(situation: Situation, number: int, name: str) -> ConfigResource | 
             message = f"No broker with id {int(name)} found."
             return Refusal(code=ErrorCode.BROKER_ID_NOT_REGISTERED, message=message)
         return ConfigResource(ResourceKind.BROKER, name and str(int(name)))
+    if number == ResourceKind.GROUP:
+        if not name:
+            return _invalid("Default group resources are not allowed.")
+        return ConfigResource(ResourceKind.GROUP, name)
     return _invalid(f"Unknown resource type {number}")
 
 
-def _topic_trouble(situation: Situation, after: Config) -> Refusal | None:
+def _trouble(
+    situation: Situation, resource: ConfigResource, *, before: Config, after: Config
+) -> Refusal | None:
+    if resource.kind == ResourceKind.BROKER:
+        return _broker_trouble(situation, resource, before=before, after=after)
+    validate = validate_topic if resource.kind == ResourceKind.TOPIC else validate_group
     try:
-        validate_topic(after, situation.settings)
+        validate(after, situation.settings)
     except InvalidSetting as trouble:
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(trouble))
     return None

@@ -84,6 +84,12 @@ class GroupSettings:
     group_consumer_heartbeat_interval_ms: int = integer(
         5000, "The longest time between heartbeats that members are told.", int32(1)
     )
+    group_consumer_max_heartbeat_interval_ms: int = integer(
+        15_000, "The longest time between heartbeats that a group may have of its own.", int32(1)
+    )
+    group_consumer_max_session_timeout_ms: int = integer(
+        60_000, "The longest session time-out that a group may have of its own.", int32(1)
+    )
     group_consumer_max_size: int = integer(
         INT_MAX, "The most members that a consumer group may have.", int32(1)
     )
@@ -92,6 +98,12 @@ class GroupSettings:
         T.STRING,
         _lower_case_of("bidirectional", "downgrade", "upgrade", "disabled"),
         "In which direction a group may change between the classic and the consumer protocol.",
+    )
+    group_consumer_min_heartbeat_interval_ms: int = integer(
+        5000, "The shortest time between heartbeats that a group may have of its own.", int32(1)
+    )
+    group_consumer_min_session_timeout_ms: int = integer(
+        45_000, "The shortest session time-out that a group may have of its own.", int32(1)
     )
     group_consumer_session_timeout_ms: int = integer(
         45_000, "A member of a consumer group that is silent for so long is removed.", int32(1)

@@ -80,11 +80,7 @@ follower.fetch.last.tiered.offset.enable boolean false cluster-wide
 follower.replication.throttled.rate long - cluster-wide internal
 group.consumer.assignment.interval.ms int 1000 cluster-wide
 group.consumer.max.assignment.interval.ms int 15000
-group.consumer.max.heartbeat.interval.ms int 15000
-group.consumer.max.session.timeout.ms int 60000
 group.consumer.min.assignment.interval.ms int 0
-group.consumer.min.heartbeat.interval.ms int 5000
-group.consumer.min.session.timeout.ms int 45000
 group.consumer.regex.refresh.interval.ms int 600000 internal
 group.coordinator.append.linger.ms int -1
 group.coordinator.background.threads int 2
