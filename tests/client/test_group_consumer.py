@@ -244,6 +244,34 @@ def test_member_that_no_longer_polls_leaves_and_comes_back(
     assert lost == [(TopicPartition(topic, 0),)]
 
 
+@pytest.mark.parametrize("protocol", list(GroupProtocol))
+def test_who_is_no_member_any_more_takes_no_committed_offset_back(
+    penstock: Broker, with_cluster: Run, protocol: GroupProtocol
+) -> None:
+    topic = penstock.topic()
+    place = TopicPartition(topic, 0)
+    late = GroupRules(protocol=protocol, poll_ms_max=300, auto_commit_ms=None, reading=READING)
+    rules = GroupRules(protocol=protocol, reading=READING)
+
+    async def work(cluster: Cluster) -> dict[TopicPartition, Offset]:
+        await write(cluster, topic, range(6))
+        coordinators = Coordinators(cluster)
+        async with consumer(cluster, topic, late) as member:
+            await read(member, 2)
+            while True:
+                described = (await describe_groups(coordinators, ["g"]))["g"]
+                if isinstance(described, GroupDescription) and not described.members:
+                    break
+            async with own_cluster(penstock) as other, consumer(other, topic, rules) as second:
+                await read(second, 6)
+            with pytest.raises(Refused) as refused:
+                await member.commit()
+            assert refused.value.code == ErrorCode.UNKNOWN_MEMBER_ID
+            return await member.committed([place])
+
+    assert with_cluster(work) == {place: 6}
+
+
 def test_membership_that_cannot_be_is_told_by_poll(penstock: Broker, with_cluster: Run) -> None:
     topic = penstock.topic()
     rules = GroupRules(server_assignor="no-such-assignor", reading=READING)

@@ -179,18 +179,21 @@ class GroupConsumer:
 
     async def commit(self, offsets: Mapping[TopicPartition, Offset] | None = None) -> None:
         """These offsets, or those after all records handed out. Refused when the partitions have
-        gone to others.
+        gone to others, or may have: while this is no member of the group.
         """
         wanted = self._reader.positions() if offsets is None else dict(offsets)
         if not wanted:
             return
         deadline_ms = self.cluster.clock.monotonic_ms() + self.cluster.rules.request_ms_max
         while True:
+            committer = self.member.committer
+            if committer is None:
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group}")
             results = await commit_offsets(
                 self._coordinators,
                 self.group,
                 {place: Committed(offset=offset) for place, offset in wanted.items()},
-                member=self.member.committer,
+                member=committer,
             )
             refused = [result for result in results.values() if result is not None]
             if not refused:

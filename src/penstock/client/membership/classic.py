@@ -99,7 +99,9 @@ class ClassicMember:
         self._is_cooperative = subscription.assignor is Assignor.COOPERATIVE_STICKY
 
     @property
-    def committer(self) -> Committer:
+    def committer(self) -> Committer | None:
+        if self.generation == NO_GENERATION:
+            return None
         return Committer(
             member_id=self.member_id,
             epoch=self.generation,

@@ -64,7 +64,8 @@ class Member(Protocol):
     next_at_ms: int  # when something is due next
 
     @property
-    def committer(self) -> Committer: ...
+    def committer(self) -> Committer | None:
+        """None while it is no member: what it would commit, others may have gone beyond."""
 
     @property
     def topics_needed(self) -> tuple[str, ...]:

@@ -66,7 +66,9 @@ class ModernMember:
         self._ids: dict[str, TopicId] = {}
 
     @property
-    def committer(self) -> Committer:
+    def committer(self) -> Committer | None:
+        if self.epoch <= JOINING_EPOCH:
+            return None
         return Committer(
             member_id=self.member_id, epoch=self.epoch, instance_id=self.subscription.instance_id
         )
