@@ -18,7 +18,7 @@ from typing import Any
 
 from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import BaseError
+from setuptools.errors import BaseError, CCompilerError
 
 try:
     from mypyc.build import mypycify
@@ -77,7 +77,7 @@ class BuildExtensions(build_ext):
             command.run()
         except SystemExit:
             return "mypyc does not take them"
-        except BaseError as trouble:
+        except (BaseError, CCompilerError) as trouble:
             return f"they cannot be compiled: {trouble}"
         return None
 
