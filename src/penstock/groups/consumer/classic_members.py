@@ -32,7 +32,7 @@ from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
 from penstock.groups.situation import Situation
-from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, TimerKey
+from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, TimerKey
 from penstock.machine.deadlines import Deadlines
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode, RequestError
@@ -179,6 +179,7 @@ def _joined(group: ConsumerGroup, draft: Draft, member: ConsumerMember) -> Decid
         return replaced_by_classic(group, draft, reply)
     name = draft.group.group_id
     draft.cancel(MemberJoinEnds(group=name, member=member.member_id))
+    draft.cancel(RevocationEnds(group=name, member=member.member_id))  # of the other protocol
     draft.restart_session(member)
     key = MemberSyncEnds(group=name, member=member.member_id)
     draft.wait(key, for_ms=member.rebalance_timeout_ms)

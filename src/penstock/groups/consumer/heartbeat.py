@@ -21,6 +21,7 @@ from penstock.groups.consumer.pace import heartbeat_interval_ms
 from penstock.groups.consumer.reconcile import Partitions
 from penstock.groups.consumer.stored import by_topic
 from penstock.groups.situation import Situation
+from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicId
@@ -70,6 +71,10 @@ def _stay(
         message = f"Consumer group {request.group_id} not found."
         raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
     assigned_before = member.assigned.keys()
+    if member.uses_classic_protocol:
+        # It has changed its protocol: nobody waits for its classic requests any more.
+        draft.cancel(MemberJoinEnds(group=request.group_id, member=member.member_id))
+        draft.cancel(MemberSyncEnds(group=request.group_id, member=member.member_id))
     member = advance(draft, _told(member, asked), reported=reported)
     draft.restart_session(member)
     reply = ConsumerGroupHeartbeatResponse(
