@@ -12,7 +12,7 @@ Invariants:
 from typing import assert_never
 
 from penstock.groups.changes import CancelDeadline, SetDeadline
-from penstock.groups.classic.changes import ClassicGroupBecame
+from penstock.groups.classic.changes import ClassicGroupBecame, MemberIdForgotten, MemberIdGiven
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.stored import group_of
 from penstock.groups.consumer.changes import MetadataSeen
@@ -74,6 +74,10 @@ class GroupShard:
                 self.deadlines.cancel(change.key)
             case ClassicGroupBecame():
                 self.groups[change.group.group_id] = change.group
+            case MemberIdGiven():
+                self._classic(change.group).pending[change.member] = None
+            case MemberIdForgotten():
+                del self._classic(change.group).pending[change.member]
             case MetadataSeen():
                 found = self.groups.get(change.group)
                 if isinstance(found, ConsumerGroup):
@@ -124,6 +128,11 @@ class GroupShard:
         elif record.value is not None:
             self.groups[record.group] = begun = ConsumerGroup(group_id=record.group)
             begun.apply(record)
+
+    def _classic(self, name: str) -> ClassicGroup:
+        group = self.groups[name]
+        assert isinstance(group, ClassicGroup), name
+        return group
 
     def _remove(self, group: str) -> None:
         if group in self.offsets:

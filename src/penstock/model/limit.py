@@ -48,6 +48,12 @@ PRODUCER_ID_BLOCK = 1000
 # Groups
 NEW_MEMBER_JOIN_MS_MAX = 300_000  # how long the first join of a classic member may be parked
 HANDSHAKE_MS_MAX = 100  # how long a first generation waits for members that were just given ids
+# Ids given out to one group whose owners have not come back with them, and how long they wait; a
+# client comes back at once. Beyond it the oldest id is forgotten, and its owner asks for another.
+PENDING_MEMBERS_MAX = 2000
+PENDING_MEMBER_MS_MAX = 60_000
+# Of a classic group, whatever the setting allows: each join costs as much as the group is large.
+CLASSIC_GROUP_MEMBERS_MAX = 5000
 # Of a client's or an instance's id, at the front of a member id that is made from it.
 MEMBER_ID_PREFIX_LENGTH_MAX = 255
 # With so many members a change of all of them fits into one decision, also when the group becomes

@@ -94,7 +94,7 @@ class Draft:
         self.restart_session(new_id)
 
     def forget_pending(self, member_id: str) -> None:
-        self.group.pending.discard(member_id)
+        self.group.pending.pop(member_id, None)
         self.cancel(PendingMemberEnds(group=self.group.group_id, member=member_id))
 
     def decision(self, ticket: int) -> Decision[GroupRecord, object]:

@@ -112,7 +112,7 @@ class ClassicGroup:
     leader: str | None = None
     members: dict[str, ClassicMember] = field(default_factory=dict)  # in the order they came
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
-    pending: set[str] = field(default_factory=set)  # ids given out that have not joined yet
+    pending: dict[str, None] = field(default_factory=dict)  # ids given out, yet to join, in order
     unsynced: set[str] = field(default_factory=set)  # members of this generation, yet to sync
     initial: InitialDelay | None = None
     supporters: Counter[str] = field(default_factory=Counter)  # members, by protocol
@@ -129,7 +129,7 @@ class ClassicGroup:
             leader=self.leader,
             members=dict(self.members),
             static_members=dict(self.static_members),
-            pending=set(self.pending),
+            pending=dict(self.pending),
             unsynced=set(self.unsynced),
             initial=self.initial,
             supporters=self.supporters.copy(),
@@ -182,7 +182,7 @@ class ClassicGroup:
         assert protocol_type == self.protocol_type
         if self.leader is None:
             self.leader = member.member_id
-        self.pending.discard(member.member_id)
+        self.pending.pop(member.member_id, None)
         self.members[member.member_id] = member
         self._count(member, 1)
 
@@ -239,7 +239,7 @@ class ClassicGroup:
                 assert member.sync_ticket is None, member  # invariant 4
             if self.state in (ClassicState.COMPLETING, ClassicState.STABLE):
                 assert self.protocol_name in member.protocol_names, member  # invariant 5
-        assert not self.pending & members.keys(), self  # invariant 6
+        assert not self.pending.keys() & members.keys(), self  # invariant 6
         assert self.unsynced <= members.keys(), self  # invariant 6
         if self.initial is not None:
             assert self.state is ClassicState.PREPARING, self  # invariant 7

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 from penstock.groups.asking import Asked
+from penstock.groups.changes import CancelDeadline, SetDeadline
+from penstock.groups.classic.changes import ClassicGroupBecame, MemberIdForgotten, MemberIdGiven
 from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import (
     ClassicGroup,
@@ -18,7 +20,13 @@ from penstock.groups.situation import Situation
 from penstock.groups.timers import PendingMemberEnds, SessionEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
-from penstock.model.limit import MEMBER_ID_PREFIX_LENGTH_MAX, NEW_MEMBER_JOIN_MS_MAX
+from penstock.model.limit import (
+    CLASSIC_GROUP_MEMBERS_MAX,
+    MEMBER_ID_PREFIX_LENGTH_MAX,
+    NEW_MEMBER_JOIN_MS_MAX,
+    PENDING_MEMBER_MS_MAX,
+    PENDING_MEMBERS_MAX,
+)
 from penstock.model.settings.groups import GroupSettings
 from penstock.wire.messages.join_group import JoinGroupRequest
 
@@ -42,7 +50,8 @@ def decide_join(group: ClassicGroup | None, situation: Situation, asked: Joining
         if member_id:
             return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
         group = ClassicGroup(group_id=request.group_id, state_since_ms=situation.now_ms)
-    if not _has_room(group, member_id, members_max=settings.group_max_size):
+    members_max = min(settings.group_max_size, CLASSIC_GROUP_MEMBERS_MAX)
+    if not _has_room(group, member_id, members_max=members_max):
         return _turn_away(group, situation, member_id)
     if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
@@ -99,6 +108,9 @@ def _has_room(group: ClassicGroup, member_id: str, *, members_max: int) -> bool:
 
 
 def _turn_away(group: ClassicGroup, situation: Situation, member_id: str) -> Decided:
+    refused = join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    if member_id not in group.members and member_id not in group.pending:
+        return Decision.refuse(refused)
     draft = Draft(group, situation)
     if member_id in group.members:
         draft.remove(member_id)
@@ -106,27 +118,44 @@ def _turn_away(group: ClassicGroup, situation: Situation, member_id: str) -> Dec
         draft.forget_pending(member_id)
     if group.state is ClassicState.PREPARING:
         complete_join_if_ready(draft)
-    return draft.decision_with(join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    return draft.decision_with(refused)
 
 
 def _join_as_stranger(group: ClassicGroup, situation: Situation, asked: Joining) -> Decided:
     instance_id = asked.request.group_instance_id
     prefix = (instance_id or asked.client_id)[:MEMBER_ID_PREFIX_LENGTH_MAX]
     new_id = f"{prefix}-{situation.fresh_id()}"
+    if instance_id is None and asked.version >= MEMBER_ID_REQUIRED_FROM:
+        return _give_id(group, situation, asked, new_id)
     draft = Draft(group, situation)
     if instance_id is not None:
         old_id = group.static_members.get(instance_id)
         if old_id is not None:
             return replace_static(draft, asked, old_id, member_of(asked, new_id))
-        return _add(draft, asked, new_id)
-    if asked.version < MEMBER_ID_REQUIRED_FROM:
-        return _add(draft, asked, new_id)
-    draft.group.pending.add(new_id)
-    draft.wait(
-        PendingMemberEnds(group=group.group_id, member=new_id),
-        for_ms=asked.request.session_timeout_ms,
+    return _add(draft, asked, new_id)
+
+
+def _give_id(group: ClassicGroup, situation: Situation, asked: Joining, new_id: str) -> Decided:
+    """The client comes back with the id, or nothing comes of it."""
+    name = group.group_id
+    changes: list[object] = []
+    if len(group.pending) >= PENDING_MEMBERS_MAX:
+        oldest = next(iter(group.pending))
+        changes.append(MemberIdForgotten(group=name, member=oldest))
+        changes.append(CancelDeadline(key=PendingMemberEnds(group=name, member=oldest)))
+    elif not group.pending:
+        changes.append(ClassicGroupBecame(group=group))  # it may be new
+    wait_ms = min(asked.request.session_timeout_ms, PENDING_MEMBER_MS_MAX)
+    changes.append(MemberIdGiven(group=name, member=new_id))
+    changes.append(
+        SetDeadline(
+            key=PendingMemberEnds(group=name, member=new_id),
+            at_ms=situation.monotonic_ms + wait_ms,
+        )
     )
-    return draft.decision_with(join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+    return Decision(
+        reply=join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id), volatile=tuple(changes)
+    )
 
 
 def _add(draft: Draft, asked: Joining, member_id: str) -> Decided:

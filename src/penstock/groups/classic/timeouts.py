@@ -4,6 +4,7 @@ Each decision takes its own deadline away or sets it anew: a timer that stays du
 """
 
 from penstock.groups.changes import CancelDeadline
+from penstock.groups.classic.changes import MemberIdForgotten
 from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.classic.rebalance import (
@@ -46,10 +47,17 @@ def decide_pending_member_ended(
 ) -> Decided:
     if group is None or key.member not in group.pending:
         return _nothing(key)
+    if group.state is not ClassicState.PREPARING:
+        return Decision(
+            reply=None,
+            volatile=(
+                MemberIdForgotten(group=group.group_id, member=key.member),
+                CancelDeadline(key=key),
+            ),
+        )
     draft = Draft(group, situation)
     draft.forget_pending(key.member)
-    if group.state is ClassicState.PREPARING:
-        complete_join_if_ready(draft)
+    complete_join_if_ready(draft)
     return draft.decision_with(None)
 
 
@@ -97,10 +105,7 @@ def changes_after_end(group: ClassicGroup) -> tuple[CancelDeadline, ...]:
         CancelDeadline(key=JoinEnds(group=name)),
         CancelDeadline(key=SyncEnds(group=name)),
         *(CancelDeadline(key=SessionEnds(group=name, member=id_)) for id_ in group.members),
-        *(
-            CancelDeadline(key=PendingMemberEnds(group=name, member=id_))
-            for id_ in sorted(group.pending)
-        ),
+        *(CancelDeadline(key=PendingMemberEnds(group=name, member=id_)) for id_ in group.pending),
     )
 
 
