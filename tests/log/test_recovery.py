@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.log.partition_log import PartitionLog
+from penstock.log.trouble import CorruptLog
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from rig.logs import NOW_MS, append, make_batch, open_log, read, values
@@ -334,3 +335,41 @@ def test_a_lost_tail_is_missed_though_no_timestamp_tells() -> None:
     del left.files[sealed.file.path].data[position:]
     log = open_log(left).log
     assert [offset for offset, _ in values(log)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", [b"\0\0\0\0", b"\x7f\xff\xff\xff"])
+def test_damage_below_the_recovery_point_cuts_nothing(damage: bytes, clean: bool) -> None:
+    """The length in the header of the last batch, which a clean start looks at, is damaged."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for _ in range(3):
+        append(opened.log, 2)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    last = opened.log.segments[0].find(Offset(4))
+    assert last is not None
+    if clean:
+        opened.directory.close()
+    left = disk.after_kill()
+    data = left.files[f"{FOLDER}/{0:020d}.log"].data
+    data[last[0] + 8 : last[0] + 12] = damage
+    before = bytes(data)
+    for _ in range(2):  # nor does the start after it, which finds no marker any more
+        with pytest.raises(CorruptLog, match="below offset 6 was synced, so nothing is cut off"):
+            open_log(left)
+        left = left.after_kill()
+        assert left.files[f"{FOLDER}/{0:020d}.log"].data == before
+
+
+def test_segments_below_the_recovery_point_are_not_dropped() -> None:
+    disk, log = filled(segments=5)
+    opened = open_log(disk)
+    opened.log.sync()
+    opened.directory.close()
+    damaged, aborted = log.segments[1], log.segments[0].path(".txnindex")
+    disk.files[damaged.path(".log")].data[70] ^= 1
+    disk.write_whole(aborted, b"\x09" * 34)  # it is looked at from here on
+    with pytest.raises(CorruptLog):
+        open_log(disk)
+    assert all(disk.exists(segment.path(".log")) for segment in log.segments)

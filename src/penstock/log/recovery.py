@@ -3,12 +3,15 @@
 After a clean stop nothing is scanned: the indexes say where the last batch lies. After any other,
 the segments from the recovery point on are: every batch is checked, and at the first one that is
 torn, corrupt or out of order the log ends; what comes after it goes, the last segment first, so
-that a crash in here leaves a log without holes.
+that a crash in here leaves a log without holes. A crash tears nothing below the recovery point:
+what is damaged there the disk has damaged, records that may have been acked follow it, and the log
+is left as it lies (CorruptLog).
 
 Invariants of what comes out:
  1. Segments are in order of base offset; each begins at or after the end of the one before it.
  2. The last segment is active, and ends with a whole batch whose checksum matches.
  3. The producers and the epochs reflect exactly the batches up to the end.
+ 4. No batch that lay below the recovery point has been cut off.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +22,7 @@ from penstock.log.memory import LogMemory
 from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.segments import slot_of
-from penstock.log.trouble import CorruptIndex
+from penstock.log.trouble import CorruptIndex, CorruptLog
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
@@ -158,12 +161,14 @@ def _scan_all(
         gap = segment.base_offset - end_offset
         reachable = segment.base_offset - previous_base <= layout.RELATIVE_OFFSET_MAX + 1
         if gap < 0 or (gap > 0 and reachable and not whole):
+            if segment.base_offset < recovery_point:
+                raise _beyond_repair(segment, 0, f"{end_offset} is next", recovery_point)
             report.reasons.append(f"{segment.path(layout.LOG)}: does not begin at {end_offset}")
             _drop(segments, slot, report)
             break
         previous_base = segment.base_offset
         sealed_with = _saved_largest_timestamp(segment)
-        end_offset, reason = _scan(segment, settings.index_interval_bytes, memory, report)
+        end_offset, reason = _scan(segment, recovery_point, settings, memory, report)
         # The index saved with a segment knows its largest timestamp. A clean stop saves one too,
         # of a segment that may grow afterwards; the recovery point tells the two apart.
         whole = sealed_with == segment.largest_timestamp[0] and end_offset != recovery_point
@@ -187,7 +192,11 @@ def _saved_largest_timestamp(segment: Segment) -> int | None:
 
 
 def _scan(
-    segment: Segment, interval_bytes: int, memory: LogMemory, report: RecoveryReport
+    segment: Segment,
+    recovery_point: Offset,
+    settings: TopicSettings,
+    memory: LogMemory,
+    report: RecoveryReport,
 ) -> tuple[Offset, str | None]:
     """Checks every batch, builds the indexes anew, cuts the file where the first bad one begins."""
     size_bytes = segment.size_bytes
@@ -201,18 +210,28 @@ def _scan(
             reason = _trouble(batch, segment.base_offset, end_offset)
             if reason is not None:
                 break
-            segment.note(batch, position, interval_bytes=interval_bytes)
+            segment.note(batch, position, interval_bytes=settings.index_interval_bytes)
             memory.take_up(batch, segment)
             end_offset = batch.next_offset
             position += batch.size_bytes
     except CorruptBatch as trouble:
         reason = trouble.reason
+    if reason is not None and end_offset < recovery_point:
+        raise _beyond_repair(segment, position, reason, recovery_point)
     segment.cut_file(position)
     report.segments_scanned += 1
     report.indexes_rebuilt += 1
     report.bytes_scanned += position
     report.bytes_cut += size_bytes - position
     return end_offset, reason
+
+
+def _beyond_repair(
+    segment: Segment, position: int, reason: str, recovery_point: Offset
+) -> CorruptLog:
+    """Invariant 4."""
+    why = f"{reason}; all below offset {recovery_point} was synced, so nothing is cut off"
+    return CorruptLog(segment.path(layout.LOG), position=position, reason=why)
 
 
 def _trouble(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | None:
