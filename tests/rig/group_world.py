@@ -16,6 +16,7 @@ from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
+from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.groups import GroupSettings
@@ -38,7 +39,10 @@ class MemoryJournal:
     def append(self, records: Sequence[GroupRecord]) -> None:
         if self.trouble is not None:
             raise self.trouble
-        self.batches.extend(encode(record) for record in records)
+        encoded = [encode(record) for record in records]
+        if sum(len(key) + len(value or b"") for key, value in encoded) > DECISION_BYTES_MAX:
+            raise AppendFailed("one batch does not hold it", NotDone.TOO_LARGE)
+        self.batches += encoded
 
     def records(self) -> list[GroupRecord]:
         decoded = [decode(key, value) for key, value in self.batches]

@@ -131,7 +131,9 @@ class LedHost(Generic[JournalRecord]):
         if self._retry_ms is not None and now_ms < self._retry_ms:
             return False
         self._retry_ms = None
-        if not self.serves or self._machine.deadlines.due(now_ms) is None:
+        deadlines = self._machine.deadlines
+        due = deadlines.due(now_ms)
+        if not self.serves or due is None:
             return False
 
         def decide_one() -> Decision[JournalRecord, object]:
@@ -140,7 +142,9 @@ class LedHost(Generic[JournalRecord]):
             return decided
 
         def answer(reply: object) -> None:
-            if isinstance(reply, NotDone) and reply is not NotDone.TIMED_OUT:
+            if reply is NotDone.TOO_LARGE:
+                deadlines.set(due, now_ms + RETRY_MS)  # alone: what is due behind it may fit
+            elif isinstance(reply, NotDone) and reply is not NotDone.TIMED_OUT:
                 self._retry_ms = now_ms + RETRY_MS
 
         self.submit(decide_one, deadline_ms=deadline_ms, answer=answer)

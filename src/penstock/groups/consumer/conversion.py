@@ -6,7 +6,7 @@ they are restarted one by one. Down: with the last member of the consumer protoc
 classic members is a classic group again. The setting group.consumer.migration.policy has a say.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from penstock.groups.asking import Deliver
@@ -48,7 +48,7 @@ from penstock.groups.situation import Situation
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, SessionEnds
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.limit import CONSUMER_GROUP_MEMBERS_MAX
+from penstock.model.limit import CONSUMER_GROUP_MEMBERS_MAX, DECISION_BYTES_MAX
 from penstock.wire.embedded import VERSION_BYTES, read_embedded, write_embedded
 from penstock.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -60,6 +60,7 @@ from penstock.wire.trouble import MalformedMessage
 
 UPGRADES = frozenset({"bidirectional", "upgrade"})
 DOWNGRADES = frozenset({"bidirectional", "downgrade"})
+TOLD_BYTES_MAX = DECISION_BYTES_MAX // 2  # leaves room for the assignment, and for what ends
 
 
 def upgrade(draft: Draft, group: ClassicGroup) -> None:
@@ -98,6 +99,7 @@ def may_downgrade_without(group: ConsumerGroup, situation: Situation, member_id:
         and not group.members[member_id].uses_classic_protocol
         and situation.settings.group_consumer_migration_policy in DOWNGRADES
         and len(others) <= situation.settings.group_max_size
+        and _fit_one_record(others)
     )
 
 
@@ -128,6 +130,7 @@ def has_become_classic(group: ConsumerGroup, draft: Draft) -> bool:
         and all(member.uses_classic_protocol for member in draft.group.members.values())
         and settings.group_consumer_migration_policy in DOWNGRADES
         and len(draft.group.members) <= settings.group_max_size
+        and _fit_one_record(draft.group.members.values())
     )
 
 
@@ -198,6 +201,19 @@ def partitions_of(topics: list[TopicPartitions], image: Image) -> list[TopicIdPa
         if topic.topic in image.topics_by_name
         for partition in topic.partitions
     ]
+
+
+def _fit_one_record(members: Iterable[ConsumerMember]) -> bool:
+    """A classic group is stored whole, with what its members tell each other. Members that tell
+    too much for that stay in a consumer group, which stores each by itself.
+    """
+    told_bytes = sum(
+        len(protocol.metadata)
+        for member in members
+        if member.classic is not None
+        for protocol in member.classic.protocols
+    )
+    return told_bytes <= TOLD_BYTES_MAX
 
 
 def _upgraded_members(group: ClassicGroup, image: Image) -> list[ConsumerMember]:
