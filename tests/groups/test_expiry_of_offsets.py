@@ -1,8 +1,18 @@
 """Offsets are kept for as long as the settings say, from when nobody used them any more."""
 
+from functools import partial
+
 import pytest
 
+from penstock.groups.offsets.expiry import decide_expiry
 from penstock.model.limit import EXPIRY_ENTRIES_PER_STEP
+from penstock.wire.embedded import read_embedded
+from penstock.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from rig.calls import count_calls
 from rig.group_world import GroupWorld, image_of
 from rig.offset_requests import commit, commit_request, committed, join_alone, leave, listed
 
@@ -101,3 +111,26 @@ def test_a_round_over_very_many_offsets_takes_several_steps() -> None:
     world.pass_time(RETENTION_MS + CHECK_MS)
     assert world.shard.offsets.count == 0
     assert listed(world) == []
+
+
+def test_what_members_read_is_found_out_once_for_all_offsets() -> None:
+    """Whether an offset is still read is asked of each of them, every round."""
+    topics = {f"t{number}": 10 for number in range(20)}
+    world = GroupWorld(SETTINGS, image_of({"orders": 1} | topics))
+    member, epoch = join_alone(world, "g", topics=["orders"])
+    offsets = {(topic, index): 5 for topic in topics for index in range(10)}
+    commit(world, commit_request("g", offsets, member=member, epoch=epoch))
+    round_of_expiry = partial(
+        decide_expiry, world.shard.groups, world.shard.offsets, (), world.situation()
+    )
+    assert count_calls(read_embedded, round_of_expiry) == 1
+
+
+def test_what_members_read_is_found_out_once_to_delete_many_offsets(world: GroupWorld) -> None:
+    join_alone(world, "g", topics=["orders"])
+    topic = OffsetDeleteRequestTopic(
+        name="bills",
+        partitions=[OffsetDeleteRequestPartition(partition_index=0) for _ in range(100)],
+    )
+    request = OffsetDeleteRequest(group_id="g", topics=[topic])
+    assert count_calls(read_embedded, lambda: world.ask(request, version=0)) == 1

@@ -3,10 +3,12 @@
 Each answer is the protocol's own; here they are only told apart.
 """
 
+from dataclasses import dataclass
+
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.classic import checks as classic_checks
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicState
-from penstock.groups.classic.subscription import reads_topic, subscribed_topics
+from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.timeouts import changes_after_end, changes_after_load
 from penstock.groups.consumer import checks as consumer_checks
 from penstock.groups.consumer import subscription as consumer_subscription
@@ -86,13 +88,28 @@ def check_group_delete(group: Group) -> ErrorCode:
     return classic_checks.check_group_delete(group)
 
 
-def is_subscribed(group: Group, topic: str) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """What the members of a group read. To find it out is work for each of them: it is done once
+    for all topics and offsets that are then asked about.
+    """
+
+    topics: frozenset[str] | None  # None where members do not tell
+    are_consumers: bool
+
+    def may_read(self, topic: str) -> bool:
+        """Those that do not tell are taken to read it, if they are consumers."""
+        return self.are_consumers if self.topics is None else topic in self.topics
+
+
+def readers_of(group: Group) -> Readers:
     if isinstance(group, ConsumerGroup):
-        return consumer_subscription.reads_topic(group, topic)
-    return reads_topic(group, topic)
+        topics = frozenset(consumer_subscription.group_names(group))
+        return Readers(topics=topics, are_consumers=True)
+    return Readers(topics=subscribed_topics(group), are_consumers=group.uses_consumer_protocol)
 
 
-def expiry_start_ms(group: Group, offset: OffsetValue) -> int | None:
+def expiry_start_ms(group: Group, readers: Readers, offset: OffsetValue) -> int | None:
     """From when on an offset's retention counts; None while it does not.
 
     It counts from the commit; in a group that has become empty, from when it did. While members
@@ -103,7 +120,7 @@ def expiry_start_ms(group: Group, offset: OffsetValue) -> int | None:
     if group.state is ClassicState.EMPTY:
         since_ms = group.state_since_ms
         return offset.commit_timestamp_ms if since_ms is None else since_ms
-    if group.state is ClassicState.STABLE and subscribed_topics(group) is not None:
+    if group.state is ClassicState.STABLE and readers.topics is not None:
         return offset.commit_timestamp_ms
     return None
 

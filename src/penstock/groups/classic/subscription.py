@@ -24,9 +24,3 @@ def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
             return None
         topics.update(subscription.topics)
     return frozenset(topics)
-
-
-def reads_topic(group: ClassicGroup, topic: str) -> bool:
-    """Whether members may be reading the topic; those that can't be read are taken to do so."""
-    topics = subscribed_topics(group)
-    return group.uses_consumer_protocol if topics is None else topic in topics

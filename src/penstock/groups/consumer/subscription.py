@@ -41,13 +41,6 @@ def group_names(group: ConsumerGroup) -> list[str]:
     return sorted(names)
 
 
-def reads_topic(group: ConsumerGroup, topic: str) -> bool:
-    return any(
-        topic in member.topics or topic in group.regexes.get(member.regex, ())
-        for member in group.members.values()
-    )
-
-
 def metadata_hash(names: Iterable[str], image: Image) -> int:
     """Of the topics of these names that exist; another one when any of them changes."""
     digest, any_found = blake2b(digest_size=8), False

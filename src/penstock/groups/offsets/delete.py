@@ -12,10 +12,11 @@ from itertools import islice
 from penstock.groups.asking import Asked
 from penstock.groups.group import (
     Group,
+    Readers,
     changes_at_end,
     check_group_delete,
     check_offset_delete,
-    is_subscribed,
+    readers_of,
     tombstones,
 )
 from penstock.groups.offsets.offsets import Offsets
@@ -73,11 +74,12 @@ def decide_delete_offsets(
         return Decision.refuse(OffsetDeleteResponse(error_code=refused))
     records: dict[tuple[str, int], GroupRecord] = {}
     topics = []
+    readers = readers_of(group)
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             index = partition.partition_index
-            code = _check_partition(group, situation, topic, index)
+            code = _check_partition(readers, situation, topic, index)
             if code is ErrorCode.NONE and offsets.find(request.group_id, topic.name, index):
                 records[topic.name, index] = _tombstone(request.group_id, topic.name, index)
             partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
@@ -123,12 +125,12 @@ def _of_topics(offsets: Offsets, asked: ForgetTopics) -> Iterable[GroupRecord]:
 
 
 def _check_partition(
-    group: Group, situation: Situation, topic: OffsetDeleteRequestTopic, index: int
+    readers: Readers, situation: Situation, topic: OffsetDeleteRequestTopic, index: int
 ) -> ErrorCode:
     found = situation.image.topics_by_name.get(topic.name)
     if found is None or not 0 <= index < len(found.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if is_subscribed(group, topic.name):
+    if readers.may_read(topic.name):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     return ErrorCode.NONE
 

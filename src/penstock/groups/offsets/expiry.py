@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from penstock.groups.changes import SetDeadline
 from penstock.groups.group import (
     Group,
+    Readers,
     changes_at_end,
     check_group_delete,
     expiry_start_ms,
-    is_subscribed,
+    readers_of,
     tombstones,
 )
 from penstock.groups.offsets.offsets import Offsets
@@ -69,17 +70,21 @@ def decide_expiry(
 def _expired(
     group: Group, offsets: Offsets, situation: Situation, records: list[GroupRecord]
 ) -> tuple[int, bool]:
-    """Adds the tombstones of what has expired; how many were looked at, and whether none is left.
+    """Adds the tombstones of what has expired; how much was looked at, and whether none is left.
 
     What is more than a step's worth of one group is for the next round.
     """
-    seen, is_empty = 0, True
-    for topic, partitions in offsets.of_group(group.group_id).items():
-        is_read = is_subscribed(group, topic)
+    committed = offsets.of_group(group.group_id)
+    if not committed:
+        return 0, True
+    readers = readers_of(group)
+    seen, is_empty = len(group.members), True
+    for topic, partitions in committed.items():
+        is_read = readers.may_read(topic)
         for partition, value in partitions.items():
             seen += 1
             full = len(records) >= EXPIRY_ENTRIES_PER_STEP
-            if is_read or full or not _has_expired(group, value, situation):
+            if is_read or full or not _has_expired(group, readers, value, situation):
                 is_empty = False
             else:
                 records.append(
@@ -90,8 +95,8 @@ def _expired(
     return seen, is_empty
 
 
-def _has_expired(group: Group, value: OffsetValue, situation: Situation) -> bool:
-    start_ms = expiry_start_ms(group, value)
+def _has_expired(group: Group, readers: Readers, value: OffsetValue, situation: Situation) -> bool:
+    start_ms = expiry_start_ms(group, readers, value)
     if start_ms is None:
         return False
     if value.expire_timestamp_ms is not None:
