@@ -4,12 +4,15 @@ Invariants:
 1. Held replies stand in the order of the offsets they wait for.
 2. Each waits for an offset beyond the watermark.
 3. An expired reply has answered already; it stays for its effects, which commit all the same.
+4. Whoever waits for an answer has its deadline in `_deadlines`; there may be more than those in it.
 """
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from heapq import heappop, heappush
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 from penstock.model.offset import Offset
@@ -47,18 +50,21 @@ class HeldReplies(Generic[Reply]):
 
     def __init__(self) -> None:
         self._waiting: deque[Held[Reply]] = deque()
+        self._held_count = 0  # ever: the number of the next one
+        self._deadlines: list[tuple[int, int, Held[Reply]]] = []  # a heap, by time and number
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def next_deadline_ms(self) -> int | None:
-        return min(
-            (held.deadline_ms for held in self._waiting if held.answer is not None), default=None
-        )
+        self._forget_answered()
+        return self._deadlines[0][0] if self._deadlines else None
 
     def hold(self, held: Held[Reply]) -> None:
         assert not self._waiting or self._waiting[-1].until_offset <= held.until_offset
         self._waiting.append(held)
+        heappush(self._deadlines, (held.deadline_ms, self._held_count, held))
+        self._held_count += 1
 
     def release(self, watermark: Offset) -> list[Held[Reply]]:
         """Takes out, in order, all that waited for no more than this watermark."""
@@ -69,17 +75,19 @@ class HeldReplies(Generic[Reply]):
 
     def expire(self, now_ms: int) -> list[Answer[Reply]]:
         """Who is to be told that time is up, in order. Their effects stay (invariant 3)."""
-        expired: list[Answer[Reply]] = []
-        for held in self._waiting:
-            if held.answer is not None and held.deadline_ms <= now_ms:
-                expired.append(held.answer)
-                held.answer = None
-        return expired
+        expired: list[tuple[int, Answer[Reply]]] = []
+        while (next_ms := self.next_deadline_ms()) is not None and next_ms <= now_ms:
+            _, number, held = heappop(self._deadlines)
+            assert held.answer is not None
+            expired.append((number, held.answer))
+            held.answer = None
+        return [answer for _, answer in sorted(expired, key=itemgetter(0))]
 
     def fail(self) -> list[Answer[Reply]]:
         """Drops everything, effects included; returns who is still owed an answer, in order."""
         owed = [held.answer for held in self._waiting if held.answer is not None]
         self._waiting.clear()
+        self._deadlines.clear()
         return owed
 
     def check(self, watermark: Offset) -> None:
@@ -88,3 +96,15 @@ class HeldReplies(Generic[Reply]):
             assert held.until_offset >= last, (held, last)  # invariant 1
             assert held.until_offset > watermark, (held, watermark)  # invariant 2
             last = held.until_offset
+        noted = {id(held) for _, _, held in self._deadlines}
+        owed = {id(held) for held in self._waiting if held.answer is not None}
+        assert owed <= noted  # invariant 4
+
+    def _forget_answered(self) -> None:
+        """Takes off the top what waits no more: it was released, or has expired."""
+        first_number = self._held_count - len(self._waiting)
+        while self._deadlines:
+            _, number, held = self._deadlines[0]
+            if number >= first_number and held.answer is not None:
+                return
+            heappop(self._deadlines)
