@@ -277,6 +277,7 @@ class Partitions:
             self._by_id.pop(topic.topic_id, None)
             for partition in self._by_name.pop(topic.name, {}).values():
                 partition.end()
+                self._damage_told.pop(partition.log.directory, None)
             for index in range(len(topic.partitions)):
                 gone[TopicPartition(topic.name, index)] = topic.topic_id
         self._offline.difference_update(gone)

@@ -48,6 +48,7 @@ class Retention:
     async def expire(self) -> None:
         """One round."""
         now_ms = self._world.clock.now_ms()
+        self._forget_deleted()
         losing: list[Partition] = []
         for count, partition in enumerate(list(self._partitions), 1):
             if self._make_ready(partition, now_ms):
@@ -57,6 +58,10 @@ class Retention:
                 await asyncio.sleep(0)
         for partition, expired in self._move_starts(losing, now_ms).items():
             await self._drop(partition, expired, now_ms)
+
+    def _forget_deleted(self) -> None:
+        known = {(partition.name, partition.topic_id) for partition in self._partitions}
+        self._told = {which: told for which, told in self._told.items() if which in known}
 
     def _make_ready(self, partition: Partition, now_ms: int) -> bool:
         """Whether something of the partition is to go; then none of that is active any more."""
