@@ -3,8 +3,9 @@
 import asyncio
 
 from penstock.broker.api_table import Api
+from penstock.broker.coordinators.each import PARTS_PER_TURN
 from penstock.broker.services import RequestContext, Services
-from penstock.groups.offsets.delete import DeleteGroup, Progress
+from penstock.groups.offsets.delete import DeleteGroup
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.delete_groups import (
@@ -17,8 +18,12 @@ from penstock.wire.messages.delete_groups import (
 async def handle(
     services: Services, request: DeleteGroupsRequest, context: RequestContext
 ) -> DeleteGroupsResponse:
-    names = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(results=[await _delete(services, name, context) for name in names])
+    results = []
+    for name in dict.fromkeys(request.groups_names):
+        results.append(await _delete(services, name, context))
+        if len(results) % PARTS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return DeleteGroupsResponse(results=results)
 
 
 def refuse(
@@ -28,16 +33,13 @@ def refuse(
 
 
 async def _delete(services: Services, name: str, context: RequestContext) -> DeletableGroupResult:
-    """A group with very many offsets is deleted in steps."""
-    while True:
-        try:
-            reply = services.groups.ask(name, DeleteGroup(group=name), context)
-            result = await reply if isinstance(reply, asyncio.Future) else reply
-        except RequestError as refusal:
-            return _refused(name, refusal.code)
-        if isinstance(result, DeletableGroupResult):
-            return result
-        assert result is Progress.MORE
+    try:
+        reply = services.groups.ask(name, DeleteGroup(group=name), context)
+        result = await reply if isinstance(reply, asyncio.Future) else reply
+    except RequestError as refusal:
+        return _refused(name, refusal.code)
+    assert isinstance(result, DeletableGroupResult), result
+    return result
 
 
 def _refused(name: str, code: ErrorCode) -> DeletableGroupResult:

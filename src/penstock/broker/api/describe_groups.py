@@ -2,6 +2,7 @@
 
 from penstock.broker.api_table import Api
 from penstock.broker.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
+from penstock.broker.coordinators.each import ask_each
 from penstock.broker.services import RequestContext, Services
 from penstock.groups.asking import DescribeGroup
 from penstock.model.error import ErrorCode
@@ -16,8 +17,8 @@ from penstock.wire.messages.describe_groups import (
 async def handle(
     services: Services, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
-    groups: list[DescribedGroup] = await services.groups.ask_each(
-        request.groups,
+    groups: list[DescribedGroup] = await ask_each(
+        list(dict.fromkeys(request.groups)),
         lambda name: services.groups.ask(name, DescribeGroup(group=name), context),
         refuse_group,
     )

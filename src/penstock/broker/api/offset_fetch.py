@@ -1,6 +1,7 @@
 """OffsetFetch: the offsets that groups have committed, asked of one group or of many."""
 
 from penstock.broker.api_table import Api
+from penstock.broker.coordinators.each import ask_each
 from penstock.broker.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
@@ -23,8 +24,8 @@ async def handle(
     services: Services, request: OffsetFetchRequest, context: RequestContext
 ) -> OffsetFetchResponse:
     many = context.header.api_version >= MANY_GROUPS_FROM
-    groups = await services.groups.ask_each(
-        request.groups if many else [_only_group(request)],
+    groups = await ask_each(
+        _told_once(request.groups) if many else [_only_group(request)],
         lambda group: services.groups.ask(group.group_id, group, context),
         refuse_group,
     )
@@ -45,6 +46,19 @@ def refuse(
 
 def refuse_group(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+
+
+def _told_once(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """A few bytes ask for all that a group has committed: not again and again in one request."""
+    asked: set[str] = set()
+    once = []
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in asked:
+                continue
+            asked.add(group.group_id)
+        once.append(group)
+    return once
 
 
 def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
