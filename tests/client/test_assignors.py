@@ -1,5 +1,7 @@
 """What the leader of a classic group decides: complete, disjoint, even, and moving little."""
 
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +87,17 @@ def test_range_gives_static_members_the_same_under_any_id() -> None:
     assert range_shares(before, counts)["id-9"] == range_shares(after, counts)["id-5"]
 
 
+def test_range_gives_dynamic_members_what_static_ones_leave() -> None:
+    """As a coordinator does: a dynamic member that joins last in line moves nobody's beginning."""
+    group = {
+        "a-dynamic": Subscriber(topics=("a",)),
+        "z": Subscriber(topics=("a",), instance_id="z-static"),
+    }
+    shares = range_shares(group, {"a": 3})
+    assert shares["z"] == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert shares["a-dynamic"] == (TopicPartition("a", 2),)
+
+
 @given(group=groups(), counts=COUNTS)
 def test_cooperative_takes_nothing_from_an_owner_for_another_at_once(
     group: dict[str, Subscriber], counts: dict[str, int]
@@ -129,3 +142,24 @@ def test_of_two_owners_the_one_of_the_newer_generation_is_right() -> None:
     new = Subscriber(topics=("a",), owned=(place,), generation=2)
     assert valid_owners({"old": old, "new": new}, {"a": 1}) == {place: "new"}
     assert valid_owners({"one": new, "two": new}, {"a": 1}) == {}
+
+
+def test_cooperative_spreads_what_one_member_owns_in_a_few_steps_a_partition() -> None:
+    members, partitions = 20, 1_000
+    everything = tuple(TopicPartition("t", index) for index in range(partitions))
+    group = {f"m{number:02}": Subscriber(topics=("t",)) for number in range(members)}
+    group["m00"] = Subscriber(topics=("t",), owned=everything, generation=1)
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        shares = cooperative_shares(group, {"t": partitions})
+    finally:
+        sys.setprofile(before)
+    assert len(shares["m00"]) == partitions / members
+    assert calls < 100 * partitions

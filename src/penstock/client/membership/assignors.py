@@ -4,13 +4,21 @@
 partitions are read side by side. `cooperative-sticky` spreads partitions evenly and moves as few
 as it can; one that is to move is first taken from its owner, and given to its new one at the next
 rebalance, which the owner asks for.
+
+How partitions are cut or spread is decided as a coordinator decides it (`groups/assignor`); topics
+go by name among these members, and by a number for that long.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.model.identity import TopicPartition
+from penstock.groups.assignor.range import assign_ranges
+from penstock.groups.assignor.spec import Assignment, GroupSpec, MemberSpec, TopicIdPartition
+from penstock.groups.assignor.uniform import assign_uniformly
+from penstock.model.identity import TopicId, TopicPartition
+
+TOPIC_ID_BYTES = 16
 
 Shares = dict[str, tuple[TopicPartition, ...]]
 
@@ -40,56 +48,19 @@ def assign(
 
 
 def range_shares(subscribers: Mapping[str, Subscriber], counts: Mapping[str, int]) -> Shares:
-    shares: dict[str, list[TopicPartition]] = {member: [] for member in subscribers}
-    # Static members keep their place in the order, whatever id they come with.
-    in_order = sorted(subscribers, key=lambda m: (subscribers[m].instance_id or m, m))
-    for topic in sorted(_topics(subscribers)):
-        members = [member for member in in_order if topic in subscribers[member].topics]
-        each, more = divmod(counts.get(topic, 0), len(members))
-        start = 0
-        for place, member in enumerate(members):
-            end = start + each + (place < more)
-            shares[member] += [TopicPartition(topic, index) for index in range(start, end)]
-            start = end
-    return {member: tuple(share) for member, share in shares.items()}
+    names = _Numbers(counts)
+    return names.shares(assign_ranges(names.spec(subscribers, {})))
 
 
 def cooperative_shares(subscribers: Mapping[str, Subscriber], counts: Mapping[str, int]) -> Shares:
     owners = valid_owners(subscribers, counts)
-    shares = sticky_shares(subscribers, counts, owners)
+    names = _Numbers(counts)
+    shares = names.shares(assign_uniformly(names.spec(subscribers, owners)))
     # Taken from its owner now; its new one gets it when the owner has let go.
     return {
         member: tuple(place for place in share if owners.get(place, member) == member)
         for member, share in shares.items()
     }
-
-
-def sticky_shares(
-    subscribers: Mapping[str, Subscriber],
-    counts: Mapping[str, int],
-    owners: Mapping[TopicPartition, str],
-) -> Shares:
-    """As even as the subscriptions allow; a partition stays with its owner where that is even."""
-    shares: dict[str, set[TopicPartition]] = {member: set() for member in sorted(subscribers)}
-    eligible = {
-        topic: [m for m in shares if topic in subscribers[m].topics]
-        for topic in sorted(_topics(subscribers))
-    }
-    places = [
-        TopicPartition(topic, index) for topic in eligible for index in range(counts.get(topic, 0))
-    ]
-    # Owned ones first: who is given one of the others must not have to give up his own for it.
-    for place in places:
-        if place in owners:
-            shares[owners[place]].add(place)
-    for place in places:
-        if place not in owners:
-            shares[min(eligible[place.topic], key=lambda m: len(shares[m]))].add(place)
-    while (move := _evening_move(shares, eligible, owners)) is not None:
-        place, giver, taker = move
-        shares[giver].remove(place)
-        shares[taker].add(place)
-    return {member: tuple(sorted(share)) for member, share in shares.items()}
 
 
 def valid_owners(
@@ -114,21 +85,43 @@ def valid_owners(
     return owners
 
 
-def _evening_move(
-    shares: Mapping[str, set[TopicPartition]],
-    eligible: Mapping[str, list[str]],
-    owners: Mapping[TopicPartition, str],
-) -> tuple[TopicPartition, str, str] | None:
-    """A partition whose move makes the shares more even, from the largest share that has one;
-    rather one that nobody owns yet.
-    """
-    for giver in sorted(shares, key=lambda m: (-len(shares[m]), m)):
-        for place in sorted(shares[giver], key=lambda place: (place in owners, place)):
-            taker = min(eligible[place.topic], key=lambda m: len(shares[m]))
-            if len(shares[taker]) + 1 < len(shares[giver]):
-                return place, giver, taker
-    return None
+class _Numbers:
+    """Topics by number, in the order of their names, as ids that assignors sort and compare."""
 
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+        self._ids = {
+            name: TopicId(number.to_bytes(TOPIC_ID_BYTES))
+            for number, name in enumerate(sorted(counts))
+        }
+        self._names = {topic_id: name for name, topic_id in self._ids.items()}
 
-def _topics(subscribers: Mapping[str, Subscriber]) -> set[str]:
-    return {topic for subscriber in subscribers.values() for topic in subscriber.topics}
+    def spec(
+        self, subscribers: Mapping[str, Subscriber], owners: Mapping[TopicPartition, str]
+    ) -> GroupSpec:
+        owned: dict[str, list[TopicIdPartition]] = {member: [] for member in subscribers}
+        for place, owner in owners.items():
+            owned[owner].append(TopicIdPartition(self._ids[place.topic], place.partition))
+        return GroupSpec(
+            members=tuple(
+                MemberSpec(
+                    member_id=member,
+                    instance_id=subscriber.instance_id,
+                    topics=frozenset(
+                        self._ids[topic] for topic in subscriber.topics if topic in self._ids
+                    ),
+                    owned=frozenset(owned[member]),
+                )
+                for member, subscriber in subscribers.items()
+            ),
+            partitions={self._ids[name]: count for name, count in self._counts.items()},
+        )
+
+    def shares(self, assignment: Assignment) -> Shares:
+        return {
+            member: tuple(
+                TopicPartition(self._names[topic_id], partition)
+                for topic_id, partition in sorted(share)
+            )
+            for member, share in assignment.items()
+        }
