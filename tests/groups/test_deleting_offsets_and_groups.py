@@ -2,9 +2,19 @@
 
 import pytest
 
-from penstock.groups.offsets.delete import OFFSETS_PER_STEP
+from penstock.groups.offsets.delete import OFFSETS_PER_STEP, DeleteGroup
 from penstock.model.error import ErrorCode
 from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from penstock.wire.messages.delete_groups import DeletableGroupResult
+from penstock.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from rig.group_world import GroupWorld, image_of
 from rig.offset_requests import (
     commit,
@@ -103,6 +113,49 @@ def test_a_group_with_very_many_offsets_is_deleted_in_steps() -> None:
     world = with_many_offsets()
     assert delete_group(world, "g") is ErrorCode.NONE
     assert world.shard.offsets.count == 0
+    assert listed(world) == []
+
+
+def test_nobody_comes_to_life_in_a_group_that_is_half_deleted() -> None:
+    world = with_many_offsets()
+    deleting = world.ask(DeleteGroup(group="g"), version=2)
+    assert deleting not in world.answers, "there are steps to come"
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=10_000,
+        subscribed_topic_names=["wide"],
+        topic_partitions=[],
+    )
+    joined = world.answers[world.ask(join, version=3)]
+    begun = world.answers[world.ask(beat, version=1)]
+    again = world.answers[world.ask(DeleteGroup(group="g"), version=2)]
+    assert isinstance(joined, JoinGroupResponse)
+    assert isinstance(begun, ConsumerGroupHeartbeatResponse)
+    assert isinstance(again, DeletableGroupResult)
+    codes = [joined.error_code, begun.error_code, again.error_code]
+    codes += commit(world, commit_request("g", {("wide", 0): 7})).values()
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 4
+    world.pass_time(100)
+    assert world.answers[deleting] == DeletableGroupResult(group_id="g")
+    assert world.shard.offsets.count == 0
+    assert commit(world, commit_request("g", {("wide", 0): 7})) == {("wide", 0): ErrorCode.NONE}
+
+
+def test_what_a_failover_leaves_of_a_group_that_was_being_deleted_can_be_deleted() -> None:
+    world = with_many_offsets()
+    world.ask(DeleteGroup(group="g"), version=2)
+    world.fail_over()
+    assert 0 < world.shard.offsets.count < MANY
+    assert delete_group(world, "g") is ErrorCode.NONE
     assert listed(world) == []
 
 

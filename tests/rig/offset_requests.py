@@ -130,11 +130,12 @@ def delete_offsets(world: GroupWorld, group: str, places: Iterable[Place]) -> Of
 
 
 def delete_group(world: GroupWorld, group: str) -> ErrorCode:
-    while True:
-        reply = world.answers[world.ask(DeleteGroup(group=group), version=2)]
-        if reply is not Progress.MORE:
-            assert isinstance(reply, DeletableGroupResult), reply
-            return ErrorCode(reply.error_code)
+    ticket = world.ask(DeleteGroup(group=group), version=2)
+    while ticket not in world.answers:
+        world.pass_time(1)
+    reply = world.answers[ticket]
+    assert isinstance(reply, DeletableGroupResult), reply
+    return ErrorCode(reply.error_code)
 
 
 def forget_topic(world: GroupWorld, topic: str) -> None:

@@ -29,14 +29,17 @@ from penstock.groups.offsets.delete import (
     ForgetTopics,
     decide_delete_group,
     decide_delete_offsets,
+    decide_deletion_goes_on,
     decide_forget_topics,
 )
+from penstock.groups.offsets.deletion import refuse_while_deleted
 from penstock.groups.offsets.expiry import decide_expiry
 from penstock.groups.offsets.fetch import decide_fetch
 from penstock.groups.records import GroupRecord
 from penstock.groups.shard import GroupShard
 from penstock.groups.situation import Situation
 from penstock.groups.timers import (
+    DeletionGoesOn,
     JoinEnds,
     MemberJoinEnds,
     MemberSyncEnds,
@@ -63,6 +66,10 @@ Decide = Callable[[GroupShard, Situation, Asked[Any]], Decided]
 
 def decide(shard: GroupShard, situation: Situation, asked: Asked[object]) -> Decided:
     """What a coordinator does about a request. Errors are in the reply."""
+    if shard.deletions:
+        refused = refuse_while_deleted(shard.deletions, asked)
+        if refused is not None:
+            return Decision.refuse(refused)
     return _TABLE[type(asked.request)](shard, situation, asked)
 
 
@@ -74,6 +81,9 @@ def decide_due(shard: GroupShard, situation: Situation) -> Decided | None:
     if isinstance(key, OffsetsExpire):
         return decide_expiry(shard.groups, shard.offsets, shard.expiry_left, situation)
     group = shard.groups.get(key.group)
+    if isinstance(key, DeletionGoesOn):
+        ticket = shard.deletions[key.group]
+        return decide_deletion_goes_on(shard.offsets, group, situation, key, ticket=ticket)
     classic = group if isinstance(group, ClassicGroup) else None
     match key:
         case SessionEnds() | RevocationEnds() | MemberJoinEnds() | MemberSyncEnds() if isinstance(
@@ -183,7 +193,8 @@ def _delete_offsets(
 
 def _delete_group(shard: GroupShard, situation: Situation, asked: Asked[DeleteGroup]) -> Decided:
     group = shard.groups.get(asked.request.group)
-    return decide_delete_group(shard.offsets, group, asked.request)
+    under_way = asked.request.group in shard.deletions
+    return decide_delete_group(shard.offsets, group, situation, asked, under_way=under_way)
 
 
 def _forget_topics(shard: GroupShard, situation: Situation, asked: Asked[ForgetTopics]) -> Decided:

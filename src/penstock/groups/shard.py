@@ -7,6 +7,7 @@ replaying all of it and replaying what compaction leaves come to the same.
 Invariants:
 1. A group that has offsets exists.
 2. Each group, the offsets and the deadlines hold their own invariants.
+3. The deletion of a group goes on as long as it has not ended.
 """
 
 from typing import assert_never
@@ -18,6 +19,7 @@ from penstock.groups.classic.stored import group_of
 from penstock.groups.consumer.changes import MetadataSeen
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from penstock.groups.group import Group, changes_at_load, member_count, simple_group
+from penstock.groups.offsets.deletion import DeletionBegan, DeletionEnded
 from penstock.groups.offsets.expiry import ExpiryReached
 from penstock.groups.offsets.offsets import Offsets
 from penstock.groups.records import (
@@ -32,7 +34,7 @@ from penstock.groups.records import (
     OffsetCommitted,
 )
 from penstock.groups.situation import Situation
-from penstock.groups.timers import OffsetsExpire, TimerKey
+from penstock.groups.timers import DeletionGoesOn, OffsetsExpire, TimerKey
 from penstock.machine.deadlines import Deadlines
 
 
@@ -44,6 +46,7 @@ class GroupShard:
         self.offsets = Offsets()
         self.deadlines: Deadlines[TimerKey] = Deadlines()
         self.expiry_left: tuple[str, ...] = ()  # groups that a round of expiry has still to see
+        self.deletions: dict[str, int] = {}  # groups that are being deleted, and for which ticket
 
     def member_count(self) -> int:
         return sum(map(member_count, self.groups.values()))
@@ -81,9 +84,13 @@ class GroupShard:
             case MetadataSeen():
                 found = self.groups.get(change.group)
                 if isinstance(found, ConsumerGroup):
-                    found.seen_offset = change.offset
+                    found.seen = change.image
             case ExpiryReached():
                 self.expiry_left = change.left
+            case DeletionBegan():
+                self.deletions[change.group] = change.ticket
+            case DeletionEnded():
+                del self.deletions[change.group]
             case _:
                 raise AssertionError(f"not a change of a shard: {change!r}")
 
@@ -103,6 +110,8 @@ class GroupShard:
             found.check()  # invariant 2
         self.offsets.check()  # invariant 2
         self.deadlines.check()  # invariant 2
+        for group in self.deletions:
+            assert self.deadlines.at(DeletionGoesOn(group=group)) is not None, group  # invariant 3
 
     def _apply_offset(self, record: OffsetCommitted) -> None:
         if record.value is None:

@@ -61,6 +61,13 @@ class MemberSyncEnds(NamedTuple):
     what: str = "member sync ends"
 
 
+class DeletionGoesOn(NamedTuple):
+    """A group that is being deleted has more offsets than one step takes."""
+
+    group: str
+    what: str = "deletion goes on"
+
+
 class OffsetsExpire(NamedTuple):
     """The next look at offsets that nobody has used for long, and at groups left empty."""
 
@@ -75,5 +82,6 @@ TimerKey = (
     | RevocationEnds
     | MemberJoinEnds
     | MemberSyncEnds
+    | DeletionGoesOn
     | OffsetsExpire
 )

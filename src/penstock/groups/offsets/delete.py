@@ -1,7 +1,7 @@
 """Offsets that are to be forgotten: by OffsetDelete, with their group, or with their topic.
 
-One decision is one batch, so what has very many offsets is deleted in several steps: the reply
-`MORE` asks for the next one.
+One decision is one batch, so what has very many offsets is deleted in several steps. Of a topic,
+the reply `MORE` asks for the next one; of a group, a deadline brings it (`deletion`).
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from penstock.groups.asking import Asked
+from penstock.groups.asking import PARKED, Asked, Deliver
+from penstock.groups.changes import CancelDeadline, SetDeadline
 from penstock.groups.group import (
     Group,
     Readers,
@@ -19,9 +20,11 @@ from penstock.groups.group import (
     readers_of,
     tombstones,
 )
+from penstock.groups.offsets.deletion import LATER, DeletionBegan, DeletionEnded
 from penstock.groups.offsets.offsets import Offsets
 from penstock.groups.records import GroupRecord, OffsetCommitted
 from penstock.groups.situation import Situation
+from penstock.groups.timers import DeletionGoesOn
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID
@@ -89,17 +92,51 @@ def decide_delete_offsets(
 
 
 def decide_delete_group(
-    offsets: Offsets, group: Group | None, asked: DeleteGroup
-) -> Decision[GroupRecord, DeletableGroupResult | Progress]:
+    offsets: Offsets,
+    group: Group | None,
+    situation: Situation,
+    asked: Asked[DeleteGroup],
+    *,
+    under_way: bool,
+) -> Decision[GroupRecord, object]:
+    name = asked.request.group
     code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else check_group_delete(group)
-    reply = DeletableGroupResult(group_id=asked.group, error_code=code)
+    if under_way:
+        code = LATER
+    reply = DeletableGroupResult(group_id=name, error_code=code)
     if group is None or code is not ErrorCode.NONE:
         return Decision.refuse(reply)
-    first = tuple(islice(all_tombstones(offsets, asked.group), OFFSETS_PER_STEP + 1))
-    if len(first) > OFFSETS_PER_STEP:
-        return Decision(reply=Progress.MORE, records=first)
+    first = tuple(islice(all_tombstones(offsets, name), OFFSETS_PER_STEP + 1))
+    if len(first) <= OFFSETS_PER_STEP:
+        return Decision(
+            reply=reply, records=(*first, *tombstones(group)), volatile=changes_at_end(group)
+        )
     return Decision(
-        reply=reply, records=(*first, *tombstones(group)), volatile=changes_at_end(group)
+        reply=PARKED,
+        records=first,
+        volatile=(DeletionBegan(group=name, ticket=asked.ticket), _soon(name, situation)),
+    )
+
+
+def decide_deletion_goes_on(
+    offsets: Offsets,
+    group: Group | None,
+    situation: Situation,
+    key: DeletionGoesOn,
+    *,
+    ticket: int,
+) -> Decision[GroupRecord, object]:
+    name = key.group
+    first = tuple(islice(all_tombstones(offsets, name), OFFSETS_PER_STEP + 1))
+    if len(first) > OFFSETS_PER_STEP:
+        return Decision(reply=None, records=first, volatile=(_soon(name, situation),))
+    rest = () if group is None else tombstones(group)  # offsets that expired took it with them
+    changes = () if group is None else changes_at_end(group)
+    return Decision(
+        reply=None,
+        records=(*first, *rest),
+        volatile=(DeletionEnded(group=name), CancelDeadline(key=key), *changes),
+        effects=(Deliver(ticket=ticket, reply=DeletableGroupResult(group_id=name)),),
     )
 
 
@@ -133,6 +170,11 @@ def _check_partition(
     if readers.may_read(topic.name):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
     return ErrorCode.NONE
+
+
+def _soon(group: str, situation: Situation) -> SetDeadline:
+    """Whatever else is due in the shard comes between two steps."""
+    return SetDeadline(key=DeletionGoesOn(group=group), at_ms=situation.monotonic_ms + 1)
 
 
 def _tombstone(group: str, topic: str, partition: int) -> OffsetCommitted:

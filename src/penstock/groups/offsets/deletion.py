@@ -1,0 +1,52 @@
+"""A group with more offsets than one batch takes is deleted in several steps, by a deadline each.
+
+The request is parked until the last step. Between two of them the group belongs to nobody: who
+would join it, commit to it or read from it is told to try again, so that no member comes to life in
+a group that has lost a part of its offsets. A failover forgets that the group was being deleted;
+whoever asked is told so, and what is left of it can be deleted again.
+"""
+
+from collections.abc import Container
+from typing import NamedTuple
+
+from penstock.groups.asking import Asked
+from penstock.groups.classic.replies import join_refused
+from penstock.groups.offsets.commit import refuse_commit
+from penstock.model.error import ErrorCode
+from penstock.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from penstock.wire.messages.join_group import JoinGroupRequest
+from penstock.wire.messages.offset_commit import OffsetCommitRequest
+from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+
+LATER = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class DeletionBegan(NamedTuple):
+    """The first of several steps is done; the request of this ticket is answered with the last."""
+
+    group: str
+    ticket: int
+
+
+class DeletionEnded(NamedTuple):
+    group: str
+
+
+def refuse_while_deleted(groups: Container[str], asked: Asked[object]) -> object | None:
+    """The refusal, where the request is about one of these groups and would bring it to life, or
+    see a part of it; else None.
+    """
+    match asked.request:
+        case JoinGroupRequest() as joining if joining.group_id in groups:
+            return join_refused(LATER, joining.member_id)
+        case ConsumerGroupHeartbeatRequest() as beating if beating.group_id in groups:
+            return ConsumerGroupHeartbeatResponse(error_code=LATER)
+        case OffsetCommitRequest() as committing if committing.group_id in groups:
+            return refuse_commit(committing, LATER)
+        case OffsetFetchRequestGroup() as fetching if fetching.group_id in groups:
+            return OffsetFetchResponseGroup(group_id=fetching.group_id, error_code=LATER)
+        case _:
+            return None
