@@ -55,9 +55,9 @@ def test_a_block_is_asked_for_once_by_all_who_wait() -> None:
 
 @pytest.mark.parametrize(
     ("transactional_id", "code"),
-    [("payments", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("", ErrorCode.INVALID_REQUEST)],
+    [("payments", ErrorCode.NOT_COORDINATOR), ("", ErrorCode.INVALID_REQUEST)],
 )
-def test_a_transactional_producer_is_told_that_nobody_coordinates(
+def test_a_transactional_producer_must_find_its_coordinator_first(
     transactional_id: str, code: ErrorCode
 ) -> None:
     async def scenario(control: Control) -> None:
@@ -110,11 +110,10 @@ def test_no_version_of_find_coordinator_is_left_hanging(version: int) -> None:
             FIND_COORDINATOR, request, FindCoordinatorResponse, version=version
         )
         if version < 4:
-            assert reply.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert reply.node_id == -1
+            assert reply.error_code == ErrorCode.NONE
+            assert reply.node_id == 1
         else:
             answers = [(found.key, found.error_code) for found in reply.coordinators]
-            unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            assert answers == [("one", unavailable), ("other", unavailable)]
+            assert answers == [("one", ErrorCode.NONE), ("other", ErrorCode.NONE)]
 
     run_with(MemoryDisk(), scenario)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from penstock.broker.api_table import AnyApi
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
+from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
 from penstock.broker.log_directories import LogDirectories
@@ -68,6 +69,11 @@ class Control:
             disk=disk,
             clock=self.world.clock,
         )
+        producer_ids = ProducerIds(
+            controller=self.controller,
+            node_id=NODE,
+            broker_epoch=lambda: self.services.image.brokers[NODE].epoch,
+        )
         self.services = Services(
             node_id=NODE,
             cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
@@ -84,11 +90,14 @@ class Control:
                 controller=self.controller,
                 settings=self.settings.groups,
             ),
-            producer_ids=ProducerIds(
+            transactions=TransactionCoordinator(
+                world=self.world,
+                partitions=partitions,
                 controller=self.controller,
-                node_id=NODE,
-                broker_epoch=lambda: self.services.image.brokers[NODE].epoch,
+                producer_ids=producer_ids,
+                settings=self.settings.transactions,
             ),
+            producer_ids=producer_ids,
             fetch_sessions=cast(Any, None),
             served={},
         )
@@ -172,6 +181,7 @@ class Control:
         self.services.image = image
         self.services.settings = effective_broker(self.settings, image, NODE)
         self.services.groups.apply(delta, image, self.services.settings.groups)
+        self.services.transactions.apply(delta, image, self.services.settings.transactions)
 
 
 def run_with(

@@ -115,7 +115,7 @@ async def serving(
     nothing = cast(Any, None)  # handlers of these tests reach for none of it
     services = Services(
         node_id=NodeId(1), cluster_id="test", settings=settings, world=world, image=Image(),
-        endpoints=(), controller=nothing, partitions=nothing, groups=nothing,
+        endpoints=(), controller=nothing, partitions=nothing, groups=nothing, transactions=nothing,
         producer_ids=nothing, fetch_sessions=nothing, served=versions_served(apis),
     )  # fmt: skip
     async with TaskGroup() as group:

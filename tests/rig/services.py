@@ -70,6 +70,7 @@ class Broker:
             controller=cast(Any, None),  # no data handler asks the controller
             partitions=self.partitions,
             groups=cast(Any, None),
+            transactions=cast(Any, None),
             producer_ids=cast(Any, None),
             fetch_sessions=FetchSessions(random_below=self.world.entropy.random_below),
             served={},

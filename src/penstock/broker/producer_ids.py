@@ -30,14 +30,24 @@ class ProducerIds:
 
     async def next(self) -> ProducerId:
         """A fresh id. RequestError when the controller gives none."""
-        while self._next == self._end:
-            async with self._refilling:
-                # Another one may have fetched a block while this one waited for the lock.
-                if self._next == self._end:
-                    self._refill(await self._controller.ask(self._request()))
+        while (fresh := self.take()) is None:
+            await self.refill()
+        return fresh
+
+    def take(self) -> ProducerId | None:
+        """A fresh id of the block at hand; None when it is used up: `refill`, then take again."""
+        if self._next == self._end:
+            return None
         fresh = ProducerId(self._next)
         self._next += 1
         return fresh
+
+    async def refill(self) -> None:
+        """Gets a block if there is none. RequestError when the controller gives none."""
+        async with self._refilling:
+            # Another one may have fetched a block while this one waited for the lock.
+            if self._next == self._end:
+                self._refill(await self._controller.ask(self._request()))
 
     def _request(self) -> AllocateProducerIds:
         return AllocateProducerIds(node_id=self._node_id, broker_epoch=self._broker_epoch())

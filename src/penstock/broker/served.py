@@ -1,6 +1,7 @@
 """Every API that this broker serves: the one place to add another."""
 
 from penstock.broker.api import (
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     consumer_group_describe,
@@ -16,6 +17,8 @@ from penstock.broker.api import (
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -25,6 +28,7 @@ from penstock.broker.api import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -32,6 +36,7 @@ from penstock.broker.api import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    write_txn_markers,
 )
 from penstock.broker.api_table import AnyApi
 
@@ -55,6 +60,9 @@ SERVED: tuple[AnyApi, ...] = (
     delete_records.API,
     init_producer_id.API,
     offset_for_leader_epoch.API,
+    add_partitions_to_txn.API,
+    end_txn.API,
+    write_txn_markers.API,
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,
@@ -64,6 +72,8 @@ SERVED: tuple[AnyApi, ...] = (
     delete_groups.API,
     offset_delete.API,
     describe_producers.API,
+    describe_transactions.API,
+    list_transactions.API,
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
     describe_topic_partitions.API,

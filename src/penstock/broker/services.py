@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from penstock.broker.controller_link import ControllerLink
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
+from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
 from penstock.metadata.image.broker import Endpoint
@@ -30,6 +31,7 @@ class Services:
     controller: ControllerLink
     partitions: Partitions
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     producer_ids: ProducerIds
     fetch_sessions: FetchSessions
     served: Mapping[

@@ -35,6 +35,12 @@ FRAME_VERSION = 1
 # The feature level of Apache Kafka 4.3; the versions below are those that it implies.
 METADATA_VERSION_FEATURE = "metadata.version"
 METADATA_VERSION_LEVEL = 30
+TRANSACTION_VERSION_FEATURE = "transaction.version"
+TRANSACTION_VERSION_LEVEL = 2  # the second generation of clients, which KIP-890 brought
+FEATURE_LEVELS: Mapping[str, int] = {
+    METADATA_VERSION_FEATURE: METADATA_VERSION_LEVEL,
+    TRANSACTION_VERSION_FEATURE: TRANSACTION_VERSION_LEVEL,
+}
 
 MetadataRecord = (
     TopicRecord

@@ -12,6 +12,7 @@ from functools import partial
 from penstock.broker.api_table import versions_served
 from penstock.broker.cleaning import Cleaning
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
+from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.joining import join, unfence
 from penstock.broker.local_controller import LocalController
@@ -116,6 +117,18 @@ class OpenBroker:
             controller=self._controller,
             settings=settings.groups,
         )
+        producer_ids = ProducerIds(
+            controller=self._controller,
+            node_id=config.node_id,
+            broker_epoch=self._broker_epoch,
+        )
+        self._transactions = TransactionCoordinator(
+            world=world,
+            partitions=self._partitions,
+            controller=self._controller,
+            producer_ids=producer_ids,
+            settings=settings.transactions,
+        )
         self._services = Services(
             node_id=config.node_id,
             cluster_id=self._cluster_id,
@@ -126,11 +139,8 @@ class OpenBroker:
             controller=self._controller,
             partitions=self._partitions,
             groups=self._groups,
-            producer_ids=ProducerIds(
-                controller=self._controller,
-                node_id=config.node_id,
-                broker_epoch=self._broker_epoch,
-            ),
+            transactions=self._transactions,
+            producer_ids=producer_ids,
             fetch_sessions=FetchSessions(
                 random_below=world.entropy.random_below,
                 sessions_max=settings.max_incremental_fetch_session_cache_slots,
@@ -156,6 +166,7 @@ class OpenBroker:
         """The invariants of all that is open; the simulator asks after its steps."""
         self._partitions.check()
         self._groups.check()
+        self._transactions.check()
         for log in self.logs.values():
             log.check()
 
@@ -182,6 +193,7 @@ class OpenBroker:
         await self._partitions.sync_wanted()
         self._group.start(self._partitions.keep_syncing(), name="sync logs")
         self._group.start(self._groups.run(), name="group coordinator")
+        self._group.start(self._transactions.run(), name="transaction coordinator")
         Housekeeping(
             partitions=self._partitions,
             settings=self._config.settings,
@@ -206,6 +218,7 @@ class OpenBroker:
     async def drain(self, *, wait_ms: int) -> None:
         self._server.take_no_more()
         self._groups.close()
+        self._transactions.close()
         self._partitions.close()  # long polls have nothing to wait for any more
         await self._server.drain(wait_ms=wait_ms)
         self._controller.close()
@@ -240,6 +253,7 @@ class OpenBroker:
         )
         self._partitions.apply(delta, image)
         self._groups.apply(delta, image, self._services.settings.groups)
+        self._transactions.apply(delta, image, self._services.settings.transactions)
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(

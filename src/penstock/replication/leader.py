@@ -14,6 +14,9 @@ leader can tell
 A producer without remembered state may begin anywhere: its records may have been deleted or
 expired, and refusing would stop it for good. A new epoch of a known producer must begin at
 sequence 0.
+
+Records of a transaction are taken only where it is open here, or has just been found open by its
+coordinator (`replication/guard`).
 """
 
 from collections.abc import Mapping
@@ -58,21 +61,29 @@ def plan_append(
     end_offset: Offset,
     leader_epoch: LeaderEpoch,
     producers: Mapping[ProducerId, ProducerState],
+    verified: bool = False,
+    from_zero: bool = False,
 ) -> AppendPlan | Duplicate | Refusal:
-    """What becomes of a valid batch from a client."""
+    """What becomes of a valid batch from a client.
+
+    `verified`: its transaction is open. `from_zero`: a producer that is not known begins there.
+    """
     assert end_offset >= 0, end_offset
     assert leader_epoch >= 0, leader_epoch
-    if batch.is_transactional:
-        return Refusal(
-            code=ErrorCode.INVALID_TXN_STATE,
-            message="this broker does not take transactional records: it has no transactions",
-        )
+    verdict: Duplicate | Refusal | None = None
     if batch.producer_id > NO_PRODUCER_ID:  # Kafka takes all below 0 for none
         producer = producers.get(batch.producer_id)
         if producer is not None:
             verdict = check_sequence(batch, producer)
-            if verdict is not None:
-                return verdict
+        elif from_zero and batch.base_sequence != 0:
+            verdict = _refuse_gap(batch, expected=0)
+    if batch.is_transactional and not verified and not isinstance(verdict, Duplicate):
+        return Refusal(
+            code=ErrorCode.INVALID_TXN_STATE,
+            message="Record was not part of an ongoing transaction",
+        )
+    if verdict is not None:
+        return verdict
     return AppendPlan(base_offset=end_offset, leader_epoch=leader_epoch)
 
 
@@ -103,16 +114,21 @@ def check_sequence(batch: BatchHeader, producer: ProducerState) -> Duplicate | R
     # A producer of whom only the epoch is known, after a transaction marker, begins at 0.
     expected = (remembered[-1].last_sequence + 1) & SEQUENCE_MAX if remembered else 0
     if first != expected:
-        return Refusal(
-            code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            message=f"producer {batch.producer_id} sent sequence {first} where {expected} is next",
-        )
-    if producer.current_txn_first_offset is not None:
+        return _refuse_gap(batch, expected=expected)
+    if producer.current_txn_first_offset is not None and not batch.is_transactional:
         return Refusal(
             code=ErrorCode.INVALID_TXN_STATE,
             message=f"producer {batch.producer_id} has a transaction open",
         )
     return None
+
+
+def _refuse_gap(batch: BatchHeader, *, expected: int) -> Refusal:
+    found = batch.base_sequence
+    return Refusal(
+        code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        message=f"producer {batch.producer_id} sent sequence {found} where {expected} is next",
+    )
 
 
 def _check_first_of_epoch(batch: BatchHeader, known_epoch: int) -> Refusal | None:

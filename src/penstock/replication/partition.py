@@ -21,14 +21,16 @@ from typing import Protocol
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import LogSlice, ReadBounds
 from penstock.model.error import ErrorCode
-from penstock.model.identity import NodeId, TopicId, TopicPartition
+from penstock.model.identity import NodeId, ProducerId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.records.batch import BatchView
 from penstock.records.compression import Scratch
+from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from penstock.records.validate import check_produced
+from penstock.replication.guard import Guard, Guards, in_transaction
 from penstock.replication.leader import (
     Duplicate,
     Refusal,
@@ -36,6 +38,7 @@ from penstock.replication.leader import (
     plan_append,
     refuse_too_few_in_sync,
 )
+from penstock.replication.marker import Marker, refuse_marker
 from penstock.replication.rules import rules_of, sync_records_of
 from penstock.replication.visibility import (
     advance_high_watermark,
@@ -79,6 +82,7 @@ class Partition:
         "_sync_records",
         "_vouched_offset",
         "changes",
+        "guards",
         "has_ended",
         "high_watermark",
         "is_internal",
@@ -102,6 +106,7 @@ class Partition:
         self.high_watermark = log.start_offset
         self.observers: dict[Observer, None] = {}  # in the order in which they came
         self.changes = 0  # counts what observers are told, for those who are about to become one
+        self.guards = Guards()  # of producers whose transactions are being verified
         self.has_ended = False
         self.is_offline = False  # it has ended because its disk failed
         self.is_internal = log.partition.topic in INTERNAL_TOPICS
@@ -195,10 +200,21 @@ class Partition:
             )
         )
 
+    def in_transaction(self, producer_id: ProducerId, *, epoch: int) -> bool:
+        """Whether the producer's transaction is open here, so that more of it may come."""
+        return in_transaction(self.log.producers.by_id.get(producer_id), epoch=epoch)
+
     def append(
-        self, data: memoryview, *, all_acks: bool, zstd_allowed: bool = True, now_ms: int
+        self,
+        data: memoryview,
+        *,
+        all_acks: bool,
+        zstd_allowed: bool = True,
+        now_ms: int,
+        guard: Guard | None = None,
     ) -> Appended | Refusal:
-        """Takes the one batch of a produce request, writing its offset into `data`.
+        """Takes the one batch of a produce request, writing its offset into `data`. Records of a
+        transaction come with the guard under which it was verified, or, where it is open, any.
 
         Raises InvalidBatch for what its sender did wrong, and DiskError with nothing changed.
         """
@@ -216,6 +232,8 @@ class Partition:
             end_offset=base_offset,
             leader_epoch=self.leader_epoch,
             producers=log.producers.by_id,
+            verified=guard is not None and self._is_verified(batch, guard),
+            from_zero=guard is not None and guard.from_zero,
         )
         if isinstance(plan, Refusal):
             return plan
@@ -236,6 +254,28 @@ class Partition:
             log_append_time_ms=batch.max_timestamp if by_our_clock else NO_TIMESTAMP,
         )
 
+    def end_transaction(self, marker: Marker, *, now_ms: int) -> Offset | Refusal:
+        """Writes the marker of a coordinator; the offset up to which it must be committed.
+
+        Raises DiskError with nothing changed.
+        """
+        assert not self.has_ended, self.name
+        refusal = self.refuse_all_acks()
+        if refusal is None:
+            refusal = refuse_marker(marker, self.log.producers.by_id.get(marker.producer_id))
+        if refusal is not None:
+            return refusal
+        batch = end_transaction_batch(
+            EndTransaction(committed=marker.committed, coordinator_epoch=marker.coordinator_epoch),
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp_ms=now_ms,
+            base_offset=self.log.end_offset,
+            leader_epoch=self.leader_epoch,
+        )
+        self.append_numbered((BatchView(memoryview(batch)),), now_ms=now_ms)
+        return self.log.end_offset
+
     def append_numbered(self, batches: Sequence[BatchView], *, now_ms: int) -> None:
         """Appends batches that carry their offsets already, and shows what may be shown."""
         log = self.log
@@ -244,6 +284,8 @@ class Partition:
             self._hidden_bytes += batch.size_bytes
             if batch.attributes & READERS_WAIT:
                 self._first_unstable_offset = log.producers.first_open_offset
+                if batch.is_control:
+                    self.guards.clear(batch.producer_id)
         self._advance()
 
     def follower_reached(self, node: NodeId, end_offset: Offset) -> None:
@@ -297,6 +339,12 @@ class Partition:
         self.has_ended = True
         self.is_offline = offline
         self._tell_end()
+
+    def _is_verified(self, batch: BatchView, guard: Guard) -> bool:
+        producer_id = batch.producer_id
+        return self.guards.holds(producer_id, guard) or self.in_transaction(
+            producer_id, epoch=batch.producer_epoch
+        )
 
     def _advance(self) -> None:
         end_offset = self.log.end_offset

@@ -1,12 +1,12 @@
-"""FindCoordinator: the broker that looks after a group.
+"""FindCoordinator: the broker that looks after a group, or a transactional id.
 
 The topic that coordinators keep their journal in is made on the way, when the first client asks.
-Transactions have no coordinator here.
 """
 
 from collections.abc import Awaitable
 
 from penstock.broker.api_table import Api
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.broker.services import RequestContext, Services
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.broker import Endpoint
@@ -20,8 +20,7 @@ from penstock.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
-GROUP = 0
-KEY_TYPES = (GROUP, 1)  # a group, a transaction
+TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTION_TOPIC}  # by the type of the key: a group, a transaction
 MANY_KEYS_FROM = 4
 NO_NODE = -1
 NO_PORT = -1
@@ -30,19 +29,14 @@ NO_PORT = -1
 def handle(
     services: Services, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if request.key_type not in KEY_TYPES:
+    topic = TOPICS.get(request.key_type)
+    if topic is None:
         raise RequestError(
             ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}"
         )
-    if request.key_type != GROUP:
-        return refuse(
-            request,
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            "This broker does not coordinate transactions.",
-        )
-    if OFFSETS_TOPIC not in services.image.topics_by_name:
-        return _create_first(services, request, context)
-    return _response(services, request, context)
+    if topic not in services.image.topics_by_name:
+        return _create_first(services, request, context, topic)
+    return _response(services, request, context, topic)
 
 
 def refuse(
@@ -59,27 +53,30 @@ def refuse(
 
 
 async def _create_first(
-    services: Services, request: FindCoordinatorRequest, context: RequestContext
+    services: Services, request: FindCoordinatorRequest, context: RequestContext, topic: str
 ) -> FindCoordinatorResponse:
     try:
-        await services.groups.create_topic()
+        if topic == OFFSETS_TOPIC:
+            await services.groups.create_topic()
+        else:
+            await services.transactions.create_topic()
     except RequestError as refusal:
         # The client asks again; the topic may be there by then.
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message) from refusal
-    return _response(services, request, context)
+    return _response(services, request, context, topic)
 
 
 def _response(
-    services: Services, request: FindCoordinatorRequest, context: RequestContext
+    services: Services, request: FindCoordinatorRequest, context: RequestContext, topic: str
 ) -> FindCoordinatorResponse:
     if context.header.api_version >= MANY_KEYS_FROM:
         return FindCoordinatorResponse(
             coordinators=[
-                _coordinator(services.image, key, context.listener)
+                _coordinator(services.image, topic, key, context.listener)
                 for key in request.coordinator_keys
             ]
         )
-    one = _coordinator(services.image, request.key, context.listener)
+    one = _coordinator(services.image, topic, request.key, context.listener)
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message="NONE" if one.error_code == ErrorCode.NONE else one.error_message,
@@ -89,15 +86,13 @@ def _response(
     )
 
 
-def _coordinator(image: Image, group_id: str, listener: str) -> Coordinator:
-    found = _leader(image, group_id, listener)
+def _coordinator(image: Image, topic: str, key: str, listener: str) -> Coordinator:
+    found = _leader(image, topic, key, listener)
     if found is None:
-        return _none(
-            group_id, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available."
-        )
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     node_id, endpoint = found
     return Coordinator(
-        key=group_id,
+        key=key,
         node_id=node_id,
         host=endpoint.host,
         port=endpoint.port,
@@ -105,12 +100,14 @@ def _coordinator(image: Image, group_id: str, listener: str) -> Coordinator:
     )
 
 
-def _leader(image: Image, group_id: str, listener: str) -> tuple[NodeId, Endpoint] | None:
-    """The broker that leads the group's partition, where clients of this listener reach it."""
-    topic = image.topics_by_name.get(OFFSETS_TOPIC)
+def _leader(
+    image: Image, topic_name: str, key: str, listener: str
+) -> tuple[NodeId, Endpoint] | None:
+    """The broker that leads the key's partition, where clients of this listener reach it."""
+    topic = image.topics_by_name.get(topic_name)
     if topic is None:
         return None
-    index = partition_of(group_id, partition_count=len(topic.partitions))
+    index = partition_of(key, partition_count=len(topic.partitions))
     leader = topic.partitions[index].leader
     broker = None if leader is None else image.brokers.get(leader)
     if broker is None or broker.fenced:

@@ -1,7 +1,4 @@
-"""InitProducerId: an id for an idempotent producer.
-
-Transactional producers find no coordinator here, and are told so.
-"""
+"""InitProducerId: an id for an idempotent producer, or the next epoch of a transactional one."""
 
 from collections.abc import Awaitable
 
@@ -15,13 +12,18 @@ from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitP
 
 def handle(
     services: Services, request: InitProducerIdRequest, context: RequestContext
-) -> Awaitable[InitProducerIdResponse]:
+) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        raise RequestError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         if not request.transactional_id:
             raise RequestError(ErrorCode.INVALID_REQUEST)
-        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
-        raise RequestError(ErrorCode.INVALID_REQUEST)
+        reply: InitProducerIdResponse | Awaitable[InitProducerIdResponse] = (
+            services.transactions.ask(
+                request.transactional_id, request, version=context.header.api_version
+            )
+        )
+        return reply
     return _fresh(services)
 
 

@@ -6,21 +6,27 @@
     acks=all                     reply once the high watermark has passed the batch
     acks=0                       no reply; an error closes the connection: its sender notices that
 
+What is written in a transaction is verified first (`broker/verification`).
+
 Copies: none here. The batch is checked, numbered and written where the connection received it.
 """
 
+import asyncio
 from collections.abc import Awaitable
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from penstock.broker import verification
 from penstock.broker.api_table import Api
 from penstock.broker.leaders import LeaderHint, leader_hint
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.verification import Unverified, Verification
 from penstock.broker.waiting import all_acked, is_acked
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.records.batch import BatchView
 from penstock.records.trouble import InvalidBatch, NotOneBatch
+from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
 from penstock.wire.api import ApiKey, VersionRange
@@ -60,9 +66,68 @@ def handle(
     services: Services, request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     version = context.header.api_version
-    acks = request.acks
     if version < BATCHES_FROM:
-        _refuse_version(version, acks=acks)
+        _refuse_version(version, acks=request.acks)
+    if request.transactional_id is None:
+        return _produce(services, request, context, None)
+    verified = verification.begin(services.partitions, request, version=version)
+    verify_only = version < verification.ADDS_FROM
+    settings = services.settings.transactions
+    if verified.asked and (settings.transaction_partition_verification_enable or not verify_only):
+        answer = verification.ask(
+            services.transactions,
+            verified,
+            transactional_id=request.transactional_id,
+            verify_only=verify_only,
+        )
+        if isinstance(answer, asyncio.Future):
+            if request.acks == ACKS_NONE:
+                verified.release()
+                answer.cancel()
+                raise CloseConnection("a transaction is written with acks")
+            return _produce_once_verified(services, _kept(request), context, verified, answer)
+        verification.note(verified, answer, version=version)
+    try:
+        return _produce(services, request, context, verified)
+    finally:
+        verified.release()
+
+
+async def _produce_once_verified(
+    services: Services,
+    request: ProduceRequest,
+    context: RequestContext,
+    verified: Verification,
+    waiting: asyncio.Future[Any],
+) -> ProduceResponse:
+    try:
+        answer = await verification.outcome_of(waiting)
+        verification.note(verified, answer, version=context.header.api_version)
+        response = _produce(services, request, context, verified)
+    finally:
+        verified.release()
+    if isinstance(response, Awaitable):
+        response = await response
+    assert response is not None, "transactions are written with acks of all"
+    return response
+
+
+def _kept(request: ProduceRequest) -> ProduceRequest:
+    """The request with batches of its own: those received are overwritten by the next request."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            data.records = None if data.records is None else bytearray(data.records)
+    return request
+
+
+def _produce(
+    services: Services,
+    request: ProduceRequest,
+    context: RequestContext,
+    verified: Verification | None,
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    version = context.header.api_version
+    acks = request.acks
     partitions = services.partitions
     now_ms = services.world.clock.now_ms()
     wrong_leader = False
@@ -92,6 +157,7 @@ def handle(
                     acks=acks,
                     version=version,
                     now_ms=now_ms,
+                    verified=verified,
                 )
                 if not isinstance(outcome, Appended) and request.transactional_id is None:
                     _tell_stranger(outcome, data.records)
@@ -201,14 +267,22 @@ def _append(
     acks: int,
     version: int,
     now_ms: int,
+    verified: Verification | None = None,
 ) -> Appended | PartitionProduceResponse:
     """What was appended, or the reply that tells why nothing was."""
+    guard: Guard | None = None
+    if verified is not None:
+        found = verified.outcome(partition.name)
+        if isinstance(found, Unverified):
+            return refused(index, found.code, found.message)
+        guard = found
     try:
         outcome = partition.append(
             memoryview(EMPTY if records is None else records),
             all_acks=acks == ACKS_ALL,
             zstd_allowed=version >= ZSTD_FROM,
             now_ms=now_ms,
+            guard=guard,
         )
     except InvalidBatch as trouble:
         return _invalid(index, trouble, partition)

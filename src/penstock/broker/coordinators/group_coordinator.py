@@ -5,10 +5,10 @@ the APIs call; it runs to its end without a pause unless the answer has to wait.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from penstock.broker.controller_link import ControllerLink
 from penstock.broker.coordinators.group_batches import group_batch
@@ -28,7 +28,7 @@ from penstock.groups.replay import LatestRecords
 from penstock.groups.shard import GroupShard
 from penstock.groups.situation import Situation
 from penstock.metadata.image.image import Delta, Image
-from penstock.model.error import ErrorCode, RequestError
+from penstock.model.error import RequestError
 from penstock.model.identity import NodeId, id_text
 from penstock.model.settings.groups import GroupSettings
 from penstock.records.compression import Codec
@@ -41,9 +41,6 @@ MEMBERS_COUNTED_EVERY_MS = 1000
 RETRY_SECONDS = 1.0
 GONE = (Stage.ENDED, Stage.UNREADABLE)
 DASH = 62  # the number of "-" in URL-safe base64
-
-Part = TypeVar("Part")
-Reply = TypeVar("Reply")
 
 
 class Origin(Protocol):
@@ -139,32 +136,6 @@ class GroupCoordinator:
         this broker does not coordinate the group, or not yet.
         """
         return self._ask(self._shards.find(group_id), request, origin)
-
-    async def ask_each(
-        self,
-        parts: Sequence[Part],
-        ask: Callable[[Part], Any | asyncio.Future[Any]],
-        refuse: Callable[[Part, ErrorCode], Reply],
-    ) -> list[Reply]:
-        """The replies to the parts of a batched request; one that is refused spoils no other."""
-        replies: list[Any] = []
-        for part in parts:
-            try:
-                replies.append(ask(part))
-            except RequestError as refusal:
-                replies.append(refuse(part, refusal.code))
-        try:
-            for number, reply in enumerate(replies):
-                if isinstance(reply, asyncio.Future):
-                    try:
-                        replies[number] = await reply
-                    except RequestError as refusal:
-                        replies[number] = refuse(parts[number], refusal.code)
-        finally:
-            for reply in replies:
-                if isinstance(reply, asyncio.Future):
-                    reply.cancel()
-        return replies
 
     async def ask_all_shards(self, request: object, origin: Origin) -> list[Any]:
         """One reply of each shard. RequestError when one of them cannot tell yet.

@@ -47,7 +47,7 @@ class TimedMachine(Protocol[Given]):
 class LedHost(Generic[JournalRecord]):
     """See the module; an Observer of its partition.
 
-    `has_ended` is called once, when nothing is decided here any more.
+    `has_opened` is called once, when decisions are taken; `has_ended` when they are no more.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class LedHost(Generic[JournalRecord]):
         *,
         carry_out: Callable[[object], None],
         has_ended: Callable[[], None],
+        has_opened: Callable[[], None] | None = None,
     ) -> None:
         self.partition = partition
         self.stage = Stage.LOADING
@@ -69,6 +70,7 @@ class LedHost(Generic[JournalRecord]):
             carry_out=carry_out,
         )
         self._has_ended = has_ended
+        self._has_opened = has_opened
         self._submitting = False
         self._retry_ms: int | None = None
         partition.observers[self] = None
@@ -133,7 +135,10 @@ class LedHost(Generic[JournalRecord]):
         self._retry_ms = None
         deadlines = self._machine.deadlines
         due = deadlines.due(now_ms)
-        if not self.serves or due is None:
+        if due is None:
+            return False
+        if not self.serves:
+            self._retry_ms = now_ms + RETRY_MS  # the watermark has still to catch up
             return False
 
         def decide_one() -> Decision[JournalRecord, object]:
@@ -182,6 +187,9 @@ class LedHost(Generic[JournalRecord]):
             committed = min(self.partition.high_watermark, self._host.applied_offset)
             if committed > self._host.watermark:
                 self._host.advance(committed)
+            if self._has_opened is not None and self._host.is_open:
+                has_opened, self._has_opened = self._has_opened, None
+                has_opened()
 
 
 def refusal(outcome: NotDone) -> RequestError:

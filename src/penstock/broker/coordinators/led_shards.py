@@ -130,6 +130,10 @@ class LedShards(Generic[LedKind]):
         if next_ms is not None and (self._wake_ms is None or next_ms < self._wake_ms):
             self._sooner.set()
 
+    def look_again(self) -> None:
+        """Something may be due that no deadline tells of."""
+        self._sooner.set()
+
     async def _keep_loading(self) -> None:
         while True:
             await self._to_load.wait()

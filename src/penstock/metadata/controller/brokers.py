@@ -10,11 +10,8 @@ from typing import NamedTuple
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.situation import Situation
 from penstock.metadata.image.broker import Endpoint
-from penstock.metadata.records import (
-    METADATA_VERSION_FEATURE,
-    METADATA_VERSION_LEVEL,
-    MetadataRecord,
-)
+from penstock.metadata.image.image import Image
+from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -82,8 +79,15 @@ class BrokerUnfenced:
 
 def bootstrap_records() -> tuple[MetadataRecord, ...]:
     """What a metadata log begins with."""
-    return (
-        FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION_LEVEL),
+    return missing_features(Image())
+
+
+def missing_features(image: Image) -> tuple[FeatureLevelRecord, ...]:
+    """The features that a metadata log has not finalised yet; one of an older broker lacks some."""
+    return tuple(
+        FeatureLevelRecord(name=name, feature_level=level)
+        for name, level in FEATURE_LEVELS.items()
+        if name not in image.features
     )
 
 
@@ -108,17 +112,17 @@ def register_broker(
             for endpoint in request.endpoints
         ],
         features=[
-            BrokerFeature(
-                name=METADATA_VERSION_FEATURE,
-                min_supported_version=METADATA_VERSION_LEVEL,
-                max_supported_version=METADATA_VERSION_LEVEL,
-            )
+            BrokerFeature(name=name, min_supported_version=level, max_supported_version=level)
+            for name, level in FEATURE_LEVELS.items()
         ],
         rack=request.rack,
         fenced=True,
         log_dirs=list(request.directories),
     )
-    return Decision(records=(record,), reply=BrokerRegistered(broker_epoch=situation.next_offset))
+    return Decision(
+        records=(record, *missing_features(situation.image)),
+        reply=BrokerRegistered(broker_epoch=situation.next_offset),
+    )
 
 
 def resume_leadership(

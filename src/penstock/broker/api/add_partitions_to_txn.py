@@ -1,0 +1,91 @@
+"""AddPartitionsToTxn: partitions that a transaction is about to write to.
+
+One partition that is not there keeps all others of its transaction out.
+"""
+
+from penstock.broker.api_table import Api
+from penstock.broker.coordinators.each import ask_each
+from penstock.broker.services import RequestContext, Services
+from penstock.groups.partitioning import OFFSETS_TOPIC
+from penstock.metadata.image.image import Image
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.model.topic_name import INTERNAL_TOPICS
+from penstock.transactions.enlist import (
+    BATCHED_FROM_VERSION,
+    Enlist,
+    Enlisted,
+    enlist_reply,
+    enlistments,
+)
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+
+
+async def handle(
+    services: Services, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    version = context.header.api_version
+    asked = enlistments(request, version=version)
+
+    def ask(enlist: Enlist) -> object:
+        trouble = trouble_with(services.image, enlist, by_client=version < BATCHED_FROM_VERSION)
+        if trouble is not None:
+            return trouble
+        return services.transactions.ask(enlist.transactional_id, enlist, version=version)
+
+    answers: list[Enlisted] = await ask_each(asked, ask, refuse_one)
+    return enlist_reply(
+        [
+            (enlist.transactional_id, answer.errors)
+            for enlist, answer in zip(asked, answers, strict=True)
+        ],
+        version=version,
+    )
+
+
+def refuse(
+    request: AddPartitionsToTxnRequest, code: ErrorCode, message: str | None
+) -> AddPartitionsToTxnResponse:
+    """In both forms: the one that the client's version does not have is left out."""
+    [one] = enlistments(request, version=BATCHED_FROM_VERSION - 1)
+    response = enlist_reply(
+        [(one.transactional_id, refuse_one(one, code).errors)], version=BATCHED_FROM_VERSION - 1
+    )
+    response.error_code = code
+    return response
+
+
+def refuse_one(enlist: Enlist, code: ErrorCode) -> Enlisted:
+    return Enlisted(errors=dict.fromkeys(enlist.partitions, code), error=code)
+
+
+def trouble_with(image: Image, enlist: Enlist, *, by_client: bool) -> Enlisted | None:
+    """The answer where a partition cannot be added; None when all can."""
+    errors = {name: _trouble(image, name, by_client=by_client) for name in enlist.partitions}
+    if not any(errors.values()):
+        return None
+    told = {name: error or ErrorCode.OPERATION_NOT_ATTEMPTED for name, error in errors.items()}
+    return Enlisted(errors=told, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def _trouble(image: Image, name: TopicPartition, *, by_client: bool) -> ErrorCode | None:
+    """Clients write to no topic of the coordinators' own."""
+    if name.topic in INTERNAL_TOPICS and (by_client or name.topic != OFFSETS_TOPIC):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topic = image.topics_by_name.get(name.topic)
+    if topic is None or not 0 <= name.partition < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return None
+
+
+API = Api(
+    key=ApiKey.ADD_PARTITIONS_TO_TXN,
+    versions=AddPartitionsToTxnRequest.VERSIONS,
+    request=AddPartitionsToTxnRequest,
+    handle=handle,
+    refuse=refuse,
+)

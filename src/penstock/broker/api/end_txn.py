@@ -1,0 +1,31 @@
+"""EndTxn: a producer commits or aborts its transaction."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+
+def handle(
+    services: Services, request: EndTxnRequest, context: RequestContext
+) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+    reply: EndTxnResponse | Awaitable[EndTxnResponse] = services.transactions.ask(
+        request.transactional_id, request, version=context.header.api_version
+    )
+    return reply
+
+
+def refuse(request: EndTxnRequest, code: ErrorCode, message: str | None) -> EndTxnResponse:
+    return EndTxnResponse(error_code=code)
+
+
+API = Api(
+    key=ApiKey.END_TXN,
+    versions=EndTxnRequest.VERSIONS,
+    request=EndTxnRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,48 @@
+"""ListTransactions: the transactional ids that this broker coordinates."""
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.groups.regex.pattern import Pattern, compile_pattern
+from penstock.groups.regex.syntax import InvalidRegex
+from penstock.model.error import ErrorCode, RequestError
+from penstock.transactions.describe import ListTransactions, listed_together
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+
+async def handle(
+    services: Services, request: ListTransactionsRequest, context: RequestContext
+) -> ListTransactionsResponse:
+    asked = ListTransactions(request=request)
+    try:
+        if request.transactional_id_pattern:
+            pattern = compile_pattern(request.transactional_id_pattern)
+            asked = ListTransactions(request=request, matches=lambda name: matches(pattern, name))
+        replies: list[ListTransactionsResponse] = await services.transactions.ask_all_shards(
+            asked, version=context.header.api_version
+        )
+    except InvalidRegex as trouble:
+        raise RequestError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(trouble)) from trouble
+    return listed_together(replies)
+
+
+def refuse(
+    request: ListTransactionsRequest, code: ErrorCode, message: str | None
+) -> ListTransactionsResponse:
+    return ListTransactionsResponse(error_code=code)
+
+
+def matches(pattern: Pattern, name: str) -> bool:
+    return bool(pattern.matching((name,)))
+
+
+API = Api(
+    key=ApiKey.LIST_TRANSACTIONS,
+    versions=ListTransactionsRequest.VERSIONS,
+    request=ListTransactionsRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,102 @@
+"""WriteTxnMarkers: a coordinator, or one who ends what hangs, tells partitions how it ended."""
+
+from collections.abc import Iterator
+
+from penstock.broker.api_table import Api
+from penstock.broker.coordinators.marker_sending import Written
+from penstock.broker.services import RequestContext, Services
+from penstock.broker.waiting import all_acked
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.replication.marker import Marker
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+COMMIT_WAIT_MS_MAX = 30_000
+Errors = dict[TopicPartition, ErrorCode]
+
+
+async def handle(
+    services: Services, request: WriteTxnMarkersRequest, context: RequestContext
+) -> WriteTxnMarkersResponse:
+    """The results of one producer stand together, however many markers are its own."""
+    by_producer: dict[int, Errors] = {}
+    waiting: list[tuple[Errors, TopicPartition, Written]] = []
+    for asked in request.markers:
+        errors = by_producer.setdefault(asked.producer_id, {})
+        marker = Marker(
+            producer_id=ProducerId(asked.producer_id),
+            producer_epoch=ProducerEpoch(asked.producer_epoch),
+            coordinator_epoch=asked.coordinator_epoch,
+            committed=asked.transaction_result,
+            transaction_version=asked.transaction_version,
+        )
+        for name in _partitions(asked):
+            outcome = services.transactions.write_marker(name, marker)
+            if isinstance(outcome, ErrorCode):
+                errors[name] = outcome
+            else:
+                errors[name] = ErrorCode.NONE
+                waiting.append((errors, name, outcome))
+    await all_acked(
+        [written for _, _, written in waiting], all_acks=True, wait_ms=COMMIT_WAIT_MS_MAX
+    )
+    for errors, name, (partition, offset) in waiting:
+        if partition.high_watermark < offset:
+            ended = partition.has_ended
+            errors[name] = (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if ended else ErrorCode.REQUEST_TIMED_OUT
+            )
+    return _response(by_producer)
+
+
+def refuse(
+    request: WriteTxnMarkersRequest, code: ErrorCode, message: str | None
+) -> WriteTxnMarkersResponse:
+    by_producer: dict[int, Errors] = {}
+    for asked in request.markers:
+        errors = by_producer.setdefault(asked.producer_id, {})
+        errors.update(dict.fromkeys(_partitions(asked), code))
+    return _response(by_producer)
+
+
+def _partitions(asked: WritableTxnMarker) -> Iterator[TopicPartition]:
+    for topic in asked.topics:
+        for index in topic.partition_indexes:
+            yield TopicPartition(topic.name, index)
+
+
+def _response(by_producer: dict[int, Errors]) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(errors))
+            for producer_id, errors in by_producer.items()
+        ]
+    )
+
+
+def _by_topic(errors: Errors) -> list[WritableTxnMarkerTopicResult]:
+    topics: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+    for (topic, index), error in errors.items():
+        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+        topics.setdefault(topic, []).append(result)
+    return [
+        WritableTxnMarkerTopicResult(name=topic, partitions=results)
+        for topic, results in topics.items()
+    ]
+
+
+API = Api(
+    key=ApiKey.WRITE_TXN_MARKERS,
+    versions=WriteTxnMarkersRequest.VERSIONS,
+    request=WriteTxnMarkersRequest,
+    handle=handle,
+    refuse=refuse,
+)

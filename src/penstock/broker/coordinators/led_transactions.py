@@ -1,0 +1,125 @@
+"""One shard of transactions that this broker leads."""
+
+import asyncio
+from collections.abc import Callable
+
+from penstock.broker.coordinators.led_host import LedHost, refusal
+from penstock.broker.coordinators.partition_journal import PartitionJournal
+from penstock.machine.held import NotDone
+from penstock.replication.partition import Partition
+from penstock.transactions.asking import Situation
+from penstock.transactions.decide import TransactionRequest, decide, decide_due, decide_loaded
+from penstock.transactions.markers import MarkersWritten, SendMarkers
+from penstock.transactions.records import TransactionStored
+from penstock.transactions.shard import TransactionShard
+
+NOT_REPORTED = (NotDone.APPEND_FAILED, NotDone.TOO_LARGE, NotDone.FULL, NotDone.LOADING)
+
+Sends = Callable[["LedTransactions", SendMarkers], None]
+
+
+class LedTransactions:
+    """Markers leave through `send`. What a predecessor left to do is taken up by `resume`, which
+    comes with `keep_time` at the latest.
+    """
+
+    def __init__(
+        self,
+        partition: Partition,
+        journal: PartitionJournal[TransactionStored],
+        *,
+        send: Sends,
+        has_opened: Callable[[], None],
+    ) -> None:
+        self.shard = TransactionShard(coordinator_epoch=partition.leader_epoch)
+        self.host: LedHost[TransactionStored] = LedHost(
+            partition,
+            journal,
+            self.shard,
+            carry_out=self._carry_out,
+            has_ended=self._tell_end,
+            has_opened=has_opened,
+        )
+        self._send = send
+        self._resumed = False
+        self._waiting: dict[asyncio.Future[object], None] = {}
+
+    def loaded(self, situation: Situation) -> None:
+        """The journal has been followed to its end."""
+        self.host.opened()
+        self.resume(situation, deadline_ms=situation.monotonic_ms)
+
+    def resume(self, situation: Situation, *, deadline_ms: int) -> None:
+        """Once, as soon as decisions are taken and before any other: deadlines and markers."""
+        if not self.host.serves or self._resumed:
+            return
+        self._resumed = True
+        self.host.submit(
+            lambda: decide_loaded(self.shard, situation),
+            deadline_ms=deadline_ms,
+            answer=lambda _: None,
+        )
+
+    def ask(
+        self, request: TransactionRequest, situation: Situation, *, version: int, deadline_ms: int
+    ) -> object | asyncio.Future[object]:
+        """The reply, or a future of it. RequestError, now or later, when none was earned."""
+        self.resume(situation, deadline_ms=deadline_ms)
+        answers: list[object] = []
+        waiting: asyncio.Future[object] | None = None
+
+        def answer(reply: object) -> None:
+            if waiting is None:
+                answers.append(reply)
+            elif waiting.done():
+                return  # its client has gone
+            elif isinstance(reply, NotDone):
+                waiting.set_exception(refusal(reply))
+            else:
+                waiting.set_result(reply)
+
+        self.host.submit(
+            lambda: decide(self.shard, situation, request, version=version),
+            deadline_ms=deadline_ms,
+            answer=answer,
+        )
+        if not answers:
+            waiting = asyncio.get_running_loop().create_future()
+            self._waiting[waiting] = None
+            waiting.add_done_callback(self._waiting.pop)
+            return waiting
+        [reply] = answers
+        if isinstance(reply, NotDone):
+            raise refusal(reply)
+        return reply
+
+    def report(self, written: MarkersWritten, situation: Situation, *, deadline_ms: int) -> bool:
+        """Whether the report was taken, or nobody needs it any more."""
+        refused: list[NotDone] = []
+
+        def answer(reply: object) -> None:
+            if isinstance(reply, NotDone) and reply in NOT_REPORTED:
+                refused.append(reply)
+
+        self.host.submit(
+            lambda: decide(self.shard, situation, written),
+            deadline_ms=deadline_ms,
+            answer=answer,
+        )
+        return not refused
+
+    def keep_time(self, situation: Situation, *, deadline_ms: int) -> bool:
+        """Does one thing whose time has come; False when there is none, for now."""
+        self.resume(situation, deadline_ms=deadline_ms)
+        return self.host.keep_time(
+            lambda: decide_due(self.shard, situation),
+            now_ms=situation.monotonic_ms,
+            deadline_ms=deadline_ms,
+        )
+
+    def _carry_out(self, effect: object) -> None:
+        assert isinstance(effect, SendMarkers), effect
+        self._send(self, effect)
+
+    def _tell_end(self) -> None:
+        assert all(waiting.done() for waiting in self._waiting), "the host has told them"

@@ -1,0 +1,153 @@
+"""Markers on their way: from a decided transaction into its partitions, however long that takes.
+
+What can be written at once is, in the step of the decision; `run` sees to the rest. A marker counts
+as written when it is committed. A partition that is gone counts as well, and so does one that has
+moved on to a later epoch: the transaction is over there.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.broker.coordinators.led_host import Stage
+from penstock.broker.coordinators.led_transactions import LedTransactions
+from penstock.broker.partitions import Partitions
+from penstock.broker.waiting import all_acked
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+from penstock.replication.leader import Refusal
+from penstock.replication.marker import Marker
+from penstock.replication.partition import Partition
+from penstock.transactions.markers import MarkersWritten, SendMarkers
+from penstock.world.ports import Clock
+from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import DiskError
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.1
+COMMIT_WAIT_MS = 1000
+# There is nothing to end where the partition, or the transaction in it, is no more.
+OVER = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+# Whether the report was taken; False: it is to be made again.
+Reports = Callable[[LedTransactions, MarkersWritten], bool]
+Written = tuple[Partition, Offset]
+WriteMarker = Callable[[TopicPartition, Marker], Written | ErrorCode]
+
+
+@dataclass(slots=True, kw_only=True)
+class Sending:
+    """The markers of one decision."""
+
+    led: LedTransactions
+    markers: SendMarkers
+    left: list[TopicPartition]
+    written: list[Written] = field(default_factory=list)  # and perhaps not committed yet
+
+
+class MarkerSending:
+    """See the module. `write` writes one marker, `report` tells the shard that all are."""
+
+    def __init__(self, *, write: WriteMarker, report: Reports) -> None:
+        self._write = write
+        self._report = report
+        self._queue: deque[Sending] = deque()
+        self._unfinished: deque[Sending] = deque()
+        self._to_send = asyncio.Event()
+
+    def send(self, led: LedTransactions, markers: SendMarkers) -> None:
+        """Queues them; `flush` writes, once the decision has been carried out whole."""
+        self._queue.append(Sending(led=led, markers=markers, left=list(markers.partitions)))
+        self._to_send.set()
+
+    def flush(self) -> None:
+        """Writes what was queued, as far as it can be done without waiting."""
+        while self._queue:
+            sending = self._queue.popleft()
+            if not self._advance(sending):
+                self._unfinished.append(sending)
+                self._to_send.set()
+
+    async def run(self) -> None:
+        """Sees to what has to wait, until cancelled."""
+        async with TaskGroup() as tasks:
+            while True:
+                await self._to_send.wait()
+                self._to_send.clear()
+                self.flush()
+                while self._unfinished:
+                    tasks.start(self._finish(self._unfinished.popleft()))
+
+    async def _finish(self, sending: Sending) -> None:
+        while sending.led.host.stage is Stage.LOADED:
+            if sending.left:
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                await all_acked(sending.written, all_acks=True, wait_ms=COMMIT_WAIT_MS)
+            if self._advance(sending):
+                return
+
+    def _advance(self, sending: Sending) -> bool:
+        """Whether nothing is left to do."""
+        markers = sending.markers
+        marker = Marker(
+            producer_id=markers.producer_id,
+            producer_epoch=markers.producer_epoch,
+            coordinator_epoch=markers.coordinator_epoch,
+            committed=markers.commit,
+            transaction_version=markers.transaction_version,
+        )
+        refused: list[TopicPartition] = []
+        for name in sending.left:
+            outcome = self._write(name, marker)
+            if not isinstance(outcome, ErrorCode):
+                sending.written.append(outcome)
+            elif outcome not in OVER:
+                refused.append(name)
+        sending.left = refused
+        sending.written = [
+            (partition, offset)
+            for partition, offset in sending.written
+            if partition.high_watermark < offset
+        ]
+        # A partition that ended before its marker was committed gets another one.
+        for partition, _ in sending.written:
+            if partition.has_ended:
+                sending.left.append(partition.name)
+        sending.written = [one for one in sending.written if not one[0].has_ended]
+        if sending.left or sending.written:
+            return False
+        return self._report(
+            sending.led,
+            MarkersWritten(
+                transactional_id=markers.transactional_id,
+                number=markers.number,
+                coordinator_epoch=markers.coordinator_epoch,
+                partitions=markers.partitions,
+            ),
+        )
+
+
+def write_marker(
+    partitions: Partitions, name: TopicPartition, marker: Marker, *, clock: Clock
+) -> Written | ErrorCode:
+    """Writes a marker to a partition that is led here: where it must be committed up to."""
+    partition = partitions.find(*name)
+    if not isinstance(partition, Partition):
+        return partition
+    try:
+        outcome = partition.end_transaction(marker, now_ms=clock.now_ms())
+    except DiskError as trouble:
+        partitions.append_failed(partition, trouble)
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if isinstance(outcome, Refusal):
+        logger.warning("marker partition=%s refused=%s reason=%s", name, outcome.code.name,
+                       outcome.message)  # fmt: skip
+        return outcome.code
+    if partition.wants_sync:
+        partitions.want_sync(partition)
+    return partition, outcome

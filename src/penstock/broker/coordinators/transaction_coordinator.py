@@ -1,0 +1,198 @@
+"""The transaction coordinator of a broker: the shards that it leads, and their markers.
+
+`apply` follows the metadata, `run` loads shards, keeps their time and sends markers. `ask` is what
+the APIs call; it runs to its end without a pause unless the answer has to wait. A transaction whose
+partitions commit at once is complete when the answer to its end is given.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.broker.controller_link import ControllerLink
+from penstock.broker.coordinators.internal_topic import InternalTopic
+from penstock.broker.coordinators.led_shards import LedShards
+from penstock.broker.coordinators.led_transactions import LedTransactions
+from penstock.broker.coordinators.loading import load
+from penstock.broker.coordinators.marker_sending import MarkerSending, Written, write_marker
+from penstock.broker.coordinators.partition_journal import PartitionJournal, Place
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC, transaction_topic
+from penstock.broker.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.metadata.image.image import Delta, Image
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import TopicPartition
+from penstock.model.settings.transactions import TransactionSettings
+from penstock.model.topic_name import INTERNAL_TOPICS
+from penstock.records.build import build_batch
+from penstock.records.record import Record
+from penstock.replication.marker import Marker
+from penstock.replication.partition import Partition
+from penstock.transactions.asking import NeedsProducerId, Situation
+from penstock.transactions.decide import TransactionRequest
+from penstock.transactions.markers import MarkersWritten
+from penstock.transactions.records import TransactionStored, encode
+from penstock.transactions.replay import LatestTransactions
+from penstock.world.ports import World
+from penstock.world.tasks import TaskGroup
+
+COMMIT_WAIT_MS_MAX = 5_000
+REFILLS_MAX = 3
+
+
+class TransactionCoordinator:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        partitions: Partitions,
+        controller: ControllerLink,
+        producer_ids: ProducerIds,
+        settings: TransactionSettings,
+    ) -> None:
+        self._world = world
+        self._partitions = partitions
+        self._producer_ids = producer_ids
+        self._topic = InternalTopic(controller)
+        self._settings = settings
+        self._image = Image()
+        self._sending = MarkerSending(write=self.write_marker, report=self._report)
+        self._shards: LedShards[LedTransactions] = LedShards(
+            TRANSACTION_TOPIC,
+            partitions=partitions,
+            clock=world.clock,
+            lead=self._lead,
+            load=self._load,
+            keep_time=self._keep_time_of,
+        )
+
+    def check(self) -> None:
+        self._shards.check()
+
+    def apply(self, delta: Delta, image: Image, settings: TransactionSettings) -> None:
+        """Follows a change of the metadata, after the partitions have."""
+        self._image = image
+        self._settings = settings
+        changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
+        if any(topic.name == TRANSACTION_TOPIC for topic in changed):
+            self._shards.follow(image)
+
+    def close(self) -> None:
+        """The node stops: whoever waits is told to look for another coordinator."""
+        self._shards.close()
+
+    async def run(self) -> None:
+        """Loads shards, keeps their time and sends markers until cancelled."""
+        async with TaskGroup() as tasks:
+            tasks.start(self._shards.run())
+            tasks.start(self._sending.run())
+
+    async def create_topic(self) -> None:
+        """Makes `__transaction_state` if there is none. RequestError when it could not be made."""
+        if TRANSACTION_TOPIC not in self._image.topics_by_name:
+            await self._topic.create(transaction_topic(self._image, self._settings))
+
+    def ask(
+        self, transactional_id: str, request: TransactionRequest, *, version: int
+    ) -> Any | asyncio.Future[Any]:
+        """The reply to a request about a transactional id, or a future of it. RequestError, now or
+        later, when this broker does not coordinate it, or not yet.
+        """
+        reply = self._ask(self._shards.find(transactional_id), request, version=version)
+        if isinstance(reply, NeedsProducerId):
+            return asyncio.ensure_future(self._ask_again(transactional_id, request, version))
+        return reply
+
+    def write_marker(self, name: TopicPartition, marker: Marker) -> Written | ErrorCode:
+        """Ends a transaction in a partition that is led here."""
+        if name.topic in INTERNAL_TOPICS:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return write_marker(self._partitions, name, marker, clock=self._world.clock)
+
+    async def ask_all_shards(self, request: TransactionRequest, *, version: int) -> list[Any]:
+        """One reply of each shard. RequestError when one of them cannot tell."""
+        replies = []
+        for led in self._shards:
+            reply = self._ask(led, request, version=version)
+            replies.append(await reply if isinstance(reply, asyncio.Future) else reply)
+        return replies
+
+    async def _ask_again(
+        self, transactional_id: str, request: TransactionRequest, version: int
+    ) -> Any:
+        """With producer ids at hand; others may take them first, but not again and again."""
+        for _ in range(REFILLS_MAX):
+            await self._producer_ids.refill()
+            reply = self._ask(self._shards.find(transactional_id), request, version=version)
+            if isinstance(reply, asyncio.Future):
+                reply = await reply
+            if not isinstance(reply, NeedsProducerId):
+                return reply
+        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is to be had")
+
+    def _ask(
+        self, led: LedTransactions, request: TransactionRequest, *, version: int
+    ) -> Any | asyncio.Future[Any]:
+        situation = self._situation()
+        try:
+            return led.ask(
+                request, situation, version=version, deadline_ms=self._deadline_ms(situation)
+            )
+        finally:
+            self._sending.flush()
+            self._shards.wake_for(led)
+
+    def _report(self, led: LedTransactions, written: MarkersWritten) -> bool:
+        situation = self._situation()
+        return led.report(written, situation, deadline_ms=self._deadline_ms(situation))
+
+    def _situation(self) -> Situation:
+        clock = self._world.clock
+        return Situation(
+            settings=self._settings,
+            now_ms=clock.now_ms(),
+            monotonic_ms=clock.monotonic_ms(),
+            fresh_producer_id=self._producer_ids.take,
+        )
+
+    def _deadline_ms(self, situation: Situation) -> int:
+        return situation.monotonic_ms + COMMIT_WAIT_MS_MAX
+
+    def _lead(self, partition: Partition) -> LedTransactions:
+        journal: PartitionJournal[TransactionStored] = PartitionJournal(
+            partition,
+            transaction_batch,
+            clock=self._world.clock,
+            append_failed=self._partitions.append_failed,
+            want_sync=self._partitions.want_sync,
+        )
+        led = LedTransactions(
+            partition, journal, send=self._sending.send, has_opened=self._look_again
+        )
+        if partition.log.end_offset == partition.log.start_offset:
+            led.host.replay((), next_offset=partition.log.end_offset)
+            led.loaded(self._situation())
+        return led
+
+    def _look_again(self) -> None:
+        self._shards.look_again()
+
+    async def _load(self, led: LedTransactions) -> None:
+        await load(led, LatestTransactions(), self._situation, self._world.clock)
+
+    def _keep_time_of(self, led: LedTransactions) -> bool:
+        situation = self._situation()
+        did = led.keep_time(situation, deadline_ms=self._deadline_ms(situation))
+        self._sending.flush()
+        return did
+
+
+def transaction_batch(records: Sequence[TransactionStored], place: Place) -> bytearray:
+    """How a decision about a transaction is written."""
+    return build_batch(
+        [Record(*encode(record), timestamp_ms=place.now_ms) for record in records],
+        base_offset=place.base_offset,
+        leader_epoch=place.leader_epoch,
+    )

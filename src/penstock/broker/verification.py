@@ -1,0 +1,174 @@
+"""Before a transaction's first append to a partition, its coordinator is asked (KIP-890).
+
+Clients of generation 1 have added the partition themselves: it is verified. For those of generation
+2 it is added on the way. Guards are taken before the question (`replication/guard`), so that a
+marker which comes before the append is not overlooked.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
+from penstock.broker.partitions import Partitions
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import TopicPartition
+from penstock.records.batch import BatchHeader
+from penstock.records.layout import NO_PRODUCER_ID
+from penstock.records.trouble import CorruptBatch
+from penstock.replication.guard import Guard
+from penstock.replication.partition import Partition
+from penstock.transactions.enlist import Enlist, Enlisted
+from penstock.transactions.finish import GENERATION_2
+from penstock.transactions.state import Identity
+from penstock.wire.messages.produce import ProduceRequest
+
+TOPIC_IDS_FROM = 13
+ABORTABLE_FROM = 11  # the error that lets a client go on after an abort
+ADDS_FROM = 12
+# Older clients do not try again after these; after the one that is told instead they do.
+UNTOLD = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+ENLIST_VERSION = 5  # of AddPartitionsToTxn: as brokers ask each other
+IS_OPEN = Guard()  # where the partition knows the transaction already
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unverified:
+    """Why nothing of the transaction may be written to a partition."""
+
+    code: ErrorCode
+    message: str | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Verification:
+    """Of the partitions of one request; `release` it when these are written."""
+
+    producer: Identity | None = None  # None: nothing of the request is transactional
+    guards: dict[TopicPartition, Guard] = field(default_factory=dict)
+    asked: list[Partition] = field(default_factory=list)
+    refused: dict[TopicPartition, Unverified] = field(default_factory=dict)
+
+    def outcome(self, name: TopicPartition) -> Guard | Unverified | None:
+        return self.refused.get(name) or self.guards.get(name)
+
+    def add(self, partition: Partition, producer: Identity, *, from_zero: bool) -> None:
+        """The producer is about to write to the partition."""
+        self.producer = producer
+        if partition.name in self.guards:
+            return
+        if partition.in_transaction(producer.producer_id, epoch=producer.epoch):
+            self.guards[partition.name] = IS_OPEN
+            return
+        self.guards[partition.name] = partition.guards.take(
+            producer.producer_id, from_zero=from_zero
+        )
+        self.asked.append(partition)
+
+    def release(self) -> None:
+        for partition in self.asked:
+            assert self.producer is not None
+            partition.guards.release(self.producer.producer_id, self.guards[partition.name])
+
+
+def begin(partitions: Partitions, request: ProduceRequest, *, version: int) -> Verification:
+    """Takes the guards. RequestError when the batches are of several producers."""
+    verification = Verification()
+    for partition, batch in _transactional(partitions, request, by_id=version >= TOPIC_IDS_FROM):
+        producer = Identity(batch.producer_id, batch.producer_epoch)
+        if verification.producer not in (None, producer):
+            verification.release()
+            raise RequestError(
+                ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer"
+            )
+        verification.add(partition, producer, from_zero=version >= ADDS_FROM)
+    return verification
+
+
+def ask(
+    transactions: TransactionCoordinator,
+    verification: Verification,
+    *,
+    transactional_id: str,
+    verify_only: bool,
+) -> Enlisted | RequestError | asyncio.Future[Any]:
+    """Asks the coordinator: `note` what it says, or the `outcome_of` the future."""
+    assert verification.producer is not None
+    request = Enlist(
+        transactional_id=transactional_id,
+        producer=verification.producer,
+        partitions=tuple(partition.name for partition in verification.asked),
+        verify_only=verify_only,
+        client_version=GENERATION_2,
+    )
+    try:
+        reply: Enlisted | asyncio.Future[Any] = transactions.ask(
+            transactional_id, request, version=ENLIST_VERSION
+        )
+    except RequestError as refusal:
+        return refusal
+    return reply
+
+
+async def outcome_of(waiting: asyncio.Future[Any]) -> Enlisted | RequestError:
+    """What the coordinator says in the end."""
+    try:
+        answer: Enlisted = await waiting
+    except RequestError as refusal:
+        return refusal
+    return answer
+
+
+def note(verification: Verification, answer: Enlisted | RequestError, *, version: int) -> None:
+    """What the coordinator said of each partition that it was asked about."""
+    for partition in verification.asked:
+        name = partition.name
+        code = answer.code if isinstance(answer, RequestError) else answer.errors[name]
+        if code is not ErrorCode.NONE:
+            verification.refused[name] = told(code, version=version)
+
+
+def told(code: ErrorCode, *, version: int) -> Unverified:
+    """How the coordinator's answer is told to a producer of this version."""
+    if code in UNTOLD:
+        return Unverified(
+            code=ErrorCode.NOT_ENOUGH_REPLICAS,
+            message=(
+                "Unable to verify the partition has been added to the transaction. "
+                f"Underlying error: {code.name}"
+            ),
+        )
+    if code is ErrorCode.PRODUCER_FENCED:
+        return Unverified(code=ErrorCode.INVALID_PRODUCER_EPOCH, message=None)
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        code = ErrorCode.INVALID_TXN_STATE
+    message = "Partition was not added to the transaction"
+    return Unverified(code=code, message=message if code is ErrorCode.INVALID_TXN_STATE else None)
+
+
+def _transactional(
+    partitions: Partitions, request: ProduceRequest, *, by_id: bool
+) -> Iterator[tuple[Partition, BatchHeader]]:
+    """The batches that are part of a transaction, where they go to a partition of ours."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if by_id:
+                found = partitions.find_by_id(topic.topic_id, data.index)
+            else:
+                found = partitions.find(topic.name, data.index)
+            if not isinstance(found, Partition) or found.is_internal or data.records is None:
+                continue
+            try:
+                batch = BatchHeader(memoryview(data.records))
+            except CorruptBatch:
+                continue  # whoever appends it says what is wrong
+            if batch.is_transactional and batch.producer_id > NO_PRODUCER_ID:
+                yield found, batch

@@ -1,0 +1,59 @@
+"""The guard of a transaction's first append to a partition (KIP-890).
+
+A late batch of a transaction that has ended must not begin a new one that nobody would ever end. So
+before the first append the coordinator is asked whether the transaction is open; the guard is taken
+before the question and checked in the same step as the append. A marker that comes in between takes
+it away.
+"""
+
+from penstock.log.producer_state import ProducerState
+from penstock.model.identity import ProducerEpoch, ProducerId
+
+
+class Guard:
+    """Shared by all requests of a producer that are being verified at one time."""
+
+    __slots__ = ("from_zero", "holders")
+
+    def __init__(self, *, from_zero: bool = False) -> None:
+        self.from_zero = from_zero  # a producer that is not known here must begin at sequence 0
+        self.holders = 0
+
+
+class Guards:
+    """Those of one partition, by producer."""
+
+    __slots__ = ("_by_producer",)
+
+    def __init__(self) -> None:
+        self._by_producer: dict[ProducerId, Guard] = {}
+
+    def take(self, producer_id: ProducerId, *, from_zero: bool) -> Guard:
+        """Before the coordinator is asked; `release` it afterwards, whatever came of it."""
+        guard = self._by_producer.get(producer_id)
+        if guard is None:
+            guard = self._by_producer[producer_id] = Guard(from_zero=from_zero)
+        guard.holders += 1
+        return guard
+
+    def release(self, producer_id: ProducerId, guard: Guard) -> None:
+        guard.holders -= 1
+        assert guard.holders >= 0
+        if guard.holders == 0 and self._by_producer.get(producer_id) is guard:
+            del self._by_producer[producer_id]
+
+    def clear(self, producer_id: ProducerId) -> None:
+        """A marker has come: whatever was verified before it counts no more."""
+        self._by_producer.pop(producer_id, None)
+
+    def holds(self, producer_id: ProducerId, guard: Guard) -> bool:
+        return self._by_producer.get(producer_id) is guard
+
+
+def in_transaction(producer: ProducerState | None, *, epoch: ProducerEpoch | int) -> bool:
+    """Whether a producer of this epoch has a transaction open: then there is nothing to verify."""
+    return (
+        producer is not None
+        and producer.current_txn_first_offset is not None
+        and producer.epoch == epoch
+    )

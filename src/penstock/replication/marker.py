@@ -1,0 +1,49 @@
+"""The rules by which a partition takes the marker that ends a producer's transaction.
+
+A marker may come twice: its coordinator may not have heard that the first was written. The second
+one then ends nothing and is written all the same.
+"""
+
+from dataclasses import dataclass
+
+from penstock.log.producer_state import ProducerState
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.replication.leader import Refusal
+
+EPOCH_PER_TRANSACTION = 2  # the transaction version whose markers carry a new epoch each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """How a producer's transaction ended."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int = 0
+
+
+def refuse_marker(marker: Marker, producer: ProducerState | None) -> Refusal | None:
+    """Why a marker is not written: it is an old one, or an old coordinator's."""
+    if producer is None:
+        return None
+    epoch = marker.producer_epoch
+    is_late = epoch < producer.epoch
+    if marker.transaction_version >= EPOCH_PER_TRANSACTION and epoch == producer.epoch:
+        is_late = producer.current_txn_first_offset is not None
+    if is_late:
+        return Refusal(
+            code=ErrorCode.INVALID_PRODUCER_EPOCH,
+            message=f"producer {marker.producer_id} has epoch {producer.epoch}, its marker {epoch}",
+        )
+    if marker.coordinator_epoch < producer.coordinator_epoch:
+        return Refusal(
+            code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+            message=(
+                f"the coordinator's epoch is {producer.coordinator_epoch}: "
+                f"a marker of {marker.coordinator_epoch} comes too late"
+            ),
+        )
+    return None

@@ -1,0 +1,29 @@
+"""What a journal of transactions comes to: the last record of each transactional id."""
+
+from collections.abc import Iterator
+
+from penstock.records.batch import BatchView
+from penstock.records.latest import LatestValues
+from penstock.records.trouble import CorruptBatch
+from penstock.transactions.records import TransactionStored, UnreadableTransactionRecord, decode
+
+
+class LatestTransactions:
+    """Collects batches; `take` gives the records and forgets them."""
+
+    def __init__(self) -> None:
+        self._latest = LatestValues()
+
+    def add(self, batch: BatchView) -> None:
+        """UnreadableTransactionRecord when the batch is damaged."""
+        try:
+            self._latest.add(batch)
+        except CorruptBatch as trouble:
+            raise UnreadableTransactionRecord(str(trouble)) from trouble
+
+    def take(self) -> Iterator[TransactionStored]:
+        """UnreadableTransactionRecord at the first that is damaged."""
+        for key, value in self._latest.take():
+            record = decode(key, value)
+            if record is not None:
+                yield record
