@@ -10,7 +10,12 @@ from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.heartbeat import decide_heartbeat
 from penstock.groups.classic.join import decide_join
 from penstock.groups.classic.leave import decide_leave
-from penstock.groups.classic.sync import decide_sync, decide_sync_not_stored
+from penstock.groups.classic.replies import sync_refused
+from penstock.groups.classic.sync import (
+    decide_sync,
+    decide_sync_not_stored,
+    names_its_protocol,
+)
 from penstock.groups.classic.timeouts import (
     decide_join_ended,
     decide_pending_member_ended,
@@ -50,6 +55,7 @@ from penstock.groups.timers import (
     SyncEnds,
 )
 from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.wire.messages.heartbeat import HeartbeatRequest
 from penstock.wire.messages.join_group import JoinGroupRequest
@@ -112,6 +118,8 @@ def _join(shard: GroupShard, situation: Situation, asked: Asked[JoinGroupRequest
 
 
 def _sync(shard: GroupShard, situation: Situation, asked: Asked[SyncGroupRequest]) -> Decided:
+    if not names_its_protocol(asked):
+        return Decision.refuse(sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     group = shard.groups.get(asked.request.group_id)
     if isinstance(group, ConsumerGroup):
         return classic_members.decide_sync(group, situation, asked, shard.deadlines)

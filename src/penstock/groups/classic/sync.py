@@ -38,6 +38,13 @@ def decide_sync(group: ClassicGroup | None, situation: Situation, asked: Syncing
     return draft.decision(asked.ticket)
 
 
+def names_its_protocol(asked: Syncing) -> bool:
+    """As far as the request's version asks for it."""
+    request = asked.request
+    protocol = (request.protocol_type, request.protocol_name)
+    return asked.version < PROTOCOL_NAMED_FROM or None not in protocol
+
+
 def decide_sync_not_stored(
     group: ClassicGroup | None, situation: Situation, *, generation: int, code: ErrorCode
 ) -> Decided:
@@ -61,8 +68,6 @@ def _check(group: ClassicGroup | None, asked: Syncing) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     protocol = (request.protocol_type, request.protocol_name)
-    if asked.version >= PROTOCOL_NAMED_FROM and None in protocol:
-        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group is None or group.state is ClassicState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID
     code = check_generation(
