@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.broker.coordinators.group_batches import group_batch
+from penstock.broker.coordinators.led_host import RETRY_MS
 from penstock.broker.coordinators.led_shard import LedShard
 from penstock.broker.coordinators.led_shards import LedShards
 from penstock.broker.coordinators.partition_journal import PartitionJournal
@@ -20,20 +21,23 @@ from penstock.wire.messages.coordinator_records.group_metadata import (
     GroupMetadataValue,
     MemberMetadata,
 )
-from rig.services import Broker
+from rig.services import NODE, OTHER, Broker
 
 PATIENCE_SECONDS = 10.0
 
 
-def led_shard(broker: Broker, partition: Partition) -> LedShard:
-    journal: PartitionJournal[GroupRecord] = PartitionJournal(
+def journal_of(broker: Broker, partition: Partition) -> PartitionJournal[GroupRecord]:
+    return PartitionJournal(
         partition,
         partial(group_batch, codec=Codec.NONE),
         clock=broker.world.clock,
         append_failed=broker.partitions.append_failed,
         want_sync=broker.partitions.want_sync,
     )
-    return LedShard(partition, journal)
+
+
+def led_shard(broker: Broker, partition: Partition) -> LedShard:
+    return LedShard(partition, journal_of(broker, partition))
 
 
 def test_a_shard_that_is_never_done_leaves_the_next_one_its_turn(tmp_path: Path) -> None:
@@ -96,5 +100,23 @@ def test_what_is_due_and_too_large_to_be_journalled_lets_what_is_due_behind_it_p
     tried_again_ms = deadlines.at(large)
     assert tried_again_ms is not None
     assert tried_again_ms > 10
+    led.host.end()
+    broker.close()
+
+
+def test_a_shard_whose_watermark_lags_is_not_looked_at_over_and_over(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.create_topic(OFFSETS_TOPIC, replicas=(NODE, OTHER))
+    partition = broker.partition(OFFSETS_TOPIC)
+    journal_of(broker, partition).append([ClassicGroupStored(group="g", value=None)])
+    led = led_shard(broker, partition)
+    led.replay((), next_offset=partition.log.end_offset)
+    led.host.opened()
+    assert not led.host.serves, "the follower has nothing yet"
+    led.shard.deadlines.set(SessionEnds(group="g", member="m"), 1)
+    assert not led.host.keep_time(lambda: None, now_ms=10, deadline_ms=1000)
+    next_ms = led.host.next_ms()
+    assert next_ms is not None
+    assert next_ms >= 10 + RETRY_MS
     led.host.end()
     broker.close()
