@@ -196,7 +196,7 @@ class ConsumerGroupUnderStress(RuleBasedStateMachine):
 
     def comparable(self, shard: GroupShard) -> object:
         group = shard.groups.get(GROUP)
-        return replace(group, seen_offset=None) if isinstance(group, ConsumerGroup) else group
+        return replace(group, seen=None) if isinstance(group, ConsumerGroup) else group
 
 
 TestConsumerGroupUnderStress = ConsumerGroupUnderStress.TestCase

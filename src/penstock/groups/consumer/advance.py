@@ -29,8 +29,10 @@ from penstock.groups.records import (
     ConsumerRegexStored,
     ConsumerTargetMemberStored,
 )
+from penstock.groups.regex.pattern import Effort
 from penstock.groups.timers import RevocationEnds
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.limit import GROUP_REGEXES_MAX, REGEX_STEPS_MAX
 
 
 def advance(draft: Draft, member: ConsumerMember, *, reported: Partitions | None) -> ConsumerMember:
@@ -70,29 +72,56 @@ def drop_unused_regexes(draft: Draft) -> None:
 
 def raise_epoch(draft: Draft) -> None:
     """Another epoch begins, with the topics as they are now."""
+    if not _has_seen_all(draft):
+        _resolve_again(draft)
+    _begin_epoch(draft)
+
+
+def _begin_epoch(draft: Draft) -> None:
     group, image = draft.group, draft.situation.image
     found = metadata_hash(group_names(group), image)
     draft.write(group_stored(group.group_id, epoch=group.epoch + 1, metadata_hash=found))
-    draft.metadata_seen(image.offset)
+    draft.metadata_seen()
 
 
 def _resolve_regex(draft: Draft, regex: str) -> None:
-    if regex and regex not in draft.group.regexes:
-        _store_regex(draft, regex, resolve(regex, draft.situation.image))
+    if not regex or regex in draft.group.regexes:
+        return
+    if len(draft.group.regexes) >= GROUP_REGEXES_MAX:
+        raise RequestError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"The members of the group have {GROUP_REGEXES_MAX} regular expressions already.",
+        )
+    _store_regex(draft, regex, resolve(regex, draft.situation.image))
 
 
 def _look_at_metadata(draft: Draft, *, resubscribes: bool) -> None:
     """Another epoch for another subscription, or when the topics are not what they were."""
-    image = draft.situation.image
-    if not resubscribes and draft.group.seen_offset == image.offset:
+    has_seen_all = _has_seen_all(draft)
+    if not resubscribes and has_seen_all:
         return
+    if not has_seen_all:
+        _resolve_again(draft)
+    image = draft.situation.image
+    if resubscribes or metadata_hash(group_names(draft.group), image) != draft.group.metadata_hash:
+        _begin_epoch(draft)
+    draft.metadata_seen()
+
+
+def _has_seen_all(draft: Draft) -> bool:
+    seen = draft.group.seen
+    return seen is not None and seen.offset == draft.situation.image.offset
+
+
+def _resolve_again(draft: Draft) -> None:
+    """Topics may have come and gone since all expressions were resolved."""
+    effort = Effort(left=REGEX_STEPS_MAX)
     for regex, topics in tuple(draft.group.regexes.items()):
-        found = resolved_again(regex, topics, image)
+        found = resolved_again(
+            regex, topics, draft.situation.image, seen=draft.group.seen, effort=effort
+        )
         if found != topics:
             _store_regex(draft, regex, found)
-    if resubscribes or metadata_hash(group_names(draft.group), image) != draft.group.metadata_hash:
-        raise_epoch(draft)
-    draft.metadata_seen(image.offset)
 
 
 def _store_regex(draft: Draft, regex: str, topics: tuple[str, ...]) -> None:

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from penstock.model.offset import Offset
+from penstock.metadata.image.image import Image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSeen:
-    """The group's topics were compared with the cluster's as of this offset of its metadata."""
+    """The group's topics were compared with those of the cluster as it was then."""
 
     group: str
-    offset: Offset
+    image: Image

@@ -19,7 +19,6 @@ from penstock.groups.timers import (
     TimerKey,
 )
 from penstock.machine.decision import Decision
-from penstock.model.offset import Offset
 
 Decided = Decision[GroupRecord, object]
 
@@ -78,8 +77,8 @@ class Draft:
         self.cancel(MemberJoinEnds(group=group, member=member_id))
         self.cancel(MemberSyncEnds(group=group, member=member_id))
 
-    def metadata_seen(self, offset: Offset) -> None:
-        self._seen = MetadataSeen(group=self.group.group_id, offset=offset)
+    def metadata_seen(self) -> None:
+        self._seen = MetadataSeen(group=self.group.group_id, image=self.situation.image)
 
     def deliver(self, effect: object) -> None:
         self._effects.append(effect)

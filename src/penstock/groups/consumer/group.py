@@ -32,7 +32,7 @@ from penstock.groups.records import (
     ConsumerTargetMemberStored,
     ConsumerTargetStored,
 )
-from penstock.model.offset import Offset
+from penstock.metadata.image.image import Image
 
 FIRST_EPOCH = 1  # of a group that has not been journalled yet
 
@@ -67,7 +67,7 @@ class ConsumerGroup:
     owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # -> topics that match
     reconciled: set[str] = field(default_factory=set)
-    seen_offset: Offset | None = None  # of the metadata that `metadata_hash` agrees with; volatile
+    seen: Image | None = None  # which `metadata_hash` and `regexes` agree with; volatile
 
     @property
     def state(self) -> ConsumerState:
@@ -101,7 +101,7 @@ class ConsumerGroup:
             owners=dict(self.owners),
             regexes=dict(self.regexes),
             reconciled=set(self.reconciled),
-            seen_offset=self.seen_offset,
+            seen=self.seen,
         )
 
     def apply(self, record: ConsumerRecord) -> None:

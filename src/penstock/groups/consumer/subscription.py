@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ConsumerMember
-from penstock.groups.regex.pattern import TooManySteps, compile_pattern
+from penstock.groups.regex.pattern import Effort, TooManySteps, compile_pattern
 from penstock.groups.regex.syntax import InvalidRegex
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
@@ -63,11 +63,21 @@ def resolve(regex: str, image: Image) -> tuple[str, ...]:
         ) from invalid
 
 
-def resolved_again(regex: str, topics: tuple[str, ...], image: Image) -> tuple[str, ...]:
-    """The topics that match now. They stay what they were for one that has become too costly."""
+def resolved_again(
+    regex: str, topics: tuple[str, ...], image: Image, *, seen: Image | None, effort: Effort
+) -> tuple[str, ...]:
+    """The topics that match now, when `topics` did in the cluster that was seen before: only those
+    that have come since are matched. None of these when that has become too costly.
+    """
+    known = image.topics_by_name
+    still = topics if seen is not None else ()
+    names = [name for name in known if seen is None or name not in seen.topics_by_name]
+    kept = tuple(topic for topic in still if topic in known)
+    if not names:
+        return kept
     try:
-        return tuple(compile_pattern(regex).matching(sorted(image.topics_by_name)))
+        return tuple(sorted({*kept, *compile_pattern(regex).matching(sorted(names), effort)}))
     except TooManySteps:
-        return tuple(topic for topic in topics if topic in image.topics_by_name)
+        return tuple(topic for topic in topics if topic in known)
     except InvalidRegex:
         return topics  # taken for valid by whoever wrote the journal

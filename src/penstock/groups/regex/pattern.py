@@ -32,6 +32,18 @@ class TooManySteps(InvalidRegex):
     """Valid, but matching it against the topics that there are takes too long."""
 
 
+@dataclass(slots=True)
+class Effort:
+    """The steps that may still be taken."""
+
+    left: int
+
+    def spend(self, steps: int) -> None:
+        self.left -= steps
+        if self.left < 0:
+            raise TooManySteps(f"expression takes more than {REGEX_STEPS_MAX} steps to match")
+
+
 def compile_pattern(text: str) -> "Pattern":
     """InvalidRegex when the text is no expression of RE2, or one of too many parts."""
     return Pattern(parse(text))
@@ -68,11 +80,14 @@ class Pattern:
         self._steps = [_Step(())]
         self._start = self._add(tree, ACCEPT)
         self._states: dict[tuple[tuple[int, ...], bool, bool], _State] = {}
-        self._steps_left = 0
+        self._effort = Effort(left=0)
 
-    def matching(self, names: Iterable[str]) -> list[str]:
-        """Those that match as a whole, in the order given; TooManySteps when it takes too long."""
-        self._steps_left = REGEX_STEPS_MAX
+    def matching(self, names: Iterable[str], effort: "Effort | None" = None) -> list[str]:
+        """Those that match as a whole, in the order given; TooManySteps when it takes too long,
+        alone or with the others that the effort is shared with.
+        """
+        self._effort = effort or Effort(left=REGEX_STEPS_MAX)
+        self._effort.spend(len(self._steps))
         return [name for name in names if self._matches(name)]
 
     def _matches(self, name: str) -> bool:
@@ -125,9 +140,7 @@ class Pattern:
                 fresh = [node for node in step.onward if node not in reached]
                 reached.update(fresh)
                 pending += fresh
-        self._steps_left -= len(reached)
-        if self._steps_left < 0:
-            raise TooManySteps(f"expression takes more than {REGEX_STEPS_MAX} steps to match")
+        self._effort.spend(len(reached))
         return reached
 
     def _add(self, tree: Node, onward: int) -> int:
