@@ -84,7 +84,7 @@ class GroupShard:
             case MetadataSeen():
                 found = self.groups.get(change.group)
                 if isinstance(found, ConsumerGroup):
-                    found.seen_offset = change.offset
+                    found.seen = change.image
             case ExpiryReached():
                 self.expiry_left = change.left
             case DeletionBegan():
