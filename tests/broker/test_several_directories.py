@@ -7,14 +7,19 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.api import describe_log_dirs, metadata
+from penstock.broker.api import describe_log_dirs, find_coordinator, metadata
 from penstock.broker.api import produce as produce_api
 from penstock.broker.log_directories import DirectoryLost, TwoHomes
+from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.model.error import ErrorCode
 from penstock.replication.partition import Partition
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+)
+from penstock.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
 )
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.wire.messages.produce import ProduceResponse
@@ -181,6 +186,22 @@ def test_a_deleted_topic_of_a_failed_directory_can_be_made_again(tmp_path: Path)
         broker.delete_topic("t")
         broker.create_topic("t", 2)
         assert [code_of(broker, "t", index) for index in range(2)] == [ErrorCode.NONE] * 2
+
+    run(tmp_path, scenario)
+
+
+def test_nobody_is_named_as_coordinator_of_what_lies_in_a_failed_directory(tmp_path: Path) -> None:
+    async def scenario(broker: Broker, disk: WatchedDisk) -> None:
+        broker.create_topic(OFFSETS_TOPIC, 2)
+        bad = index_in(broker, "b", OFFSETS_TOPIC)
+        by_partition = {partition_of(name, partition_count=2): name for name in ("g", "h")}
+        broker.partitions.take_offline(str(tmp_path / "b"), DiskError("b", "gone"))
+        request = FindCoordinatorRequest(
+            coordinator_keys=[by_partition[bad], by_partition[1 - bad]]
+        )
+        reply = broker.ask(find_coordinator.API, request, FindCoordinatorResponse, version=4)
+        found = [(one.error_code, one.node_id) for one in reply.coordinators]
+        assert found == [(ErrorCode.COORDINATOR_NOT_AVAILABLE, -1), (ErrorCode.NONE, NODE)]
 
     run(tmp_path, scenario)
 

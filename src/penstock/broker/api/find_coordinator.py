@@ -10,7 +10,6 @@ from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.broker.services import RequestContext, Services
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.broker import Endpoint
-from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.wire.api import ApiKey
@@ -72,11 +71,11 @@ def _response(
     if context.header.api_version >= MANY_KEYS_FROM:
         return FindCoordinatorResponse(
             coordinators=[
-                _coordinator(services.image, topic, key, context.listener)
+                _coordinator(services, topic, key, context.listener)
                 for key in request.coordinator_keys
             ]
         )
-    one = _coordinator(services.image, topic, request.key, context.listener)
+    one = _coordinator(services, topic, request.key, context.listener)
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message="NONE" if one.error_code == ErrorCode.NONE else one.error_message,
@@ -86,8 +85,8 @@ def _response(
     )
 
 
-def _coordinator(image: Image, topic: str, key: str, listener: str) -> Coordinator:
-    found = _leader(image, topic, key, listener)
+def _coordinator(services: Services, topic: str, key: str, listener: str) -> Coordinator:
+    found = _leader(services, topic, key, listener)
     if found is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     node_id, endpoint = found
@@ -101,14 +100,19 @@ def _coordinator(image: Image, topic: str, key: str, listener: str) -> Coordinat
 
 
 def _leader(
-    image: Image, topic_name: str, key: str, listener: str
+    services: Services, topic_name: str, key: str, listener: str
 ) -> tuple[NodeId, Endpoint] | None:
-    """The broker that leads the key's partition, where clients of this listener reach it."""
+    """The broker that leads the key's partition, where clients of this listener reach it. None
+    when that is this one and the partition is offline here: nobody looks after the key.
+    """
+    image = services.image
     topic = image.topics_by_name.get(topic_name)
     if topic is None:
         return None
     index = partition_of(key, partition_count=len(topic.partitions))
     leader = topic.partitions[index].leader
+    if leader == services.node_id and services.partitions.is_offline(topic_name, index):
+        return None
     broker = None if leader is None else image.brokers.get(leader)
     if broker is None or broker.fenced:
         return None
