@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 
 import pytest
 
@@ -347,3 +348,33 @@ def test_stopping_does_not_wait_for_ever() -> None:
             assert await client.is_closed()
 
     run(scenario())
+
+
+def test_requests_that_cost_much_and_come_together_let_others_have_their_turn() -> None:
+    turns = 0
+    turns_at: list[int] = []
+
+    def work(services: Services, asked: MetadataRequest, context: RequestContext) -> Answer:
+        turns_at.append(turns)
+        done_at = time.monotonic() + 2 * limit.TURN_MS_MAX / 1000
+        while time.monotonic() < done_at:
+            pass
+        return MetadataResponse()
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        async with serving(handle=work) as served:
+            client = await served.connect()
+            beside = asyncio.create_task(others())
+            parts = [part for number in range(5) for part in request(MetadataRequest(), number)]
+            await client.send(*parts)
+            assert [(await client.reply())[0] for _ in range(5)] == list(range(5))
+            beside.cancel()
+
+    run(scenario())
+    assert len(set(turns_at)) == 5

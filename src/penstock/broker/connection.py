@@ -168,6 +168,7 @@ class Connection:
 
     async def _answer_received(self) -> None:
         received_ms = self._clock.monotonic_ms()
+        turn_ends_ms = received_ms + limit.TURN_MS_MAX
         frames = self._frames
         while (frame := frames.next_frame()) is not None:
             if self._finishing:
@@ -188,6 +189,11 @@ class Connection:
                 await self._wait_for_room()
                 # One chunk may hold thousands of small requests: the others get their turn.
                 await asyncio.sleep(0)
+            elif self._clock.monotonic_ms() >= turn_ends_ms:
+                # So they do when it holds a few of those that cost much.
+                await self._flush()
+                await asyncio.sleep(0)
+                turn_ends_ms = self._clock.monotonic_ms() + limit.TURN_MS_MAX
         if self._bytes_since_request >= limit.RECEIVE_BUFFER_BYTES:
             # A large request on its way is activity; a few bytes of a header now and then are not.
             self.active_ms = received_ms
