@@ -137,7 +137,7 @@ class GroupSettings:
         "Replicas of the offsets topic; as many as there are brokers when these are fewer.",
     )
     offsets_topic_segment_bytes: int = integer(
-        104_857_600, "The segment size of the offsets topic.", int32(1)
+        104_857_600, "The segment size of the offsets topic.", int32(2**20)
     )
 
     # Which of them were set, by Kafka's name: some defaults give way to better knowledge.
