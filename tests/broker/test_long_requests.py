@@ -12,6 +12,7 @@ from penstock.broker.api import (
     describe_log_dirs,
     describe_producers,
     fetch,
+    find_coordinator,
     list_offsets,
     metadata,
     offset_for_leader_epoch,
@@ -41,6 +42,7 @@ from penstock.wire.messages.describe_producers import (
     TopicRequest,
 )
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -96,6 +98,11 @@ LONG: list[tuple[AnyApi, int, Message]] = [
         ),
     ),
     (
+        find_coordinator.API,
+        4,
+        FindCoordinatorRequest(coordinator_keys=[f"g{i}" for i in range(MANY)]),
+    ),
+    (
         delete_records.API,
         1,
         DeleteRecordsRequest(
@@ -145,6 +152,7 @@ def test_others_get_their_turn_while_it_is_answered(
         return turns
 
     broker.create_topic("t")
+    broker.create_topic("__consumer_offsets")
     assert asyncio.run(scenario()) >= MANY // ENTRIES_PER_TURN - 1
 
 

@@ -48,7 +48,7 @@ def test_a_group_named_many_times_is_told_of_once(tmp_path: Path) -> None:
     names = ["g", "h", *["g"] * 100]
     whole = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
     part = OffsetFetchRequestGroup(
-        group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+        group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0, 1, 0])]
     )
     with running_node(tmp_path / "node") as node:
         dialogue = Dialogue(node.bootstrap, "t")
@@ -62,4 +62,6 @@ def test_a_group_named_many_times_is_told_of_once(tmp_path: Path) -> None:
     assert [group.group_id for group in described.groups] == ["g", "h"]
     assert [group.group_id for group in consumers.groups] == ["g", "h"]
     assert [group.group_id for group in fetched.groups] == ["g", "h", "g"]
+    (topic,) = fetched.groups[2].topics
+    assert [partition.partition_index for partition in topic.partitions] == [0, 1]
     assert [result.group_id for result in deleted.results] == ["g", "h"]

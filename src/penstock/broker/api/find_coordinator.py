@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from penstock.broker.api_table import Api
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns, go_on
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.broker import Endpoint
 from penstock.model.error import ErrorCode, RequestError
@@ -35,7 +36,7 @@ def handle(
         )
     if topic not in services.image.topics_by_name:
         return _create_first(services, request, context, topic)
-    return _response(services, request, context, topic)
+    return by_turns(_response(services, request, context, topic))
 
 
 def refuse(
@@ -62,19 +63,18 @@ async def _create_first(
     except RequestError as refusal:
         # The client asks again; the topic may be there by then.
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message) from refusal
-    return _response(services, request, context, topic)
+    return await go_on(_response(services, request, context, topic))
 
 
 def _response(
     services: Services, request: FindCoordinatorRequest, context: RequestContext, topic: str
-) -> FindCoordinatorResponse:
+) -> Steps[FindCoordinatorResponse]:
     if context.header.api_version >= MANY_KEYS_FROM:
-        return FindCoordinatorResponse(
-            coordinators=[
-                _coordinator(services, topic, key, context.listener)
-                for key in request.coordinator_keys
-            ]
-        )
+        coordinators = []
+        for key in request.coordinator_keys:
+            coordinators.append(_coordinator(services, topic, key, context.listener))
+            yield
+        return FindCoordinatorResponse(coordinators=coordinators)
     one = _coordinator(services, topic, request.key, context.listener)
     return FindCoordinatorResponse(
         error_code=one.error_code,

@@ -49,17 +49,16 @@ def _topic(
 ) -> OffsetFetchResponseTopics:
     found = find_topic(situation, name=wanted.name, topic_id=wanted.topic_id, version=asked.version)
     by_id = asked.version >= TOPIC_IDS_FROM
+    # A few bytes ask for kilobytes of metadata: not again and again.
+    indexes = dict.fromkeys(wanted.partition_indexes)
     if by_id and isinstance(found, ErrorCode):
-        partitions = [_partition(index, None, code=found) for index in wanted.partition_indexes]
+        partitions = [_partition(index, None, code=found) for index in indexes]
     else:
         # Offsets of a topic that is gone are told by its name for as long as they are kept.
         topic = found if isinstance(found, TopicImage) else None
         name = wanted.name if topic is None else topic.name
         committed = offsets.of_group(asked.request.group_id).get(name, {})
-        partitions = [
-            _partition(index, _current(committed.get(index), topic))
-            for index in wanted.partition_indexes
-        ]
+        partitions = [_partition(index, _current(committed.get(index), topic)) for index in indexes]
     return OffsetFetchResponseTopics(
         name=wanted.name, topic_id=wanted.topic_id, partitions=partitions
     )
