@@ -7,6 +7,7 @@ Kafka: a scenario that fails there is wrong about Kafka, and not a promise of ou
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from rig.clients.confluent import ConfluentClient
 from rig.clients.face import KafkaClient
 from rig.clients.java import JavaClient
 from rig.clients.kafka_python import KafkaPythonClient
+from rig.members.java_member import java_member
 from rig.serve import ServedNode
 
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java")
@@ -67,6 +69,15 @@ def group_bootstrap(
     node.start()
     yield node.bootstrap
     assert node.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def java_command(
+    kafka_jars: Path, group_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
+    """How to start a member of a group that uses the Java client."""
+    folder = tmp_path_factory.mktemp("java-member")
+    return java_member(jars=kafka_jars, folder=folder, bootstrap=group_bootstrap)
 
 
 @pytest.fixture(scope="session", params=CLIENTS)

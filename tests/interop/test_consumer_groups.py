@@ -7,16 +7,15 @@ Records go on being written all the time.
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from rig.clients.confluent import ConfluentClient
-from rig.members.kinds import Kind, compile_java_member, java_kind, python_kind
+from rig.members.kinds import Kind, java_kind, python_kind
 from rig.members.member import GroupMember, GroupOfMembers
 from rig.steady_producer import SteadyProducer
 
-PARTITIONS = 6
+PARTITIONS = 4
 NUMBERS = itertools.count(1)
 KINDS = (
     "confluent_member range",
@@ -29,6 +28,7 @@ KINDS = (
 ALL_BUT_ONE = tuple(name for name in KINDS if name != "java range")  # a JVM takes seconds to start
 PYTHON = tuple(name for name in KINDS if not name.startswith("java"))
 BRISK = {"session_timeout_ms": "3000", "heartbeat_interval_ms": "200"}
+BRIEF = {"session_timeout_ms": "1500", "max_poll_interval_ms": "1500"}  # where a time-out is due
 
 
 @dataclass
@@ -52,19 +52,13 @@ class Case:
         assert not twice
 
 
-@pytest.fixture(scope="module")
-def java_classes(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_java_member(jars=kafka_jars, folder=tmp_path_factory.mktemp("member"))
-
-
 @pytest.fixture
 def kind_named(request: pytest.FixtureRequest) -> Callable[[str], Kind]:
     def find(name: str) -> Kind:
         program, assignor = name.split()
         if program != "java":
             return python_kind(program, assignor)
-        classes = request.getfixturevalue("java_classes")
-        return java_kind(assignor, classes=classes, jars=request.getfixturevalue("kafka_jars"))
+        return java_kind(assignor, command=request.getfixturevalue("java_command"))
 
     return find
 
@@ -103,7 +97,7 @@ def test_members_come_and_go_and_every_record_is_read_once(case: Case, kind: Kin
 
 @pytest.mark.parametrize("kind", ALL_BUT_ONE, indirect=True)
 def test_a_killed_member_is_replaced_after_its_session(case: Case, kind: Kind) -> None:
-    first, second = case.start(kind), case.start(kind)
+    first, second = (case.start(kind, session_timeout_ms="1500") for _ in range(2))
     case.group.await_shared_by(first, second)
     first.kill()
     case.group.await_shared_by(second)
@@ -114,7 +108,7 @@ def test_a_killed_member_is_replaced_after_its_session(case: Case, kind: Kind) -
 def test_a_member_that_stops_polling_loses_its_partitions_until_it_polls_again(
     case: Case, kind: Kind
 ) -> None:
-    first, second = (case.start(kind, max_poll_interval_ms="3000") for _ in range(2))
+    first, second = (case.start(kind, **BRIEF) for _ in range(2))
     case.group.await_shared_by(first, second)
     first.stall()
     case.group.await_that(
@@ -131,12 +125,12 @@ def test_a_static_member_restarts_without_anybody_noticing(case: Case, kind: Kin
     first = case.start(kind, group_instance_id="one", **patient)
     second = case.start(kind, group_instance_id="two", **patient)
     case.group.await_shared_by(first, second)
-    owned, assignments = second.owned, first.assignments
+    owned, changes = second.owned, first.changes
     second.kill()
     third = case.start(kind, group_instance_id="two", **patient)
     case.group.await_that(lambda: third.owned == owned, "it has what it had before")
     case.stop_writing()
-    assert first.assignments == assignments
+    assert first.changes == changes
 
 
 @pytest.mark.parametrize("kind", PYTHON, indirect=True)

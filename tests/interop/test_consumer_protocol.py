@@ -10,16 +10,15 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewPartitions
 
 from rig.apache_kafka.broker import ApacheKafka
 from rig.clients.confluent import ConfluentClient
-from rig.members.kinds import Kind, compile_java_member, java_kind, python_kind
+from rig.members.kinds import Kind, java_kind, python_kind
 from rig.members.member import PATIENCE_SECONDS, GroupMember, GroupOfMembers
 from rig.serve import ServedNode
 from rig.steady_producer import SteadyProducer
@@ -33,10 +32,10 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.session.timeout.ms": "7000",
 }
 PEER_SETTINGS = {
-    "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
 }
 
@@ -82,19 +81,12 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     assert served.stop() == 0
 
 
-@pytest.fixture(scope="module")
-def java_classes(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_java_member(jars=kafka_jars, folder=tmp_path_factory.mktemp("member"))
-
-
 @pytest.fixture
 def kind_named(request: pytest.FixtureRequest) -> Callable[[str], Kind]:
     def find(name: str) -> Kind:
         if name == "confluent":
             return python_kind("confluent_member", "cooperative-sticky")
-        classes = request.getfixturevalue("java_classes")
-        jars = request.getfixturevalue("kafka_jars")
-        return java_kind("cooperative-sticky", classes=classes, jars=jars)
+        return java_kind("cooperative-sticky", command=request.getfixturevalue("java_command"))
 
     return find
 
@@ -129,7 +121,11 @@ def test_members_come_and_go_and_every_record_is_read_once(case: Case, kind: Kin
     case.assert_read_once()
 
 
-def test_a_killed_member_is_replaced_after_its_session(case: Case, kind: Kind) -> None:
+def test_a_killed_member_is_replaced_after_the_session_of_its_group(
+    case: Case, kind: Kind, node: str
+) -> None:
+    brief = {"consumer.session.timeout.ms": "2000", "consumer.heartbeat.interval.ms": "200"}
+    set_on_group(node, case.group.name, brief)
     first, second = case.start(kind), case.start(kind)
     case.group.await_shared_by(first, second)
     first.kill()
@@ -141,13 +137,13 @@ def test_a_static_member_restarts_without_anybody_noticing(case: Case, kind: Kin
     first = case.start(kind, group_instance_id="one")
     second = case.start(kind, group_instance_id="two")
     case.group.await_shared_by(first, second)
-    owned, assignments = second.owned, first.assignments
+    owned, changes = second.owned, first.changes
     second.leave()
     third = case.start(kind, group_instance_id="two")
     case.group.await_that(lambda: third.owned == owned, "it has what it had before")
     case.stop_writing()
     case.assert_read_once()
-    assert first.assignments == assignments
+    assert first.changes == changes
 
 
 def test_a_member_too_many_is_idle_until_it_is_needed(
@@ -251,6 +247,17 @@ def test_a_rolling_restart_of_static_members_causes_no_rebalance(node: str) -> N
     closing.update(instances)
     for consumer in consumers.values():
         consumer.close()
+
+
+def set_on_group(bootstrap: str, group: str, settings: dict[str, str]) -> None:
+    changes = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=changes)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    (done,) = admin.incremental_alter_configs([resource]).values()
+    done.result()
 
 
 def modern_consumer(bootstrap: str, group: str, **settings: str) -> Consumer:

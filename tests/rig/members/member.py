@@ -24,7 +24,7 @@ class GroupMember:
     ) -> None:
         self.owned: frozenset[int] = frozenset()
         self.read: list[Position] = []
-        self.assignments = 0  # how often it was told what it owns
+        self.changes = 0  # how often what it owns became something else
         self.errors: list[str] = []
         self._news = news
         self._process = subprocess.Popen(
@@ -86,8 +86,8 @@ class GroupMember:
             told = json.loads(line)
             with self._news:
                 if "owned" in told:
-                    self.owned = frozenset(told["owned"])
-                    self.assignments += 1
+                    before, self.owned = self.owned, frozenset(told["owned"])
+                    self.changes += self.owned != before
                 self.read += [(partition, offset) for partition, offset in told.get("read", ())]
                 if "error" in told:
                     self.errors.append(told["error"])
@@ -100,7 +100,7 @@ class GroupOfMembers:
     def __init__(self, *, bootstrap: str, topic: str, partitions: int, group: str) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
-        self._group = group
+        self.name = group
         self._news = threading.Condition()
         self.partitions = frozenset(range(partitions))
         self.members: list[GroupMember] = []
@@ -109,7 +109,7 @@ class GroupOfMembers:
         """Settings by Kafka's names, with underscores for dots."""
         told = {
             "bootstrap.servers": self._bootstrap,
-            "group.id": self._group,
+            "group.id": self.name,
             "topic": self._topic,
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
