@@ -10,6 +10,7 @@ from penstock.groups.replay import LatestRecords
 from penstock.groups.shard import GroupShard
 from penstock.machine.host import Host
 from penstock.records.batch import BatchView
+from penstock.records.latest import LatestValues
 from penstock.sim.run import run_seed
 from penstock.sim.scenario import FaultKind, draw
 
@@ -48,14 +49,14 @@ def test_a_load_that_skips_a_batch_now_and_then_is_seen(monkeypatch: Patch) -> N
 
 
 def test_a_load_in_the_wrong_order_takes_offsets_back(monkeypatch: Patch) -> None:
-    add = LatestRecords.add
+    add = LatestValues.add
 
-    def add_unless_known(self: LatestRecords, batch: BatchView) -> None:
+    def add_unless_known(self: LatestValues, batch: BatchView) -> None:
         before = dict(self._values)
         add(self, batch)
         self._values.update(before)
 
-    monkeypatch.setattr(LatestRecords, "add", add_unless_known)
+    monkeypatch.setattr(LatestValues, "add", add_unless_known)
     assert is_seen(FaultKind.KILL)
 
 
