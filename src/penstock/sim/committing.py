@@ -3,9 +3,9 @@
 import asyncio
 from random import Random
 
-from penstock.client.cluster import Cluster, Lane
+from penstock.client.channel import Channel
+from penstock.client.cluster import Lane
 from penstock.client.coordinators import Coordinators
-from penstock.client.group_offsets import committed_offsets
 from penstock.client.trouble import ClientError
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
@@ -39,8 +39,7 @@ async def commit_along(lab: Laboratory, name: str, tether: Tether, chance: Rando
             try:
                 await answered(name, "commit", _commit(lab, name, coordinators, some, offset))
                 if chance.random() < LOOKS:
-                    look = committed_offsets(coordinators, name)
-                    check_group(lab.history, name, await answered(name, "look", look))
+                    await answered(name, "look", check_group(lab.history, name, coordinators))
             except ClientError as trouble:
                 lab.trace.note(name, f"cannot commit or look at {offset}: {trouble}")
             await asyncio.sleep(chance.random() * 0.3)
@@ -54,9 +53,10 @@ async def _commit(
     offset: int,
 ) -> None:
     """One attempt: a retry inside the client would hide that the first may still be under way."""
+    channel = await coordinators.cluster.channel(await coordinators.of(name), Lane.QUESTIONS)
     for place in places:
-        lab.history.commits_of(name, place).ask(offset)
-    reply = await _ask(coordinators.cluster, coordinators, name, places, offset)
+        lab.history.commits_of(name, place).ask(offset, connection=channel)
+    reply = await _ask(channel, name, places, offset)
     for topic in reply.topics:
         for told in topic.partitions:
             if told.error_code == ErrorCode.NONE:
@@ -69,11 +69,7 @@ async def _commit(
 
 
 async def _ask(
-    cluster: Cluster,
-    coordinators: Coordinators,
-    group: str,
-    places: list[TopicPartition],
-    offset: int,
+    channel: Channel, group: str, places: list[TopicPartition], offset: int
 ) -> OffsetCommitResponse:
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for place in places:
@@ -81,7 +77,6 @@ async def _ask(
         topic.partitions.append(
             OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
         )
-    channel = await cluster.channel(await coordinators.of(group), Lane.QUESTIONS)
     return await channel.ask(
         OffsetCommitRequest(group_id=group, topics=list(topics.values())),
         OffsetCommitResponse,

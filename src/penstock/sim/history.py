@@ -15,6 +15,7 @@ from penstock.client.fetched import ConsumedRecord
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
 from penstock.records.record import Headers
+from penstock.sim.commit_history import CommitHistory
 from penstock.sim.trouble import Violation
 
 NEVER = 2**63
@@ -63,38 +64,6 @@ class PartitionHistory:
         self.seen = {at: name for at, name in self.seen.items() if at < offset}
 
 
-@dataclass(slots=True, kw_only=True)
-class CommitHistory:
-    """The offsets that one group asked to be committed for one partition."""
-
-    acked: int | None = None  # the last one
-    unclear: set[int] = field(default_factory=set)  # of these nobody knows; any may stand
-    earlier: set[int] = field(default_factory=set)  # acked, and replaced since
-    may_be_missing: bool = True
-
-    def ask(self, offset: int) -> None:
-        self.unclear.add(offset)
-
-    def ack(self, offset: int) -> None:
-        self.unclear.discard(offset)
-        if self.acked is not None:
-            self.earlier.add(self.acked)
-        self.acked = offset
-        self.may_be_missing = False
-
-    def power_lost(self) -> None:
-        """Any state of before may be the one that was synced."""
-        self.unclear |= self.earlier
-        if self.acked is not None:
-            self.unclear.add(self.acked)
-        self.acked, self.may_be_missing = None, True
-
-    def may_be(self, offset: int | None) -> bool:
-        if offset is None:
-            return self.may_be_missing
-        return offset == self.acked or offset in self.unclear
-
-
 class History:
     def __init__(self) -> None:
         self.sent: dict[str, Sent] = {}
@@ -105,6 +74,7 @@ class History:
         self.uncertain: set[str] = set()  # topics of which nobody knows whether they were deleted
         self.commits: dict[str, dict[TopicPartition, CommitHistory]] = {}  # by group
         self.acks = 0
+        self.starts = 0  # of the node
 
     def of(self, partition: TopicPartition) -> PartitionHistory:
         known = self.partitions.get(partition)
@@ -172,8 +142,12 @@ class History:
 
     def restarted(self) -> None:
         """A start may cut a log at a damaged batch, where it looks at it."""
+        self.starts += 1
         for partition in self.partitions.values():
             partition.lose_from(partition.damaged_from)
+        for commits in self.commits.values():
+            for commit in commits.values():
+                commit.restarted()
 
     def power_lost(self, *, lasting: frozenset[str]) -> None:
         """The topics in `lasting` acked only what was synced; the others lose what was not."""
