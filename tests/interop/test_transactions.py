@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import aiokafka
 import confluent_kafka
 import kafka
 import pytest
-from aiokafka import AIOKafkaProducer
 from confluent_kafka import TopicPartition
 
 from rig.apache_kafka.agent import KafkaAgent
@@ -30,6 +30,8 @@ class Transactional(Protocol):
     def send(self, topic: str, value: bytes, *, partition: int = 0) -> None:
         """Returns when the record is written."""
 
+    def send_offset(self, group: str, topic: str, offset: int) -> None: ...
+
     def commit(self) -> None: ...
 
     def abort(self) -> None: ...
@@ -39,6 +41,7 @@ class Transactional(Protocol):
 
 class Confluent:
     def __init__(self, bootstrap: str, transactional_id: str, *, timeout_ms: int = 60_000) -> None:
+        self._bootstrap = bootstrap
         self._producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -56,6 +59,17 @@ class Confluent:
     def send(self, topic: str, value: bytes, *, partition: int = 0) -> None:
         self._producer.produce(topic, value, partition=partition)
         assert self._producer.flush(PATIENCE_SECONDS) == 0
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": self._bootstrap, "log_level": QUIET, "group.id": group}
+        )
+        self._producer.send_offsets_to_transaction(
+            [TopicPartition(topic, 0, offset)],
+            consumer.consumer_group_metadata(),
+            PATIENCE_SECONDS,
+        )
+        consumer.close()
 
     def commit(self) -> None:
         self._producer.commit_transaction(PATIENCE_SECONDS)
@@ -82,6 +96,11 @@ class KafkaPython:
     def send(self, topic: str, value: bytes, *, partition: int = 0) -> None:
         self._producer.send(topic, value, partition=partition).get(PATIENCE_SECONDS)
 
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        where = kafka.TopicPartition(topic, 0)
+        offsets = {where: kafka.OffsetAndMetadata(offset, "", -1)}
+        self._producer.send_offsets_to_transaction(offsets, group)
+
     def commit(self) -> None:
         self._producer.commit_transaction()
 
@@ -98,7 +117,7 @@ class AioKafka:
         self._producer: Any = None
 
         async def start() -> None:
-            self._producer = AIOKafkaProducer(
+            self._producer = aiokafka.AIOKafkaProducer(
                 bootstrap_servers=bootstrap,
                 transactional_id=transactional_id,
                 transaction_timeout_ms=timeout_ms,
@@ -113,6 +132,10 @@ class AioKafka:
     def send(self, topic: str, value: bytes, *, partition: int = 0) -> None:
         sending = self._producer.send_and_wait(topic, value, partition=partition)
         self._loop.run_until_complete(sending)
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        offsets = {aiokafka.TopicPartition(topic, 0): offset}
+        self._loop.run_until_complete(self._producer.send_offsets_to_transaction(offsets, group))
 
     def commit(self) -> None:
         self._loop.run_until_complete(self._producer.commit_transaction())
@@ -229,6 +252,59 @@ def test_what_is_left_open_too_long_is_aborted(bootstrap: str, topic: Topic) -> 
     quick.close()
 
 
+def committed(bootstrap: str, group: str, topic: str) -> int:
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": bootstrap, "log_level": QUIET, "group.id": group}
+    )
+    [found] = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_SECONDS)
+    consumer.close()
+    return int(found.offset)
+
+
+def test_offsets_are_committed_with_their_transaction_or_not_at_all(
+    producer: Transactional, bootstrap: str, topic: Topic
+) -> None:
+    name, group = topic(), f"group-{next(NUMBERS)}"
+    for offset, commits in ((5, False), (7, True), (9, False)):
+        producer.begin()
+        producer.send(name, b"%d" % offset)
+        producer.send_offset(group, name, offset)
+        if commits:
+            producer.commit()
+        else:
+            producer.abort()
+    assert committed(bootstrap, group, name) == 7
+
+
+def test_a_consumer_waits_for_offsets_of_an_open_transaction(bootstrap: str, topic: Topic) -> None:
+    name, group = topic(), f"group-{next(NUMBERS)}"
+    producer = Confluent(bootstrap, "pending-offsets")
+    producer.begin()
+    producer.send(name, b"one")
+    producer.send_offset(group, name, 1)
+    with pytest.raises(confluent_kafka.KafkaException):
+        committed_at_once(bootstrap, group, name)
+    producer.commit()
+    assert committed(bootstrap, group, name) == 1
+    producer.close()
+
+
+def committed_at_once(bootstrap: str, group: str, topic: str) -> None:
+    """Raises when the offset is not known yet."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": QUIET,
+            "group.id": group,
+            "isolation.level": "read_committed",
+        }
+    )
+    try:
+        consumer.committed([TopicPartition(topic, 0)], timeout=2)
+    finally:
+        consumer.close()
+
+
 def test_the_java_producer_writes_in_transactions(
     kafka_agent: KafkaAgent, bootstrap: str, topic: Topic
 ) -> None:
@@ -255,18 +331,25 @@ def test_transactions_outlive_a_kill_of_the_node(tmp_path: Path) -> None:
     first.commit()
     first.begin()
     first.send("t", b"two")
+    first.send_offset("group", "t", 2)
     second.begin()
     second.send("t", b"lost")
+    second.send_offset("other", "t", 1)
     node.kill()
     node.start()
     assert read(node.bootstrap, "t") == [b"one"]
     first.send("t", b"three")
     first.commit()
+    assert committed(node.bootstrap, "group", "t") == 2
     successor = Confluent(node.bootstrap, "second")
     successor.begin()
     successor.send("t", b"four")
     successor.commit()
     assert read(node.bootstrap, "t") == [b"one", b"two", b"three", b"four"]
+    node.kill()
+    node.start()
+    assert committed(node.bootstrap, "group", "t") == 2
+    assert committed(node.bootstrap, "other", "t") < 0
     for one in (first, second, successor):
         one.close()
     assert node.stop() == 0

@@ -95,6 +95,9 @@ class Control:
                 partitions=partitions,
                 controller=self.controller,
                 producer_ids=producer_ids,
+                write_to_offsets=lambda index, marker: self.services.groups.write_marker(
+                    index, marker
+                ),
                 settings=self.settings.transactions,
             ),
             producer_ids=producer_ids,

@@ -1,6 +1,7 @@
 """Every API that this broker serves: the one place to add another."""
 
 from penstock.broker.api import (
+    add_offsets_to_txn,
     add_partitions_to_txn,
     alter_configs,
     api_versions,
@@ -36,6 +37,7 @@ from penstock.broker.api import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     write_txn_markers,
 )
 from penstock.broker.api_table import AnyApi
@@ -61,8 +63,10 @@ SERVED: tuple[AnyApi, ...] = (
     init_producer_id.API,
     offset_for_leader_epoch.API,
     add_partitions_to_txn.API,
+    add_offsets_to_txn.API,
     end_txn.API,
     write_txn_markers.API,
+    txn_offset_commit.API,
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,

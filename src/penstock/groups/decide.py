@@ -40,6 +40,13 @@ from penstock.groups.offsets.delete import (
 from penstock.groups.offsets.deletion import refuse_while_deleted
 from penstock.groups.offsets.expiry import decide_expiry
 from penstock.groups.offsets.fetch import decide_fetch
+from penstock.groups.offsets.transactional import (
+    EndTransaction,
+    FetchStableOffsets,
+    decide_end,
+    decide_transactional_commit,
+    mark_unstable,
+)
 from penstock.groups.records import GroupRecord
 from penstock.groups.shard import GroupShard
 from penstock.groups.situation import Situation
@@ -63,8 +70,9 @@ from penstock.wire.messages.leave_group import LeaveGroupRequest
 from penstock.wire.messages.list_groups import ListGroupsRequest
 from penstock.wire.messages.offset_commit import OffsetCommitRequest
 from penstock.wire.messages.offset_delete import OffsetDeleteRequest
-from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from penstock.wire.messages.sync_group import SyncGroupRequest
+from penstock.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 Decided = Decision[GroupRecord, object]
 Decide = Callable[[GroupShard, Situation, Asked[Any]], Decided]
@@ -192,6 +200,34 @@ def _fetch(
     return decide_fetch(shard.offsets, group, situation, asked)
 
 
+def _fetch_stable(
+    shard: GroupShard, situation: Situation, asked: Asked[FetchStableOffsets]
+) -> Decided:
+    fetching = Asked(
+        request=asked.request.request,
+        version=asked.version,
+        ticket=asked.ticket,
+        client_id=asked.client_id,
+        client_host=asked.client_host,
+    )
+    decided = _fetch(shard, situation, fetching)
+    assert isinstance(decided.reply, OffsetFetchResponseGroup)
+    mark_unstable(decided.reply, shard.pending, situation)
+    return decided
+
+
+def _commit_in_transaction(
+    shard: GroupShard, situation: Situation, asked: Asked[TxnOffsetCommitRequest]
+) -> Decided:
+    return decide_transactional_commit(shard.groups.get(asked.request.group_id), situation, asked)
+
+
+def _end_transaction(
+    shard: GroupShard, situation: Situation, asked: Asked[EndTransaction]
+) -> Decided:
+    return decide_end(asked.request)
+
+
 def _delete_offsets(
     shard: GroupShard, situation: Situation, asked: Asked[OffsetDeleteRequest]
 ) -> Decided:
@@ -224,6 +260,9 @@ _TABLE: Mapping[type[object], Decide] = {
     NotStored: _not_stored,
     OffsetCommitRequest: _commit,
     OffsetFetchRequestGroup: _fetch,
+    FetchStableOffsets: _fetch_stable,
+    TxnOffsetCommitRequest: _commit_in_transaction,
+    EndTransaction: _end_transaction,
     OffsetDeleteRequest: _delete_offsets,
     DeleteGroup: _delete_group,
     ForgetTopics: _forget_topics,

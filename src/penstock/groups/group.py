@@ -36,7 +36,13 @@ def member_count(group: Group) -> int:
 
 
 def check_commit(
-    group: Group, *, member_id: str, instance_id: str | None, epoch: int, version: int
+    group: Group,
+    *,
+    member_id: str,
+    instance_id: str | None,
+    epoch: int,
+    version: int,
+    transactional: bool = False,
 ) -> ErrorCode:
     """Whether a member, or someone who is in no group, may commit offsets in the group's name."""
     if isinstance(group, ConsumerGroup):
@@ -45,7 +51,7 @@ def check_commit(
             member_id=member_id,
             instance_id=instance_id,
             epoch=epoch,
-            transactional=False,
+            transactional=transactional,
             version=version,
         )
     return classic_checks.check_offset_commit(
@@ -53,7 +59,7 @@ def check_commit(
         member_id=member_id,
         instance_id=instance_id,
         generation=epoch,
-        transactional=False,
+        transactional=transactional,
     )
 
 

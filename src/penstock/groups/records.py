@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from penstock.model.error import PenstockError
-from penstock.model.identity import NO_TOPIC_ID
+from penstock.model.identity import NO_TOPIC_ID, ProducerEpoch, ProducerId
 from penstock.wire import codec
 from penstock.wire.definition import Message
 from penstock.wire.messages.coordinator_records.consumer_group import (
@@ -111,7 +111,27 @@ class ConsumerRegexStored(NamedTuple):
     value: ConsumerGroupRegularExpressionValue | None
 
 
-GroupRecord = (
+class TransactionalOffset(NamedTuple):
+    """An offset that counts once the transaction of its producer is committed."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    group: str
+    topic: str
+    partition: int
+    value: OffsetValue
+
+
+class TransactionEnded(NamedTuple):
+    """The marker of a producer's transaction: a control record, without a key."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: int
+    committed: bool
+
+
+KeyedRecord = (
     OffsetCommitted
     | ClassicGroupStored
     | ConsumerGroupStored
@@ -121,13 +141,14 @@ GroupRecord = (
     | ConsumerCurrentStored
     | ConsumerRegexStored
 )
+GroupRecord = KeyedRecord | TransactionalOffset | TransactionEnded
 
 
 class UnreadableGroupRecord(PenstockError):
     """A record of a coordinator's journal that is damaged, or newer than what is known here."""
 
 
-def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
+def encode(record: KeyedRecord) -> tuple[bytes, bytes | None]:
     """Key and value of one record."""
     key = _key(record)
     key_bytes = struct.pack(">h", key.API_KEY) + codec.encode(key, 0)
@@ -139,7 +160,7 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
     return key_bytes, struct.pack(">h", version) + codec.encode(record.value, version)
 
 
-def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
+def decode(key: bytes, value: bytes | None) -> KeyedRecord | None:
     """The record; None for a kind that is not ours to follow. UnreadableGroupRecord when damaged.
 
     Kinds of record that are not known may be there: a newer coordinator wrote them, or one of
@@ -152,7 +173,7 @@ def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
     return None if read is None else read(key, value)
 
 
-def _key(record: GroupRecord) -> Message:
+def _key(record: KeyedRecord) -> Message:
     match record:
         case OffsetCommitted():
             return OffsetCommitKey(
@@ -291,7 +312,7 @@ def _read_regex(key: bytes, value: bytes | None) -> ConsumerRegexStored:
     return ConsumerRegexStored(group=of.group_id, regex=of.regular_expression, value=stored)
 
 
-_READERS: Mapping[int, Callable[[bytes, bytes | None], GroupRecord]] = {
+_READERS: Mapping[int, Callable[[bytes, bytes | None], KeyedRecord]] = {
     LEGACY_OFFSET_COMMIT: _read_offset,
     OffsetCommitKey.API_KEY: _read_offset,
     GroupMetadataKey.API_KEY: _read_classic_group,

@@ -1,14 +1,27 @@
 """What a journal comes to: the last record of each key, in the order in which these were written.
 
 A group that commits every few seconds rewrites the same keys for as long as no compaction passes.
+Offsets of a transaction count from its marker on, by the rules of `offsets/pending`; those of one
+that is open at the end are told as such.
 """
 
 from collections.abc import Iterator
 
-from penstock.groups.records import GroupRecord, UnreadableGroupRecord, decode
+from penstock.groups.records import (
+    GroupRecord,
+    OffsetCommitted,
+    TransactionalOffset,
+    UnreadableGroupRecord,
+    decode,
+)
+from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.records.batch import BatchView
-from penstock.records.latest import LatestValues
+from penstock.records.control import read_end_transaction
+from penstock.records.iterate import records_of
+from penstock.records.latest import LatestValues, keyed
 from penstock.records.trouble import CorruptBatch
+
+Open = dict[bytes, tuple[int, ProducerEpoch, bytes | None]]  # by key: number, epoch, value
 
 
 class LatestRecords:
@@ -16,11 +29,19 @@ class LatestRecords:
 
     def __init__(self) -> None:
         self._latest = LatestValues()
+        self._open: dict[ProducerId, Open] = {}
+        self._written = 0
 
     def add(self, batch: BatchView) -> None:
         """UnreadableGroupRecord when the batch is damaged."""
         try:
-            self._latest.add(batch)
+            if batch.is_control:
+                self._end(batch)
+            elif batch.is_transactional:
+                self._hold(batch)
+            else:
+                self._void(batch)
+                self._latest.add(batch)
         except CorruptBatch as trouble:
             raise UnreadableGroupRecord(str(trouble)) from trouble
 
@@ -30,3 +51,52 @@ class LatestRecords:
             record = decode(key, value)
             if record is not None:
                 yield record
+        pending = [
+            (number, producer_id, epoch, key, value)
+            for producer_id, held in self._open.items()
+            for key, (number, epoch, value) in held.items()
+        ]
+        self._open = {}
+        for _, producer_id, epoch, key, value in sorted(pending, key=lambda one: one[0]):
+            offset = decode(key, value)
+            if isinstance(offset, OffsetCommitted) and offset.value is not None:
+                yield TransactionalOffset(
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    group=offset.group,
+                    topic=offset.topic,
+                    partition=offset.partition,
+                    value=offset.value,
+                )
+
+    def _hold(self, batch: BatchView) -> None:
+        held = self._open.setdefault(batch.producer_id, {})
+        for key, value in keyed(batch):
+            self._written += 1
+            if key is not None:
+                held[key] = (self._written, batch.producer_epoch, value)
+
+    def _void(self, batch: BatchView) -> None:
+        if any(self._open.values()):
+            for key, _ in keyed(batch):
+                if key is not None:
+                    self._drop(key, before=self._written + 1)
+
+    def _end(self, batch: BatchView) -> None:
+        if not batch.checksum_matches():
+            raise CorruptBatch(f"the checksum at offset {batch.base_offset} is wrong")
+        record = next(iter(records_of(batch)), None)
+        marker = None if record is None else read_end_transaction(record)
+        if marker is None:
+            return
+        held = self._open.pop(batch.producer_id, {})
+        if marker.committed:
+            for key, (number, _, value) in held.items():
+                self._drop(key, before=number)
+                self._latest.put(key, value)
+
+    def _drop(self, key: bytes, *, before: int) -> None:
+        for held in self._open.values():
+            found = held.get(key)
+            if found is not None and found[0] < before:
+                del held[key]

@@ -22,6 +22,7 @@ from penstock.groups.group import Group, changes_at_load, member_count, simple_g
 from penstock.groups.offsets.deletion import DeletionBegan, DeletionEnded
 from penstock.groups.offsets.expiry import ExpiryReached
 from penstock.groups.offsets.offsets import Offsets
+from penstock.groups.offsets.pending import PendingOffsets
 from penstock.groups.records import (
     ClassicGroupStored,
     ConsumerCurrentStored,
@@ -32,6 +33,8 @@ from penstock.groups.records import (
     ConsumerTargetStored,
     GroupRecord,
     OffsetCommitted,
+    TransactionalOffset,
+    TransactionEnded,
 )
 from penstock.groups.situation import Situation
 from penstock.groups.timers import DeletionGoesOn, OffsetsExpire, TimerKey
@@ -44,6 +47,7 @@ class GroupShard:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
+        self.pending = PendingOffsets()
         self.deadlines: Deadlines[TimerKey] = Deadlines()
         self.expiry_left: tuple[str, ...] = ()  # groups that a round of expiry has still to see
         self.deletions: dict[str, int] = {}  # groups that are being deleted, and for which ticket
@@ -55,6 +59,10 @@ class GroupShard:
         match record:
             case OffsetCommitted():
                 self._apply_offset(record)
+            case TransactionalOffset():
+                self.pending.put(record)
+            case TransactionEnded():
+                self._apply_end(record)
             case ClassicGroupStored():
                 self._apply_classic(record)
             case (
@@ -109,11 +117,23 @@ class GroupShard:
             assert found.group_id == name
             found.check()  # invariant 2
         self.offsets.check()  # invariant 2
+        self.pending.check()  # invariant 2
         self.deadlines.check()  # invariant 2
         for group in self.deletions:
             assert self.deadlines.at(DeletionGoesOn(group=group)) is not None, group  # invariant 3
 
+    def _apply_end(self, record: TransactionEnded) -> None:
+        if not record.committed:
+            self.pending.abort(record.producer_id)
+            return
+        for committed in tuple(self.pending.commit(record.producer_id)):
+            self._put_offset(committed)
+
     def _apply_offset(self, record: OffsetCommitted) -> None:
+        self.pending.overwrite(record.group, record.topic, record.partition)
+        self._put_offset(record)
+
+    def _put_offset(self, record: OffsetCommitted) -> None:
         if record.value is None:
             self.offsets.remove(record.group, record.topic, record.partition)
             return

@@ -127,6 +127,7 @@ class OpenBroker:
             partitions=self._partitions,
             controller=self._controller,
             producer_ids=producer_ids,
+            write_to_offsets=self._groups.write_marker,
             settings=settings.transactions,
         )
         self._services = Services(

@@ -33,6 +33,11 @@ class LatestValues:
                 values.pop(key, None)  # so that it takes its place at the end
                 values[key] = value
 
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """As if a batch had come with this record."""
+        self._values.pop(key, None)
+        self._values[key] = value
+
     def take(self) -> Iterator[tuple[bytes, bytes | None]]:
         taken, self._values = self._values, {}
         yield from taken.items()

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import LogSlice, ReadBounds
-from penstock.model.error import ErrorCode
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
@@ -203,6 +203,14 @@ class Partition:
     def in_transaction(self, producer_id: ProducerId, *, epoch: int) -> bool:
         """Whether the producer's transaction is open here, so that more of it may come."""
         return in_transaction(self.log.producers.by_id.get(producer_id), epoch=epoch)
+
+    def require_transaction(self, producer_id: ProducerId, *, epoch: int, guard: Guard) -> None:
+        """RequestError where a coordinator may not write for the producer's transaction."""
+        producer = self.log.producers.by_id.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if not self.guards.holds(producer_id, guard) and not in_transaction(producer, epoch=epoch):
+            raise RequestError(ErrorCode.INVALID_TXN_STATE)
 
     def append(
         self,

@@ -3,6 +3,7 @@
 from penstock.broker.api_table import Api
 from penstock.broker.coordinators.each import ask_each
 from penstock.broker.services import RequestContext, Services
+from penstock.groups.offsets.transactional import FetchStableOffsets
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.offset_fetch import (
@@ -26,7 +27,11 @@ async def handle(
     many = context.header.api_version >= MANY_GROUPS_FROM
     groups = await ask_each(
         _told_once(request.groups) if many else [_only_group(request)],
-        lambda group: services.groups.ask(group.group_id, group, context),
+        lambda group: services.groups.ask(
+            group.group_id,
+            FetchStableOffsets(request=group) if request.require_stable else group,
+            context,
+        ),
         refuse_group,
     )
     if many:

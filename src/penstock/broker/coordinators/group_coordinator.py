@@ -17,21 +17,24 @@ from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_shard import LedShard
 from penstock.broker.coordinators.led_shards import LedShards, require_loaded
 from penstock.broker.coordinators.loading import load
+from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.coordinators.offsets_topic import offsets_topic
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.broker.partitions import Partitions
 from penstock.groups.asking import Asked
 from penstock.groups.offsets.delete import ForgetTopics, Progress
+from penstock.groups.offsets.transactional import EndTransaction
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.groups.records import GroupRecord
 from penstock.groups.replay import LatestRecords
 from penstock.groups.shard import GroupShard
 from penstock.groups.situation import Situation
 from penstock.metadata.image.image import Delta, Image
-from penstock.model.error import RequestError
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, id_text
 from penstock.model.settings.groups import GroupSettings
 from penstock.records.compression import Codec
+from penstock.replication.marker import Marker, refuse_marker
 from penstock.replication.partition import Partition
 from penstock.wire.header import RequestHeader
 from penstock.world.ports import Address, World
@@ -136,6 +139,32 @@ class GroupCoordinator:
         this broker does not coordinate the group, or not yet.
         """
         return self._ask(self._shards.find(group_id), request, origin)
+
+    def index_of(self, group_id: str) -> int:
+        """The partition of a group's offsets. RequestError while there is no such topic."""
+        return self._shards.index_of(group_id)
+
+    def write_marker(self, index: int, marker: Marker) -> Written | ErrorCode:
+        """Ends a transaction in a partition of offsets that is led here."""
+        partition = self._partitions.find(OFFSETS_TOPIC, index)
+        if not isinstance(partition, Partition):
+            return partition
+        refused = refuse_marker(marker, partition.log.producers.by_id.get(marker.producer_id))
+        if refused is not None:
+            return refused.code
+        request = EndTransaction(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            committed=marker.committed,
+        )
+        try:
+            reply = self._ask(self._shards.at(index), request, OURSELVES)
+        except RequestError:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # whoever asks tries again
+        if isinstance(reply, asyncio.Future):
+            reply.cancel()  # when it is committed is seen from the partition
+        return partition, partition.log.end_offset
 
     async def ask_all_shards(self, request: object, origin: Origin) -> list[Any]:
         """One reply of each shard. RequestError when one of them cannot tell yet.

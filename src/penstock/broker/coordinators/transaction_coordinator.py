@@ -6,7 +6,7 @@ partitions commit at once is complete when the answer to its end is given.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.broker.controller_link import ControllerLink
@@ -19,6 +19,7 @@ from penstock.broker.coordinators.partition_journal import PartitionJournal, Pla
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC, transaction_topic
 from penstock.broker.partitions import Partitions
 from penstock.broker.producer_ids import ProducerIds
+from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
@@ -50,11 +51,13 @@ class TransactionCoordinator:
         partitions: Partitions,
         controller: ControllerLink,
         producer_ids: ProducerIds,
+        write_to_offsets: Callable[[int, Marker], Written | ErrorCode],
         settings: TransactionSettings,
     ) -> None:
         self._world = world
         self._partitions = partitions
         self._producer_ids = producer_ids
+        self._write_to_offsets = write_to_offsets
         self._topic = InternalTopic(controller)
         self._settings = settings
         self._image = Image()
@@ -107,6 +110,8 @@ class TransactionCoordinator:
 
     def write_marker(self, name: TopicPartition, marker: Marker) -> Written | ErrorCode:
         """Ends a transaction in a partition that is led here."""
+        if name.topic == OFFSETS_TOPIC:
+            return self._write_to_offsets(name.partition, marker)
         if name.topic in INTERNAL_TOPICS:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return write_marker(self._partitions, name, marker, clock=self._world.clock)

@@ -108,7 +108,7 @@ def _commit_topic(
         metadata = partition.committed_metadata or ""
         if code is ErrorCode.NONE:
             code = refused or _check_partition(group, situation, asked, topic, partition)
-        if code is ErrorCode.NONE and _utf16_length(metadata) > (
+        if code is ErrorCode.NONE and utf16_length(metadata) > (
             situation.settings.offset_metadata_max_bytes
         ):
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -196,7 +196,7 @@ def _session(group: Group | None, situation: Situation, member_id: str) -> tuple
     return (SetDeadline(key=SessionEnds(group=group.group_id, member=member_id), at_ms=at_ms),)
 
 
-def _utf16_length(text: str) -> int:
+def utf16_length(text: str) -> int:
     """The length that Java counts: a character beyond the first plane is two."""
     if text.isascii():
         return len(text)

@@ -1,0 +1,41 @@
+"""AddOffsetsToTxn: the group whose offsets a transaction is about to commit."""
+
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.groups.partitioning import OFFSETS_TOPIC
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.transactions.enlist import Enlisted, enlistment_of_offsets
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+
+
+async def handle(
+    services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> AddOffsetsToTxnResponse:
+    await services.groups.create_topic()
+    partition = TopicPartition(OFFSETS_TOPIC, services.groups.index_of(request.group_id))
+    asked = enlistment_of_offsets(request, partition=partition)
+    reply = services.transactions.ask(
+        request.transactional_id, asked, version=context.header.api_version
+    )
+    enlisted: Enlisted = reply if isinstance(reply, Enlisted) else await reply
+    return AddOffsetsToTxnResponse(error_code=enlisted.error)
+
+
+def refuse(
+    request: AddOffsetsToTxnRequest, code: ErrorCode, message: str | None
+) -> AddOffsetsToTxnResponse:
+    return AddOffsetsToTxnResponse(error_code=code)
+
+
+API = Api(
+    key=ApiKey.ADD_OFFSETS_TO_TXN,
+    versions=AddOffsetsToTxnRequest.VERSIONS,
+    request=AddOffsetsToTxnRequest,
+    handle=handle,
+    refuse=refuse,
+)

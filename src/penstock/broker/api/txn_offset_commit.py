@@ -1,0 +1,90 @@
+"""TxnOffsetCommit: how far a group has read, as part of a transaction.
+
+Like a produce to the partition of the group's offsets, it is verified with the coordinator of the
+transaction first; from version 5 on it adds that partition.
+"""
+
+import asyncio
+
+from penstock.broker import verification
+from penstock.broker.api_table import Api
+from penstock.broker.services import RequestContext, Services
+from penstock.broker.verification import Verification
+from penstock.groups.offsets.transactional import refuse_transactional_commit
+from penstock.groups.partitioning import OFFSETS_TOPIC
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.replication.partition import Partition
+from penstock.transactions.enlist import Enlisted
+from penstock.transactions.state import Identity
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+
+ABORTABLE_FROM = 4
+ADDS_FROM = 5
+
+
+async def handle(
+    services: Services, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse:
+    index = services.groups.index_of(request.group_id)
+    partition = services.partitions.find(OFFSETS_TOPIC, index)
+    if not isinstance(partition, Partition):
+        raise RequestError(ErrorCode.NOT_COORDINATOR)
+    producer = Identity(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
+    verified = Verification()
+    verified.add(partition, producer, from_zero=False)
+    try:
+        if verified.asked:
+            await _verify(services, request, verified, version=context.header.api_version)
+        # Checked in the step of the commit: a marker may have come meanwhile.
+        partition.require_transaction(
+            producer.producer_id, epoch=producer.epoch, guard=verified.guards[partition.name]
+        )
+        reply = services.groups.ask(request.group_id, request, context)
+    finally:
+        verified.release()
+    answer: TxnOffsetCommitResponse = await reply if isinstance(reply, asyncio.Future) else reply
+    return answer
+
+
+def refuse(
+    request: TxnOffsetCommitRequest, code: ErrorCode, message: str | None
+) -> TxnOffsetCommitResponse:
+    return refuse_transactional_commit(request, code)
+
+
+async def _verify(
+    services: Services, request: TxnOffsetCommitRequest, verified: Verification, *, version: int
+) -> None:
+    """RequestError when the group's offsets are not part of the transaction."""
+    answer = verification.ask(
+        services.transactions,
+        verified,
+        transactional_id=request.transactional_id,
+        verify_only=version < ADDS_FROM,
+    )
+    if isinstance(answer, asyncio.Future):
+        answer = await verification.outcome_of(answer)
+    [partition] = verified.asked
+    code = answer.errors[partition.name] if isinstance(answer, Enlisted) else answer.code
+    if code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        code = ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.NOT_COORDINATOR:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # that of the group is found
+    if code is not ErrorCode.NONE:
+        raise RequestError(code)
+
+
+API = Api(
+    key=ApiKey.TXN_OFFSET_COMMIT,
+    versions=TxnOffsetCommitRequest.VERSIONS,
+    request=TxnOffsetCommitRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,184 @@
+"""TxnOffsetCommit: offsets that count once a transaction is committed, and the end of one."""
+
+from dataclasses import dataclass
+
+from penstock.groups.asking import Asked
+from penstock.groups.group import Group, check_commit
+from penstock.groups.offsets.commit import utf16_length
+from penstock.groups.offsets.pending import PendingOffsets
+from penstock.groups.records import (
+    GroupRecord,
+    OffsetValue,
+    TransactionalOffset,
+    TransactionEnded,
+)
+from penstock.groups.situation import Situation
+from penstock.machine.decision import Decision
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId, TopicId
+from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from penstock.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+NO_COMMIT = -1
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndTransaction:
+    """A marker: the offsets that a producer has pending count, or are forgotten."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    coordinator_epoch: int
+    committed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchStableOffsets:
+    """An OffsetFetch that wants to know of offsets whose transaction is open."""
+
+    request: OffsetFetchRequestGroup
+
+
+def decide_transactional_commit(
+    group: Group | None, situation: Situation, asked: Asked[TxnOffsetCommitRequest]
+) -> Decision[GroupRecord, TxnOffsetCommitResponse]:
+    request = asked.request
+    known = sum(
+        _exists(situation, topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    refused = ErrorCode.NONE
+    if known > DECISION_RECORDS_MAX:
+        refused = ErrorCode.UNKNOWN_SERVER_ERROR
+    elif known:
+        refused = _check_member(group, asked)
+    records: list[GroupRecord] = []
+    answers = []
+    for topic in request.topics:
+        answer = TxnOffsetCommitResponseTopic(name=topic.name)
+        answers.append(answer)
+        for partition in topic.partitions:
+            code = _check_partition(situation, topic.name, partition, refused)
+            if code is ErrorCode.NONE:
+                records.append(_record(situation, request, topic.name, partition))
+            answer.partitions.append(
+                TxnOffsetCommitResponsePartition(
+                    partition_index=partition.partition_index, error_code=code
+                )
+            )
+    return Decision(reply=TxnOffsetCommitResponse(topics=answers), records=tuple(records))
+
+
+def refuse_transactional_commit(
+    request: TxnOffsetCommitRequest, code: ErrorCode
+) -> TxnOffsetCommitResponse:
+    """The reply that tells one error for all partitions."""
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def decide_end(request: EndTransaction) -> Decision[GroupRecord, bool]:
+    ended = TransactionEnded(
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        coordinator_epoch=request.coordinator_epoch,
+        committed=request.committed,
+    )
+    return Decision(reply=True, records=(ended,))
+
+
+def mark_unstable(
+    reply: OffsetFetchResponseGroup, pending: PendingOffsets, situation: Situation
+) -> None:
+    """What may change any moment is not told."""
+    for topic in reply.topics:
+        by_id = situation.image.topics_by_id.get(TopicId(topic.topic_id))
+        name = topic.name or ("" if by_id is None else by_id.name)
+        for partition in topic.partitions:
+            if pending.is_pending(reply.group_id, name, partition.partition_index):
+                partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                partition.committed_offset = NO_COMMIT
+                partition.committed_leader_epoch = NO_EPOCH
+                partition.metadata = ""
+
+
+def _check_member(group: Group | None, asked: Asked[TxnOffsetCommitRequest]) -> ErrorCode:
+    request = asked.request
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+    code = check_commit(
+        group,
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        epoch=request.generation_id,
+        version=asked.version,
+        transactional=True,
+    )
+    return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
+
+
+def _check_partition(
+    situation: Situation,
+    topic: str,
+    partition: TxnOffsetCommitRequestPartition,
+    refused: ErrorCode,
+) -> ErrorCode:
+    if not _exists(situation, topic, partition.partition_index):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if refused is not ErrorCode.NONE:
+        return refused
+    length_max = situation.settings.offset_metadata_max_bytes
+    if utf16_length(partition.committed_metadata or "") > length_max:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _exists(situation: Situation, topic: str, partition: int) -> bool:
+    found = situation.image.topics_by_name.get(topic)
+    return found is not None and 0 <= partition < len(found.partitions)
+
+
+def _record(
+    situation: Situation,
+    request: TxnOffsetCommitRequest,
+    topic: str,
+    partition: TxnOffsetCommitRequestPartition,
+) -> TransactionalOffset:
+    epoch = partition.committed_leader_epoch
+    return TransactionalOffset(
+        producer_id=ProducerId(request.producer_id),
+        producer_epoch=ProducerEpoch(request.producer_epoch),
+        group=request.group_id,
+        topic=topic,
+        partition=partition.partition_index,
+        value=OffsetValue(
+            offset=partition.committed_offset,
+            leader_epoch=None if epoch < 0 else epoch,
+            metadata=partition.committed_metadata or "",
+            commit_timestamp_ms=situation.now_ms,
+            topic_id=situation.image.topics_by_name[topic].topic_id,
+        ),
+    )
