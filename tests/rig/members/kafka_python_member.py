@@ -8,6 +8,9 @@ from kafka.errors import KafkaError
 
 from rig.members.told import Commands, settings, tell, tell_owned, tell_read
 
+# A join that is answered between two polls is lost to the library, and the member never gets on:
+# with long polls there is hardly a moment between them. A poll ends as soon as there are records.
+POLL_MS = 1000
 ASSIGNORS = {
     assignor.name: assignor
     for assignor in (
@@ -55,7 +58,7 @@ def run() -> None:
             commands.look(wait_seconds=0.1)
             continue
         commands.look()
-        batches = consumer.poll(timeout_ms=50)
+        batches = consumer.poll(timeout_ms=POLL_MS)
         if batches:
             tell_read((one.partition, one.offset) for batch in batches.values() for one in batch)
             commit(consumer)
