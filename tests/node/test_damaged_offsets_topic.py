@@ -30,6 +30,10 @@ def with_another_byte(journal: bytearray, batch_at: int) -> None:
     journal[batch_at + HEADER_BYTES + 20] ^= 0xFF
 
 
+def at_another_offset(journal: bytearray, batch_at: int) -> None:
+    journal[batch_at + 6] ^= 0x01  # 256 further than it was; no checksum covers it
+
+
 def damage(data: Path, hurt: Callable[[bytearray, int], None]) -> None:
     """Hurts the fourth batch of the partition that one of the groups belongs to."""
     index = partition_of(DAMAGED, partition_count=PARTITIONS)
@@ -69,7 +73,7 @@ def committed_by_two_groups(data: Path) -> None:
             client.close()
 
 
-@pytest.mark.parametrize("hurt", [without_length, with_another_byte])
+@pytest.mark.parametrize("hurt", [without_length, with_another_byte, at_another_offset])
 def test_the_node_starts_and_serves_and_lists_the_other_groups(
     tmp_path: Path, hurt: Callable[[bytearray, int], None]
 ) -> None:

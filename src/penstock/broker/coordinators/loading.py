@@ -13,6 +13,8 @@ from typing import Protocol, TypeVar
 from penstock.broker.coordinators.led_host import LedHost, Stage
 from penstock.groups.records import UnreadableGroupRecord
 from penstock.log.partition_log import PartitionLog
+from penstock.log.trouble import CorruptLog
+from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.transactions.records import UnreadableTransactionRecord
 from penstock.world.ports import Clock
@@ -89,15 +91,29 @@ async def load(
 async def _read(
     host: LedHost[JournalRecord], log: PartitionLog, latest: Latest[JournalRecord]
 ) -> None:
+    """No checksum covers the offset of a batch itself, and a wrong one would hide what follows it:
+    so each must come after the one before, and none may be left over.
+    """
     offset, end_offset = log.start_offset, log.end_offset
+    bytes_seen = 0
     while offset < end_offset and host.stage is Stage.LOADING:
-        bytes_read = 0
+        turn_ends_at = bytes_seen + BYTES_PER_TURN
         for batch in log.batches_from(offset):
+            if batch.base_offset < offset and bytes_seen > 0:
+                raise _out_of_order(log, bytes_seen, offset)
             latest.add(batch)
             offset = batch.next_offset
-            bytes_read += batch.size_bytes
-            if bytes_read >= BYTES_PER_TURN:
+            bytes_seen += batch.size_bytes
+            if bytes_seen >= turn_ends_at:
                 break
         else:
+            if offset != end_offset and bytes_seen < sum(one.size_bytes for one in log.segments):
+                raise _out_of_order(log, bytes_seen, offset)
             offset = end_offset  # compaction has taken what lies between
         await asyncio.sleep(0)
+
+
+def _out_of_order(log: PartitionLog, position: int, offset: Offset) -> CorruptLog:
+    return CorruptLog(
+        log.directory, position=position, reason=f"the batch there does not follow offset {offset}"
+    )
