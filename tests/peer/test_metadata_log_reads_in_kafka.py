@@ -56,6 +56,7 @@ def test_kafka_dump_log_decodes_every_metadata_record(
     ]
     assert [payload["type"] for payload in payloads] == [
         "FEATURE_LEVEL_RECORD",
+        "FEATURE_LEVEL_RECORD",
         "REGISTER_BROKER_RECORD",
         "BROKER_REGISTRATION_CHANGE_RECORD",
         "TOPIC_RECORD",

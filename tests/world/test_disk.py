@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,23 @@ def disk() -> RealDisk:
     return RealDisk()
 
 
-@pytest.fixture
-def file_size_max() -> Iterator[int]:
-    """A limit on file sizes stands in for a full disk: a write comes up short, then fails."""
+FILE_SIZE_MAX = 8192
+
+
+@contextmanager
+def files_limited() -> Iterator[None]:
+    """A limit on file sizes stands in for a full disk: a write comes up short, then fails.
+
+    No longer than a write takes: it holds for whatever else this process writes.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
-    yield 8192
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, ignored)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_SIZE_MAX, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, ignored)
 
 
 def test_appended_buffers_lie_end_to_end(disk: RealDisk, tmp_path: Path) -> None:
@@ -59,17 +68,16 @@ def test_read_past_the_end_gives_what_there_is(disk: RealDisk, tmp_path: Path) -
     file.close()
 
 
-def test_failed_append_leaves_the_file_as_it_was(
-    disk: RealDisk, tmp_path: Path, file_size_max: int
-) -> None:
+def test_failed_append_leaves_the_file_as_it_was(disk: RealDisk, tmp_path: Path) -> None:
     file = disk.open(str(tmp_path / "log"), create=True)
-    file.append([b"x" * (file_size_max - 10)])
-    with pytest.raises(DiskError):
+    file.append([b"x" * (FILE_SIZE_MAX - 10)])
+    with files_limited(), pytest.raises(DiskError):
         file.append([b"y" * 100])
-    assert file.size == file_size_max - 10
-    assert (tmp_path / "log").stat().st_size == file_size_max - 10
-    file.append([b"z" * 10])
-    assert file.read_at(file_size_max - 11, 100) == b"x" + b"z" * 10
+    assert file.size == FILE_SIZE_MAX - 10
+    assert (tmp_path / "log").stat().st_size == FILE_SIZE_MAX - 10
+    with files_limited():
+        file.append([b"z" * 10])
+    assert file.read_at(FILE_SIZE_MAX - 11, 100) == b"x" + b"z" * 10
     file.close()
 
 
