@@ -53,3 +53,8 @@ def test_records_expire_by_age_and_by_size() -> None:
                 by_size += plan.retention_ms is None
     assert by_age > 0
     assert by_size > 0
+
+
+def test_a_synced_log_with_a_flipped_bit_may_refuse_to_open() -> None:
+    """Seed 10687: the bit lies among deleted records, and nothing below a sync is cut off."""
+    assert run_seed(10687).violation is None

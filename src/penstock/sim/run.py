@@ -38,7 +38,7 @@ from penstock.sim.clock import SimClock
 from penstock.sim.committing import commit_along
 from penstock.sim.entropy import stream
 from penstock.sim.faults import Faults
-from penstock.sim.history import History
+from penstock.sim.history import NEVER, History
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
 from penstock.sim.platter import Platter
@@ -290,12 +290,18 @@ class Simulation:
             raise Violation("restart", "the node is not up after 60 s") from None
 
     def _unserved(self) -> list[str]:
+        """Those that have no excuse: where a synced bit has flipped, a log may refuse to open."""
         assert self.node.broker is not None
-        return [
-            f"{topic.name}-{index}"
+        partitions = [
+            TopicPartition(topic.name, index)
             for topic in self.scenario.topics
             for index in range(topic.partitions)
-            if TopicPartition(topic.name, index) not in self.node.broker.logs
+        ]
+        return [
+            str(partition)
+            for partition in partitions
+            if partition not in self.node.broker.logs
+            and self.history.of(partition).damaged_from == NEVER
         ]
 
     def _all_done(self, kind: str) -> bool:
