@@ -81,3 +81,18 @@ def test_an_offset_asked_for_again_may_still_come_by_the_first_connection() -> N
     history.ask(6, connection="two")
     history.ack(6)
     assert history.may_be(5)
+
+
+def test_what_one_power_loss_left_may_be_what_the_next_one_leaves() -> None:
+    """Seed 21146: an acked offset, another one after a power loss, and that one lost in turn."""
+    history = CommitHistory()
+    history.ask(10, connection="one")
+    history.ack(10)
+    history.restarted()
+    history.power_lost()
+    history.ask(12, connection="two")
+    history.ack(12)
+    history.restarted()
+    history.power_lost()
+    assert history.may_be(10)
+    assert history.may_be(12)

@@ -55,10 +55,11 @@ class CommitHistory:
             asked.settled = True
 
     def power_lost(self) -> None:
-        """Any state of before may be the one that was synced."""
-        known = self.earlier if self.acked is None else self.earlier | {self.acked}
+        """Any state of before may be the one that was synced, at this loss or at the next."""
+        if self.acked is not None:
+            self.earlier.add(self.acked)
         self.unclear += [
-            Unclear(offset=offset, connection=None, settled=True) for offset in sorted(known)
+            Unclear(offset=offset, connection=None, settled=True) for offset in sorted(self.earlier)
         ]
         self.acked, self.may_be_missing = None, True
 
