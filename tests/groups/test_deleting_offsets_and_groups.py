@@ -15,6 +15,12 @@ from penstock.wire.messages.join_group import (
     JoinGroupRequestProtocol,
     JoinGroupResponse,
 )
+from penstock.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from rig.group_world import GroupWorld, image_of
 from rig.offset_requests import (
     commit,
@@ -31,6 +37,18 @@ from rig.offset_requests import (
 ORDERS = ("orders", 0)
 BILLS = ("bills", 0)
 MANY = 2 * OFFSETS_PER_STEP + 100
+PROMISE = TxnOffsetCommitRequest(
+    transactional_id="t",
+    group_id="g",
+    producer_id=1,
+    producer_epoch=0,
+    topics=[
+        TxnOffsetCommitRequestTopic(
+            name="wide",
+            partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)],
+        )
+    ],
+)
 
 
 @pytest.fixture
@@ -143,7 +161,10 @@ def test_nobody_comes_to_life_in_a_group_that_is_half_deleted() -> None:
     assert isinstance(again, DeletableGroupResult)
     codes = [joined.error_code, begun.error_code, again.error_code]
     codes += commit(world, commit_request("g", {("wide", 0): 7})).values()
-    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 4
+    promised = world.answers[world.ask(PROMISE, version=3)]
+    assert isinstance(promised, TxnOffsetCommitResponse)
+    codes += [promised.topics[0].partitions[0].error_code]
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 5
     world.pass_time(100)
     assert world.answers[deleting] == DeletableGroupResult(group_id="g")
     assert world.shard.offsets.count == 0

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from penstock.groups.asking import Asked
 from penstock.groups.classic.replies import join_refused
 from penstock.groups.offsets.commit import refuse_commit
+from penstock.groups.offsets.transactional import refuse_transactional_commit
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -20,6 +21,7 @@ from penstock.wire.messages.consumer_group_heartbeat import (
 from penstock.wire.messages.join_group import JoinGroupRequest
 from penstock.wire.messages.offset_commit import OffsetCommitRequest
 from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from penstock.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 LATER = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -48,5 +50,7 @@ def refuse_while_deleted(groups: Container[str], asked: Asked[object]) -> object
             return refuse_commit(committing, LATER)
         case OffsetFetchRequestGroup() as fetching if fetching.group_id in groups:
             return OffsetFetchResponseGroup(group_id=fetching.group_id, error_code=LATER)
+        case TxnOffsetCommitRequest() as committing_later if committing_later.group_id in groups:
+            return refuse_transactional_commit(committing_later, LATER)
         case _:
             return None
