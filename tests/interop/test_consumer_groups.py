@@ -6,11 +6,11 @@ Records go on being written all the time.
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
 
 from rig.clients.confluent import ConfluentClient
+from rig.members.fed_group import FedGroup
 from rig.members.kinds import Kind, java_kind, python_kind
 from rig.members.member import GroupMember, GroupOfMembers
 from rig.steady_producer import SteadyProducer
@@ -31,25 +31,9 @@ BRISK = {"session_timeout_ms": "3000", "heartbeat_interval_ms": "200"}
 BRIEF = {"session_timeout_ms": "1500", "max_poll_interval_ms": "1500"}  # where a time-out is due
 
 
-@dataclass
-class Case:
-    """A group on a topic of its own, and a steady flow of records into it."""
-
-    group: GroupOfMembers
-    producer: SteadyProducer
-
+class Case(FedGroup):
     def start(self, kind: Kind, **settings: str) -> GroupMember:
         return self.group.start(kind.command, **{**BRISK, **kind.settings, **settings})
-
-    def stop_writing(self) -> None:
-        """And wait until all that was written is read by somebody."""
-        self.producer.__exit__(None, None, None)
-        assert self.producer.stored
-        self.group.await_read(self.producer.stored)
-
-    def assert_read_once(self) -> None:
-        twice = {position: count for position, count in self.group.read().items() if count > 1}
-        assert not twice
 
 
 @pytest.fixture

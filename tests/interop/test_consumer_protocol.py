@@ -9,7 +9,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -18,6 +17,7 @@ from confluent_kafka.cimpl import NewPartitions
 
 from rig.apache_kafka.broker import ApacheKafka
 from rig.clients.confluent import ConfluentClient
+from rig.members.fed_group import FedGroup
 from rig.members.kinds import Kind, java_kind, python_kind
 from rig.members.member import PATIENCE_SECONDS, GroupMember, GroupOfMembers
 from rig.serve import ServedNode
@@ -40,29 +40,13 @@ PEER_SETTINGS = {
 }
 
 
-@dataclass
-class Case:
-    """A group on a topic of its own, and a steady flow of records into it."""
-
-    group: GroupOfMembers
-    producer: SteadyProducer
-
+class Case(FedGroup):
     def start(self, kind: Kind, **settings: str) -> GroupMember:
         """One that speaks the consumer protocol, where assignors and sessions are the broker's."""
         return self.group.start(kind.command, **{**MODERN, **settings})
 
     def start_classic(self, kind: Kind) -> GroupMember:
         return self.group.start(kind.command, **{**CLASSIC, **kind.settings})
-
-    def stop_writing(self) -> None:
-        """And wait until all that was written is read by somebody."""
-        self.producer.__exit__(None, None, None)
-        assert self.producer.stored
-        self.group.await_read(self.producer.stored)
-
-    def assert_read_once(self) -> None:
-        twice = {position: count for position, count in self.group.read().items() if count > 1}
-        assert not twice
 
 
 @pytest.fixture(scope="module")
