@@ -2,28 +2,15 @@
 
 import pytest
 
-from penstock.log.partition_log import PartitionLog
-from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.identity import ProducerId
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
-from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.layout import HEADER_BYTES
-from rig.compacting import COMPACTED, clean, put, seal, stored
+from rig.compacting import COMPACTED, clean, end_transaction, put, seal, stored
 from rig.logs import NOW_MS, open_log
 from rig.memory_disk import MemoryDisk
 
 RETENTION_MS = COMPACTED.delete_retention_ms
-
-
-def end_transaction(log: PartitionLog, producer: int, *, committed: bool) -> None:
-    data = end_transaction_batch(
-        EndTransaction(committed=committed, coordinator_epoch=0),
-        producer_id=ProducerId(producer),
-        producer_epoch=ProducerEpoch(0),
-        timestamp_ms=NOW_MS,
-        base_offset=log.end_offset,
-    )
-    log.append([BatchView(memoryview(data))], now_ms=NOW_MS)
 
 
 def test_last_batch_of_a_producer_stays_as_a_bare_header() -> None:

@@ -1,9 +1,9 @@
 """Compacted logs for tests: keyed appends, a pass run to its end, and what a reader then knows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from penstock.log.compaction.cleaner import Finished, clean_log
+from penstock.log.compaction.cleaner import Finished, PassItem, clean_log
 from penstock.log.compaction.owner import take_up
 from penstock.log.compaction.plan import CleanerLimits, dirt_of, plan_pass
 from penstock.log.partition_log import PartitionLog
@@ -13,6 +13,7 @@ from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
 from penstock.records.compression import Codec
+from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.iterate import records_of
 from penstock.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.records.record import Record
@@ -32,6 +33,7 @@ def batch_of(
     now_ms: int = NOW_MS,
     codec: Codec = Codec.NONE,
     producer: int = NO_PRODUCER_ID,
+    epoch: int = 0,
     sequence: int = -1,
     transactional: bool = False,
 ) -> BatchView:
@@ -44,7 +46,7 @@ def batch_of(
         leader_epoch=LeaderEpoch(0),
         codec=codec,
         producer_id=ProducerId(producer),
-        producer_epoch=ProducerEpoch(NO_PRODUCER_EPOCH if producer < 0 else 0),
+        producer_epoch=ProducerEpoch(NO_PRODUCER_EPOCH if producer < 0 else epoch),
         base_sequence=sequence,
         transactional=transactional,
     )
@@ -57,6 +59,7 @@ def put(
     now_ms: int = NOW_MS,
     codec: Codec = Codec.NONE,
     producer: int = NO_PRODUCER_ID,
+    epoch: int = 0,
     sequence: int = -1,
     transactional: bool = False,
 ) -> BatchView:
@@ -67,11 +70,27 @@ def put(
         now_ms=now_ms,
         codec=codec,
         producer=producer,
+        epoch=epoch,
         sequence=sequence,
         transactional=transactional,
     )
     log.append([batch], now_ms=now_ms)
     return batch
+
+
+def end_transaction(
+    log: PartitionLog, producer: int, *, committed: bool, epoch: int = 0, now_ms: int = NOW_MS
+) -> None:
+    """The marker of a producer's transaction at the log's end."""
+    data = end_transaction_batch(
+        EndTransaction(committed=committed, coordinator_epoch=0),
+        producer_id=ProducerId(producer),
+        producer_epoch=ProducerEpoch(epoch),
+        timestamp_ms=now_ms,
+        base_offset=log.end_offset,
+        leader_epoch=LeaderEpoch(0),
+    )
+    log.append([BatchView(memoryview(data))], now_ms=now_ms)
 
 
 def seal(log: PartitionLog) -> None:
@@ -89,10 +108,28 @@ def clean(
     memory_bytes: int = LIMITS.memory_bytes,
 ) -> Offset:
     """Runs one pass, as a broker does; how far the log is compacted then."""
+    for item in clean_in_steps(
+        disk, log, cleaned_offset=cleaned_offset, now_ms=now_ms, memory_bytes=memory_bytes
+    ):
+        if isinstance(item, Finished):
+            return item.end_offset
+    raise AssertionError("a pass without an end")
+
+
+def clean_in_steps(
+    disk: Disk,
+    log: PartitionLog,
+    *,
+    cleaned_offset: int | None = None,
+    now_ms: int = NOW_MS,
+    memory_bytes: int = LIMITS.memory_bytes,
+) -> Iterator[PassItem]:
+    """The same, for who looks on or stops between two steps."""
+    open_offset = log.producers.first_open_offset
     dirt = dirt_of(
         log,
         cleaned_offset=None if cleaned_offset is None else Offset(cleaned_offset),
-        stable_offset=log.end_offset,
+        stable_offset=log.end_offset if open_offset is None else open_offset,
         now_ms=now_ms,
     )
     limits = replace(LIMITS, memory_bytes=memory_bytes)
@@ -101,9 +138,7 @@ def clean(
             continue
         assert take_up(log, item)
         log.check()
-        if isinstance(item, Finished):
-            return item.end_offset
-    raise AssertionError("a pass without an end")
+        yield item
 
 
 def stored(log: PartitionLog) -> list[tuple[int, str, str | None]]:

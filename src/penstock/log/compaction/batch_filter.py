@@ -47,7 +47,7 @@ class BatchFilter:
     def __init__(self, wanted: CleaningPass, keys: KeyOffsets) -> None:
         self.aborted: list[AbortedTransaction] = []  # whose markers stay; the caller takes them
         self._keys = keys
-        self._transactions = Transactions(wanted.aborted)
+        self._transactions = Transactions(wanted.aborted, from_offset=wanted.from_offset)
         self._last_of_producers = wanted.last_of_producers
         self._now_ms = wanted.now_ms
         self._horizon_ms = min(wanted.now_ms + wanted.settings.delete_retention_ms, LONG_MAX)

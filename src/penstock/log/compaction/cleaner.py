@@ -123,11 +123,12 @@ def _map_keys(disk: Disk, wanted: CleaningPass) -> Generator[Rest, None, tuple[K
 
 def _note_all(disk: Disk, wanted: CleaningPass, keys: KeyOffsets) -> Generator[Rest, None, bool]:
     """Notes the keys of the dirty part; False when the memory was full before its end."""
-    transactions = Transactions(wanted.aborted)
+    dirty = [one for one in wanted.sources if one.end_offset > wanted.first_dirty_offset]
+    if not dirty:
+        return True
+    transactions = Transactions(wanted.aborted, from_offset=dirty[0].base_offset)
     pace = _Pace(wanted)
-    for source in wanted.sources:
-        if source.end_offset <= wanted.first_dirty_offset:
-            continue
+    for source in dirty:
         for batch in _batches(disk, wanted, source):
             if pace.is_due(batch.size_bytes):
                 yield pace.rest()

@@ -88,6 +88,10 @@ class CleaningPass:
     limits: CleanerLimits
     now_ms: int
 
+    @property
+    def from_offset(self) -> Offset:
+        return self.sources[0].base_offset if self.sources else self.until_offset
+
 
 def dirt_of(
     log: PartitionLog, *, cleaned_offset: Offset | None, stable_offset: Offset, now_ms: int

@@ -1,4 +1,4 @@
-"""Transactions as compaction meets them, walking a log from its start.
+"""Transactions as compaction meets them, walking a log from its start or from a later segment.
 
 The records of an aborted transaction go, whatever their keys. A marker may go once nothing of its
 transaction is left; until then a reader needs it.
@@ -34,8 +34,12 @@ class Transactions:
 
     __slots__ = ("_aborted", "_committed", "_waiting")
 
-    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
-        self._waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+    def __init__(self, aborted: Sequence[AbortedTransaction], *, from_offset: Offset) -> None:
+        """`from_offset`: where the walk begins. A marker below it is not met: what it ended must
+        not be taken for open, or what its producer committed later would count as aborted.
+        """
+        met = [one for one in aborted if one.last_offset >= from_offset]
+        self._waiting = sorted(met, key=lambda one: one.first_offset, reverse=True)
         self._aborted: dict[ProducerId, _Aborted] = {}
         self._committed: set[ProducerId] = set()
 
