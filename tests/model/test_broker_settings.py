@@ -94,6 +94,7 @@ def test_the_old_name_of_the_node_id_still_counts() -> None:
         ({"node.id": "-2"}, "at least 0"),
         ({"num.partitions": "0"}, "at least 1"),
         ({"offsets.topic.segment.bytes": "20000"}, "at least 1048576"),
+        ({"transaction.state.log.segment.bytes": "20000"}, "at least 1048576"),
         ({"num.network.threads": "three"}, "Not a whole number"),
         (
             {

@@ -65,7 +65,7 @@ class TransactionSettings:
         "Replicas of the transaction log; as many as there are brokers when these are fewer.",
     )
     transaction_state_log_segment_bytes: int = integer(
-        104_857_600, "The segment size of the transaction log.", int32(1)
+        104_857_600, "The segment size of the transaction log.", int32(2**20)
     )
 
 
