@@ -135,6 +135,20 @@ def test_gap_that_compaction_left_stays_when_the_topic_is_compacted_no_longer() 
     assert [offset for offset, _ in values(again)] == [0, 1, 2, 10, 20, 21]
 
 
+def test_segment_that_compaction_left_without_a_byte_costs_nothing_behind_it() -> None:
+    disk, log = filled(segments=5)
+    emptied, after = log.segments[2], log.segments[3].base_offset
+    for suffix in (".log", ".index", ".timeindex"):
+        disk.files[emptied.path(suffix)].data.clear()
+    checkpoint = f"0\n1\norders 0 {after}\n".encode()
+    disk.write_whole("/data/cleaner-offset-checkpoint", checkpoint)
+    again = open_log(disk.after_kill()).log
+    assert again.recovery.segments_dropped == 0
+    assert again.end_offset == log.end_offset
+    kept = [*range(emptied.base_offset), *range(after, log.end_offset)]
+    assert [offset for offset, _ in values(again)] == kept
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["missing", "garbage", "empty"])
 @pytest.mark.parametrize("clean", [True, False])

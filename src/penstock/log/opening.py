@@ -106,6 +106,7 @@ def _load_parts(
         segments,
         clean=left.clean or fresh,
         recovery_point=left.recovery_point,
+        cleaned_offset=FIRST_OFFSET if left.cleaned_offset is None else left.cleaned_offset,
         settings=settings,
         memory=memory,
     )

@@ -85,6 +85,7 @@ def load(
     *,
     clean: bool,
     recovery_point: Offset,
+    cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
 ) -> Loaded:
@@ -106,7 +107,9 @@ def load(
     first = first if suspect is None else min(first, suspect)
     base_offset = segments[first].base_offset
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
-    end_offset = _scan_all(segments, first, recovery_point, settings, memory, report)
+    end_offset = _scan_all(
+        segments, first, recovery_point, cleaned_offset, settings, memory, report
+    )
     for segment in segments[first:-1]:
         segment.save_indexes()
         segment.seal()
@@ -146,21 +149,24 @@ def _scan_all(
     segments: list[Segment],
     first: int,
     recovery_point: Offset,
+    cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
     report: RecoveryReport,
 ) -> Offset:
     """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
     # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
-    # there. Our own compaction keeps the last offset of a segment; Apache Kafka's leaves gaps, and
-    # one that no segment could have filled is nobody's loss.
+    # there. Our own compaction keeps the last offset of a segment; Apache Kafka's leaves gaps, even
+    # segments without a byte. What is compacted is synced first, so a gap up to where the log is
+    # known to be compacted is nobody's loss, nor is one that no segment could have filled.
     end_offset = previous_base = segments[first].base_offset
     whole = True  # whether the segment before ends as it did when it was sealed
     for slot in range(first, len(segments)):
         segment = segments[slot]
         gap = segment.base_offset - end_offset
         reachable = segment.base_offset - previous_base <= layout.RELATIVE_OFFSET_MAX + 1
-        if gap < 0 or (gap > 0 and reachable and not whole):
+        compacted = segment.base_offset <= cleaned_offset
+        if gap < 0 or (gap > 0 and reachable and not whole and not compacted):
             if segment.base_offset < recovery_point:
                 raise _beyond_repair(segment, 0, f"{end_offset} is next", recovery_point)
             report.reasons.append(f"{segment.path(layout.LOG)}: does not begin at {end_offset}")
