@@ -169,11 +169,11 @@ def test_file_of_properties_is_obeyed_and_idle_names_are_told(run: Run, tmp_path
     assert "settings_without_effect names=num.io.threads" in logged
 
 
-def test_serving_imports_neither_the_client_nor_what_draws() -> None:
+def test_serving_imports_neither_the_client_nor_what_draws_nor_what_reads_packages() -> None:
     code = (
-        "import sys, penstock.cli.serve;"
-        "print([m for m in sys.modules if m.split('.')[0] == 'rich' or m == 'penstock.client'"
-        " or m.startswith('penstock.client.')])"
+        "import sys, penstock.cli.main, penstock.cli.serve;"
+        "unneeded = ('penstock.client.', 'rich.', 'importlib.metadata.', 'email.');"
+        "print([name for name in sys.modules if (name + '.').startswith(unneeded)])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, timeout=30, text=True, check=True

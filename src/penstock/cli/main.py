@@ -1,22 +1,23 @@
 """The command `penstock`: one table of nouns, each loaded when it is first used.
 
 `penstock serve` must start fast and small, so it must not pay for tables, progress bars and the
-client; and `--help` must not pay for anything. This table is the one late import of the project.
+client; and `--help` must not pay for anything. This table, and `--version` beside it, are the late
+imports of the project.
 """
 
 import importlib
-import importlib.metadata
 import os
 import sys
 from typing import NamedTuple
 
 import click
 
-from penstock.cli.compiled import hot_modules_form, kernel_form, refuse_stale
+from penstock.cli.compiled import refuse_stale
 from penstock.model.error import PenstockError
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+VERSION_MODULE = "penstock.cli.version"
 
 
 class Noun(NamedTuple):
@@ -61,8 +62,7 @@ class LateGroup(click.Group):
 def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    click.echo(f"penstock {importlib.metadata.version('penstock')}")
-    click.echo(f"record kernel: {kernel_form().value}, hot modules: {hot_modules_form().value}")
+    importlib.import_module(VERSION_MODULE).tell_version()
     ctx.exit()
 
 
