@@ -8,6 +8,10 @@ CODE := src tests bench examples
 INSTALL := $(PIP) install --constraint constraints.txt
 KERNEL := $(wildcard src/penstock/records/kernel/*.p[xy][xd])
 
+# Bytecode also where PYTHONDONTWRITEBYTECODE keeps Python from leaving any: without it every start
+# compiles 300 modules first, which doubles it.
+BYTECODE := $(BIN)/python -m compileall -q src
+
 # Modules that are compiled as they are. After `make unbuild` they run in Python until `make build`.
 UNBUILT := $(VENV)/.penstock-unbuilt
 ifeq ($(wildcard $(UNBUILT)),)
@@ -47,10 +51,12 @@ help:
 	@echo "make clean   remove what these commands made"
 
 demo: $(RUN_STAMP)
+	@$(BYTECODE)
 	$(BIN)/penstock demo
 
 test: lint
 	@echo "== tests"
+	@$(BYTECODE)
 	$(BIN)/python -m pytest
 
 ifneq ($(FOR),)
@@ -77,6 +83,7 @@ format: $(DEV_STAMP)
 	$(BIN)/ruff format $(CODE)
 
 bench: $(DEV_STAMP)
+	@$(BYTECODE)
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/compare.py $(BENCH)
 
@@ -106,11 +113,13 @@ $(BIN)/python:
 $(RUN_STAMP): $(BUILD) | $(BIN)/python
 	@echo "== compiling and installing penstock, and confluent-kafka: a minute or two"
 	@$(INSTALL) --editable . confluent-kafka
+	@$(BYTECODE)
 	@$(BIN)/penstock --version
 	@touch $@
 
 $(DEV_STAMP): $(BUILD) | $(BIN)/python
 	@echo "== compiling and installing penstock, and what its tests need: a minute or two"
 	@$(INSTALL) --editable '.[dev]'
+	@$(BYTECODE)
 	@$(BIN)/penstock --version
 	@touch $@ $(RUN_STAMP)
