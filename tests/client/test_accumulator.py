@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from penstock.client.accumulator import Accumulator, BatchRules
 from penstock.client.pending_batch import Delivered
-from penstock.client.trouble import ClientError
+from penstock.client.trouble import ClientError, Refused
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
+from penstock.records.build import build_batch
 from penstock.records.compression import Codec
 from penstock.records.iterate import records_of
 from penstock.records.record import Record
@@ -157,3 +159,66 @@ def test_everything_fails_when_the_producer_is_closed() -> None:
     accumulator.abandon(trouble)
     assert (sent.error, waiting.error) == (trouble, trouble)
     assert accumulator.buffered_bytes == 0
+
+
+def test_batch_built_elsewhere_leaves_at_once_under_the_producers_numbers() -> None:
+    accumulator = Accumulator(BatchRules(linger_ms=1_000, transactional=True))
+    accumulator.begin_epoch(7)
+    built = build_batch([Record(None, b"a", (), 5), Record(None, b"b", (), 6)], codec=Codec.ZSTD)
+    tickets = [Ticket(), Ticket()]
+    for ticket in tickets:
+        accumulator.append_ready(PLACE, bytearray(built), ticket, now_ms=0)
+    (first,) = accumulator.drain(leads_all, NODE, 0)
+    accumulator.acked(first, Offset(40), None)
+    (second,) = accumulator.drain(leads_all, NODE, 0)
+    assert (first.epoch, first.sequence) == (7, 0)
+    assert (second.epoch, second.sequence) == (7, 2)
+    accumulator.acked(second, Offset(42), 99)
+    assert [t.result for t in tickets] == [
+        Delivered("t", 0, Offset(40), 6),
+        Delivered("t", 0, Offset(42), 99),
+    ]
+    assert accumulator.buffered_bytes == 0
+
+
+def test_batch_built_elsewhere_takes_its_place_in_the_buffer() -> None:
+    rules = BatchRules(batch_bytes_max=100, buffer_bytes_max=300)
+    accumulator = Accumulator(rules)
+    built = build_batch([Record(None, bytes(200), (), 5)])
+    accumulator.append_ready(PLACE, built, Ticket(), now_ms=0)
+    assert not accumulator.has_room(100)
+    accumulator.check()
+
+
+def test_records_before_and_after_a_built_batch_keep_their_order() -> None:
+    accumulator = Accumulator(BatchRules(linger_ms=0))
+    append(accumulator, value=b"before")
+    accumulator.append_ready(PLACE, build_batch([Record(None, b"built")]), Ticket(), now_ms=0)
+    append(accumulator, value=b"after")
+    values = []
+    while batches := accumulator.drain(leads_all, NODE, 0):
+        (batch,) = batches
+        assert batch.data is not None
+        view = BatchView(memoryview(batch.data))
+        values += [(record.value, batch.sequence) for record in records_of(view)]
+    assert values == [(b"before", 0), (b"built", 1), (b"after", 2)]
+
+
+def test_first_batch_that_was_given_up_is_remembered_with_its_reason() -> None:
+    accumulator = Accumulator(BatchRules(linger_ms=0, transactional=True))
+    append(accumulator)
+    (batch,) = accumulator.drain(leads_all, NODE, 0)
+    trouble = Refused(ErrorCode.INVALID_RECORD, str(PLACE))
+    accumulator.failed(batch, trouble, now_ms=0)
+    assert accumulator.given_up is trouble
+
+
+def test_too_large_batch_built_elsewhere_is_given_up() -> None:
+    accumulator = Accumulator(BatchRules(linger_ms=0))
+    ticket = Ticket()
+    built = build_batch([Record(None, b"a"), Record(None, b"b")])
+    accumulator.append_ready(PLACE, built, ticket, now_ms=0)
+    (batch,) = accumulator.drain(leads_all, NODE, 0)
+    trouble = Refused(ErrorCode.MESSAGE_TOO_LARGE, str(PLACE))
+    accumulator.failed(batch, trouble, now_ms=0)
+    assert ticket.error is trouble

@@ -248,6 +248,33 @@ def test_without_idempotence_one_batch_is_on_the_wire() -> None:
     assert accumulator.drain(lambda _: NODE, NODE, 0) == []
 
 
+def test_in_a_transaction_nothing_follows_the_first_batch_before_it_is_acked() -> None:
+    bench = Bench(transactional=True)
+    bench.send(4)
+    bench.drain()
+    assert len(bench.wire) == 1
+    bench.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    bench.pass_time(5)
+    bench.drain()
+    assert len(bench.wire) == 1
+    bench.answer()
+    bench.drain()
+    assert len(bench.wire) == 3
+    bench.settle()
+    assert bench.log.values == [b"1", b"2", b"3", b"4"]
+
+
+def test_markers_that_are_on_their_way_are_not_waited_for_long() -> None:
+    bench = Bench(transactional=True, backoff_ms=1_000)
+    bench.send()
+    bench.drain()
+    bench.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    bench.pass_time(20)
+    bench.drain()
+    bench.answer()
+    assert bench.acked == [b"1"]
+
+
 STEPS: dict[str, Callable[[Bench], None]] = {
     "answer": Bench.answer,
     "lose request": Bench.lose_request,

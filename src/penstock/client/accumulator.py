@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.client.partition_queue import PartitionQueue
-from penstock.client.pending_batch import PendingBatch, Ticket, size_bytes_max
-from penstock.client.trouble import ClientError
+from penstock.client.pending_batch import PendingBatch, Ticket, ready_batch, size_bytes_max
+from penstock.client.trouble import ClientError, Refused
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
@@ -18,6 +19,7 @@ from penstock.records.compression import Codec
 from penstock.records.record import Record
 
 BACKOFF_DOUBLINGS_MAX = 6
+MARKERS_MS = 20  # a transaction's markers are soon written, and the next one waits for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +35,14 @@ class BatchRules:
     buffer_bytes_max: int = 32 * MIB
     delivery_ms_max: int = 120_000
     backoff_ms: int = 100
+    transactional: bool = False
 
     def __post_init__(self) -> None:
         assert self.linger_ms >= 0
         assert self.batch_bytes_max > 0
         assert self.buffer_bytes_max >= self.batch_bytes_max
         assert self.delivery_ms_max > 0
+        assert self.idempotent or not self.transactional
 
 
 class Accumulator:
@@ -46,6 +50,8 @@ class Accumulator:
         self.rules = rules
         self.buffered_bytes = 0
         self.flushing = False  # send what there is, however little
+        self.given_up: ClientError | None = None  # why the first batch was not delivered
+        self.epoch = 0  # in which partitions begin to number their batches
         self._queues: dict[TopicPartition, PartitionQueue] = {}  # every partition ever written to
         self._busy: dict[TopicPartition, PartitionQueue] = {}  # those of them that hold batches
         self._turn = 0  # where the next drain begins, so that no partition starves
@@ -94,8 +100,7 @@ class Accumulator:
         assert self.has_room(size_bytes), (self.buffered_bytes, size_bytes)
         queue = self._queues.get(partition)
         if queue is None:
-            queue = PartitionQueue(partition, idempotent=self.rules.idempotent)
-            self._queues[partition] = queue
+            queue = self._new_queue(partition)
         self._busy[partition] = queue
         batch = queue.filling()
         opened = batch is None or batch.size_bytes + size_bytes > self.rules.batch_bytes_max
@@ -109,6 +114,27 @@ class Accumulator:
         batch.add(record, ticket, size_bytes)
         self.buffered_bytes += size_bytes
         return opened
+
+    def append_ready(
+        self, partition: TopicPartition, data: bytearray, ticket: Ticket, *, now_ms: int
+    ) -> None:
+        """Takes in a batch that was built elsewhere, for which there is room."""
+        assert self.has_room(len(data)), (self.buffered_bytes, len(data))
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._new_queue(partition)
+        self._busy[partition] = queue
+        deadline_ms = now_ms + self.rules.delivery_ms_max
+        batch = ready_batch(partition, data, ticket, created_ms=now_ms, deadline_ms=deadline_ms)
+        queue.waiting.append(batch)
+        self.buffered_bytes += batch.charged_bytes
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Batches are numbered from 0 in this epoch; none has a number now."""
+        self.epoch = epoch
+        self._queues = dict(self._busy)
+        for queue in self._busy.values():
+            queue.begin_epoch(epoch)
 
     def drain(
         self, leader_of: Callable[[TopicPartition], NodeId | None], node: NodeId, now_ms: int
@@ -143,15 +169,19 @@ class Accumulator:
         queue = self._queues[batch.partition]
         doublings = min(batch.attempts - 1, BACKOFF_DOUBLINGS_MAX)
         backoff_ms = self.rules.backoff_ms << doublings
+        if isinstance(trouble, Refused) and trouble.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+            backoff_ms = min(backoff_ms, MARKERS_MS)
         queue.failed(batch, trouble, now_ms=now_ms, backoff_ms=backoff_ms)
         if batch.settled:
             self._left(queue, batch)
+        self.given_up = self.given_up or queue.given_up
 
     def expire(self, now_ms: int) -> None:
         """Gives up what was not delivered in time."""
         for queue in list(self._busy.values()):
             for batch in queue.expire(now_ms):
                 self._left(queue, batch)
+            self.given_up = self.given_up or queue.given_up
 
     def abandon(self, trouble: ClientError) -> None:
         """Fails everything that is still on its way."""
@@ -167,6 +197,16 @@ class Accumulator:
             charged += sum(batch.charged_bytes for batch in queue.unsettled())
         assert charged == self.buffered_bytes, (charged, self.buffered_bytes)
 
+    def _new_queue(self, partition: TopicPartition) -> PartitionQueue:
+        queue = PartitionQueue(
+            partition,
+            idempotent=self.rules.idempotent,
+            transactional=self.rules.transactional,
+            epoch=self.epoch,
+        )
+        self._queues[partition] = queue
+        return queue
+
     def _in_turn(self) -> list[PartitionQueue]:
         queues = list(self._busy.values())
         start = self._turn % len(queues) if queues else 0
@@ -179,6 +219,7 @@ class Accumulator:
         return (
             self.flushing
             or head.attempts > 0
+            or head.data is not None
             or len(queue.waiting) > 1
             or head.size_bytes >= self.rules.batch_bytes_max
             or head.created_ms + self.rules.linger_ms <= now_ms

@@ -16,6 +16,12 @@ Invariants:
     the second case a new epoch begins and they are numbered again.
  5. At most `ON_WIRE_MAX` batches are on the wire, because a broker remembers that many; one
     without idempotence.
+ 6. In a transaction nothing follows the first batch of an epoch before that is acked: a broker
+    that knows nothing of a producer takes whatever number comes first, and the first batch may
+    have been refused a moment before, as the markers of the last transaction were on their way.
+
+A transaction that has lost a batch is lost as a whole: its queues are abandoned, and invariant 4
+is for those who write without one.
 """
 
 from collections import deque
@@ -42,12 +48,22 @@ _LOST_TRACK = frozenset(
 
 
 class PartitionQueue:
-    def __init__(self, partition: TopicPartition, *, idempotent: bool) -> None:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        *,
+        idempotent: bool,
+        transactional: bool = False,
+        epoch: int = 0,
+    ) -> None:
         self.partition = partition
         self.idempotent = idempotent
+        self.transactional = transactional
+        self.given_up: ClientError | None = None  # why the first batch was not delivered
         self.waiting: deque[PendingBatch] = deque()
         self.on_wire: list[PendingBatch] = []
-        self.epoch = 0
+        self.epoch = epoch
+        self.epoch_acked = False  # something of it is in the log
         self.next_sequence = 0
         self.gap = False
         self.number_again = False
@@ -75,6 +91,8 @@ class PartitionQueue:
             return True
         if head.attempts > 0 or self.gap or not self.idempotent:
             return False
+        if self.transactional and not self.epoch_acked:
+            return False
         return len(self.on_wire) < ON_WIRE_MAX and all(b.attempts == 1 for b in self.on_wire)
 
     def unsettled(self) -> Iterator[PendingBatch]:
@@ -88,6 +106,8 @@ class PartitionQueue:
         if any(batch.attempts > 1 for batch in self.on_wire):
             assert len(self.on_wire) == 1, "invariant 3"
         assert len(self.on_wire) <= (ON_WIRE_MAX if self.idempotent else 1), "invariant 5"
+        if self.transactional and not self.epoch_acked:
+            assert len(self.on_wire) <= 1, "invariant 6"
 
     def take(self) -> PendingBatch:
         """The oldest waiting batch, numbered, counted as on the wire from now on."""
@@ -104,6 +124,7 @@ class PartitionQueue:
 
     def acked(self, batch: PendingBatch, base_offset: Offset | None, time_ms: int | None) -> None:
         self.on_wire.remove(batch)
+        self.epoch_acked = True
         batch.succeed(base_offset, time_ms)
         self._settle_gap()
 
@@ -114,8 +135,9 @@ class PartitionQueue:
         self.on_wire.remove(batch)
         code = trouble.code if isinstance(trouble, Refused) else None
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self.epoch_acked = True
             batch.succeed(None, None)
-        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.record_count > 1 and not batch.settled:
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.divisible and not batch.settled:
             self._split(batch)
         elif code in _LOST_TRACK and self.idempotent:
             self._lost_track(batch, trouble)
@@ -134,7 +156,7 @@ class PartitionQueue:
             # Its answer is still to come, and tells whether there is a gap: only its sender stops
             # waiting.
             if batch.deadline_ms <= now_ms:
-                batch.fail(_too_late(batch))
+                self._fail(batch, _too_late(batch))
         late = [batch for batch in self.waiting if batch.deadline_ms <= now_ms]
         for batch in late:
             self.waiting.remove(batch)
@@ -162,8 +184,23 @@ class PartitionQueue:
             self.number_again = self.number_again or self._is_oldest(batch)
             self._put_back(batch)
 
-    def _give_up(self, batch: PendingBatch, trouble: Exception) -> None:
+    def begin_epoch(self, epoch: int) -> None:
+        """Numbers what comes from 0 in this epoch; nothing has a number in another one now."""
+        assert not self.on_wire
+        assert all(batch.sequence is None for batch in self.waiting)
+        self.epoch = epoch
+        self.epoch_acked = False
+        self.next_sequence = 0
+        self.gap = False
+        self.number_again = False
+        assert self.epoch <= EPOCH_MAX, "a producer id has no epochs left"
+
+    def _fail(self, batch: PendingBatch, trouble: ClientError) -> None:
         batch.fail(trouble)
+        self.given_up = self.given_up or trouble
+
+    def _give_up(self, batch: PendingBatch, trouble: ClientError) -> None:
+        self._fail(batch, trouble)
         if batch.sequence is not None:
             self.gap = True
 
@@ -202,15 +239,7 @@ class PartitionQueue:
                 batch.sequence = None
                 batch.attempts = 0
         if all(batch.sequence is None for batch in self.waiting):
-            self._begin_epoch()
-
-    def _begin_epoch(self) -> None:
-        assert not self.on_wire
-        self.gap = False
-        self.number_again = False
-        self.epoch += 1
-        self.next_sequence = 0
-        assert self.epoch <= EPOCH_MAX, "a producer id has no epochs left"
+            self.begin_epoch(self.epoch + 1)
 
 
 def _is_before(one: PendingBatch, other: PendingBatch) -> bool:

@@ -1,7 +1,8 @@
 """One batch on its way to a broker: filling, sealed, sent, perhaps sent again, and at last settled.
 
 Promises: every record's ticket is settled exactly once, with the place the record got or with why
-it got none; once sealed, the bytes change only in their producer stamp.
+it got none; once sealed, the bytes change only in their producer stamp. A batch that was built
+elsewhere is sealed from the start, and has one ticket.
 """
 
 from dataclasses import dataclass, field
@@ -9,15 +10,16 @@ from typing import NamedTuple, Protocol
 
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
+from penstock.records.batch import BatchHeader
 from penstock.records.build import build_batch, record_bytes_max
 from penstock.records.compression import Codec
-from penstock.records.layout import HEADER_BYTES
+from penstock.records.layout import HEADER_BYTES, MAGIC_V2
 from penstock.records.record import Record
 
 
 class Delivered(NamedTuple):
-    """Where a record stands in the log. The offset is unknown with acks=0, and for a duplicate
-    long past.
+    """Where a record stands in the log, or the first one of a batch that was built elsewhere. The
+    offset is unknown with acks=0, and for a duplicate long past.
     """
 
     topic: str
@@ -46,6 +48,7 @@ class PendingBatch:
     size_bytes: int = HEADER_BYTES  # an upper bound while filling, the exact size once sealed
     charged_bytes: int = 0  # what the batch takes of the producer's buffer until it is settled
     data: bytearray | None = None
+    built: BatchHeader | None = None  # where it was built elsewhere, and has no records here
     epoch: int | None = None
     sequence: int | None = None  # None until it is first sent, and after its epoch ended
     attempts: int = 0
@@ -53,7 +56,12 @@ class PendingBatch:
 
     @property
     def record_count(self) -> int:
-        return len(self.tickets)
+        return len(self.records) if self.built is None else self.built.record_count
+
+    @property
+    def divisible(self) -> bool:
+        """Whether what is too large can be sent as two."""
+        return len(self.records) > 1
 
     def add(self, record: Record, ticket: Ticket, size_bytes: int) -> None:
         assert self.data is None
@@ -97,6 +105,12 @@ class PendingBatch:
             return
         self.settled = True
         topic, partition = self.partition
+        if self.built is not None:
+            [ticket] = self.tickets
+            time_ms = self.built.max_timestamp if append_time_ms is None else append_time_ms
+            if not ticket.done():
+                ticket.set_result(Delivered(topic, partition, base_offset, time_ms))
+            return
         for index, (record, ticket) in enumerate(zip(self.records, self.tickets, strict=True)):
             if not ticket.done():
                 offset = None if base_offset is None else Offset(base_offset + index)
@@ -111,6 +125,31 @@ class PendingBatch:
         for ticket in self.tickets:
             if not ticket.done():
                 ticket.set_exception(trouble)
+
+
+def ready_batch(
+    partition: TopicPartition,
+    data: bytearray,
+    ticket: Ticket,
+    *,
+    created_ms: int,
+    deadline_ms: int,
+) -> PendingBatch:
+    """A batch that was built elsewhere; its one ticket is told the place of its first record."""
+    header = BatchHeader(data)
+    assert header.magic == MAGIC_V2, header.magic
+    assert header.size_bytes == len(data), (header.size_bytes, len(data))
+    assert header.record_count == header.last_offset_delta + 1 > 0, header.record_count
+    return PendingBatch(
+        partition=partition,
+        created_ms=created_ms,
+        deadline_ms=deadline_ms,
+        tickets=[ticket],
+        size_bytes=len(data),
+        charged_bytes=len(data),
+        data=data,
+        built=header,
+    )
 
 
 def size_bytes_max(record: Record) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from penstock.client.batch_stamp import stamp
 from penstock.client.pending_batch import PendingBatch
@@ -10,6 +11,7 @@ from penstock.client.trouble import BrokenProtocol, ClientError, Refused, error_
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
+from penstock.transactions.state import Identity
 from penstock.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -19,6 +21,25 @@ from penstock.wire.messages.produce import (
 )
 
 NAMES_VERSION_MAX = 12  # beyond it topics are told by id
+ADDED_BEFORE_VERSION_MAX = 11  # beyond it a write itself adds its partition to the transaction
+
+
+class Generation(IntEnum):
+    """The protocol of transactions that a producer speaks (KIP-890)."""
+
+    ONE = 1  # it adds partitions before it writes to them, and keeps its epoch
+    TWO = 2  # a write adds them, and every transaction has an epoch of its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writer:
+    """As whom batches are written; for an idempotent producer without transactions, the epoch is
+    the one that it begins with.
+    """
+
+    identity: Identity
+    transactional_id: str | None = None
+    generation: Generation = Generation.TWO
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +54,7 @@ def produce_request(
     batches: Sequence[PendingBatch],
     view: ClusterView,
     *,
-    producer_id: int | None,
+    writer: Writer | None,
     acks: int,
     timeout_ms: int,
 ) -> ProduceRequest:
@@ -45,23 +66,33 @@ def produce_request(
         name, index = batch.partition
         assert batch.data is not None
         if batch.sequence is not None:
-            assert producer_id is not None
+            assert writer is not None
             assert batch.epoch is not None
             stamp(
                 batch.data,
-                producer_id=producer_id,
+                producer_id=writer.identity.producer_id,
                 epoch=batch.epoch,
                 base_sequence=batch.sequence,
+                transactional=writer.transactional_id is not None,
             )
         topic = topics.get(name)
         if topic is None:
             topic = topics[name] = TopicProduceData(name=name, topic_id=view.topic_id(name))
         topic.partition_data.append(PartitionProduceData(index=index, records=batch.data))
-    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values()))
+    return ProduceRequest(
+        transactional_id=None if writer is None else writer.transactional_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=list(topics.values()),
+    )
 
 
-def version_bound(request: ProduceRequest, view: ClusterView) -> int | None:
+def version_bound(request: ProduceRequest, view: ClusterView, writer: Writer | None) -> int | None:
     """The newest version that can say what the request says; None when any can."""
+    if request.transactional_id is not None:
+        assert writer is not None
+        if writer.generation is Generation.ONE:
+            return ADDED_BEFORE_VERSION_MAX
     by_id = view.ids_known(topic.name for topic in request.topic_data)
     return None if by_id else NAMES_VERSION_MAX
 
