@@ -17,7 +17,7 @@ from penstock.cli.compiled import (
 )
 from rig.apache_kafka.agent import KafkaAgent
 from rig.apache_kafka.broker import ApacheKafka
-from rig.apache_kafka.jars import PeerMissing, fetched_jars
+from rig.apache_kafka.jars import PeerMissing, fetched_jars, fetched_streams_jars
 
 
 def pytest_configure() -> None:
@@ -47,6 +47,14 @@ def kafka_jars() -> Path:
         return fetched_jars()
     except PeerMissing as missing:
         pytest.skip(f"needs Apache Kafka: {missing}")
+
+
+@pytest.fixture(scope="session")
+def streams_jars() -> Path:
+    try:
+        return fetched_streams_jars()
+    except PeerMissing as missing:
+        pytest.skip(f"needs Kafka Streams: {missing}")
 
 
 @pytest.fixture(scope="session")

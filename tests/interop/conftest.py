@@ -21,6 +21,11 @@ from rig.clients.java import JavaClient
 from rig.clients.kafka_python import KafkaPythonClient
 from rig.members.java_member import java_member
 from rig.serve import ServedNode
+from rig.transactional.aio_kafka import AioKafkaTransactions
+from rig.transactional.confluent import ConfluentTransactions
+from rig.transactional.face import TransactionalClient
+from rig.transactional.java import JavaTransactions
+from rig.transactional.kafka_python import KafkaPythonTransactions
 
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java")
 TOPIC_NUMBERS = itertools.count(1)
@@ -85,6 +90,20 @@ def client(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[KafkaClie
     one = connect(request.param, bootstrap, request)
     yield one
     one.close()
+
+
+@pytest.fixture(scope="session", params=CLIENTS)
+def transactions(request: pytest.FixtureRequest) -> TransactionalClient:
+    """Producers, readers and members of each client library, for what is done in transactions."""
+    match request.param:
+        case "confluent-kafka":
+            return ConfluentTransactions()
+        case "kafka-python":
+            return KafkaPythonTransactions()
+        case "aiokafka":
+            return AioKafkaTransactions()
+        case _:
+            return JavaTransactions(request.getfixturevalue("kafka_agent"))
 
 
 @pytest.fixture(scope="session")

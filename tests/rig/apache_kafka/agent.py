@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rig.apache_kafka.java import java_command
+from rig.apache_kafka.java import compiled, java_command
 
-SOURCE = Path(__file__).resolve().parents[1] / "java" / "KafkaAgent.java"
+JAVA = Path(__file__).resolve().parents[1] / "java"
+SOURCES = (JAVA / "KafkaAgent.java", JAVA / "TransactionalClients.java")
+MAIN = "KafkaAgent"
 
 TOOLS = {
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
@@ -30,6 +32,7 @@ class JavaRefused(Exception):
 
     def __init__(self, *, error: str, code: int, message: str) -> None:
         super().__init__(f"{error}: {message}")
+        self.error = error
         self.code = code
 
 
@@ -44,7 +47,8 @@ class KafkaAgent:
 
     def __init__(self, *, jars: Path, folder: Path) -> None:
         self._log = folder / "agent.log"
-        command = [*java_command(jars, heap_mib=256, folder=folder), str(SOURCE)]
+        classes = compiled(SOURCES, jars=jars, folder=folder)
+        command = [*java_command(jars, heap_mib=256, folder=folder, classes=classes), MAIN]
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True

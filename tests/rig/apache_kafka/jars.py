@@ -1,7 +1,7 @@
 """Apache Kafka's jars, fetched once by Maven and kept in the user's cache.
 
-Nothing of Kafka is in this repository. `fetched_jars` raises `PeerMissing` with the reason that a
-skipped test then states.
+Nothing of Kafka is in this repository. What fetches them raises `PeerMissing` with the reason that
+a skipped test then states.
 """
 
 import fcntl
@@ -11,9 +11,12 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from rig.source_tree import ROOT
+
 VERSION = "4.3.1"
 LOG4J_VERSION = "2.25.4"
 FETCH_SECONDS_MAX = 240
+STREAMS_PROJECT = ROOT / "examples" / "streams_word_count" / "pom.xml"
 
 ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", VERSION),
@@ -29,16 +32,26 @@ class PeerMissing(Exception):
 
 
 def fetched_jars() -> Path:
-    """The folder that holds the jars; fetches them the first time, one process at a time."""
+    """The folder that holds the broker, the client and the tools."""
+    return fetched(f"kafka-{VERSION}", project())
+
+
+def fetched_streams_jars() -> Path:
+    """The folder that holds Kafka Streams, as its example wants it."""
+    return fetched(f"kafka-streams-{VERSION}", STREAMS_PROJECT.read_text(encoding="utf-8"))
+
+
+def fetched(name: str, wanted: str) -> Path:
+    """The folder of what a project wants; fetches it the first time, one process at a time."""
     for program in ("java", "javac", "mvn"):
         if shutil.which(program) is None:
             raise PeerMissing(f"{program} is not installed")
-    home = cache_home() / f"kafka-{VERSION}"
+    home = cache_home() / name
     home.parent.mkdir(parents=True, exist_ok=True)
     with open(home.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not home.is_dir():
-            fetch_into(home)
+            fetch_into(home, wanted)
     return home
 
 
@@ -47,11 +60,11 @@ def cache_home() -> Path:
     return Path(root) / "penstock-tests"
 
 
-def fetch_into(home: Path) -> None:
+def fetch_into(home: Path, wanted: str) -> None:
     """All jars or none: they are copied beside `home`, which appears by one rename."""
     with tempfile.TemporaryDirectory(dir=home.parent) as folder:
         pom, jars = Path(folder) / "pom.xml", Path(folder) / "jars"
-        pom.write_text(project(), encoding="utf-8")
+        pom.write_text(wanted, encoding="utf-8")
         command = [
             "mvn",
             "--batch-mode",

@@ -1,7 +1,12 @@
 """How a JVM is started for a test: small, quick to start, and quiet."""
 
+import os
+import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+
+COMPILE_SECONDS_MAX = 120
 
 QUIET_LOGGING = """\
 status = error
@@ -15,7 +20,14 @@ rootLogger.appenderRef.err.ref = ERR
 """
 
 
-def java_command(jars: Path, *, heap_mib: int, folder: Path, log_level: str = "WARN") -> list[str]:
+def java_command(
+    jars: Path,
+    *,
+    heap_mib: int,
+    folder: Path,
+    classes: Path | None = None,
+    log_level: str = "WARN",
+) -> list[str]:
     """The command up to the main class; `folder` takes the logging set-up."""
     logging = folder / "log4j2.properties"
     logging.write_text(QUIET_LOGGING, encoding="utf-8")
@@ -28,8 +40,16 @@ def java_command(jars: Path, *, heap_mib: int, folder: Path, log_level: str = "W
         f"-Dtest.log.level={log_level}",
         f"-Dlog4j2.configurationFile={logging}",
         "-cp",
-        f"{jars}/*",
+        f"{jars}/*" if classes is None else f"{jars}/*{os.pathsep}{classes}",
     ]
+
+
+def compiled(sources: Iterable[Path], *, jars: Path, folder: Path) -> Path:
+    """The folder of the classes, within `folder`."""
+    classes = folder / "classes"
+    command = ["javac", "-cp", f"{jars}/*", "-d", str(classes), *map(str, sources)]
+    subprocess.run(command, check=True, timeout=COMPILE_SECONDS_MAX)
+    return classes
 
 
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:

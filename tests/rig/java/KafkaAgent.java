@@ -48,6 +48,7 @@ import org.apache.kafka.common.utils.Exit;
 public final class KafkaAgent {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final TransactionalClients TRANSACTIONS = new TransactionalClients();
 
     private KafkaAgent() {}
 
@@ -74,6 +75,9 @@ public final class KafkaAgent {
     }
 
     private static Object perform(String operation, JsonNode request) throws Exception {
+        if (operation.startsWith("transaction_")) {
+            return TRANSACTIONS.perform(operation, request);
+        }
         switch (operation) {
             case "produce":
                 return produce(request);
@@ -238,6 +242,9 @@ public final class KafkaAgent {
             case "producers":
                 TopicPartition written = partitionOf(request);
                 return admin.describeProducers(List.of(written)).partitionResult(written).get().activeProducers().size();
+            case "producer_epoch":
+                String id = request.get("transactional_id").asText();
+                return admin.describeTransactions(List.of(id)).description(id).get().producerEpoch();
             case "node_count":
                 return admin.describeCluster().nodes().get().size();
             case "cluster_id":
@@ -308,21 +315,21 @@ public final class KafkaAgent {
         return request.get("bootstrap").asText();
     }
 
-    private static TopicPartition partitionOf(JsonNode request) {
+    static TopicPartition partitionOf(JsonNode request) {
         return new TopicPartition(request.get("topic").asText(), request.get("partition").asInt());
     }
 
-    private static Map<String, String> textsOf(JsonNode object) {
+    static Map<String, String> textsOf(JsonNode object) {
         Map<String, String> texts = new TreeMap<>();
         object.properties().forEach(entry -> texts.put(entry.getKey(), entry.getValue().asText()));
         return texts;
     }
 
-    private static byte[] bytesOf(JsonNode text) {
+    static byte[] bytesOf(JsonNode text) {
         return text.isNull() ? null : Base64.getDecoder().decode(text.asText());
     }
 
-    private static String textOf(byte[] bytes) {
+    static String textOf(byte[] bytes) {
         return bytes == null ? null : Base64.getEncoder().encodeToString(bytes);
     }
 

@@ -6,6 +6,7 @@ Most of what such a member costs is its start, and with the archive that is less
 import subprocess
 from pathlib import Path
 
+from rig.apache_kafka.java import COMPILE_SECONDS_MAX, compiled
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
 from rig.members.member import GroupOfMembers
@@ -14,7 +15,6 @@ SOURCE = Path(__file__).resolve().parents[1] / "java" / "GroupMember.java"
 MAIN = "GroupMember"
 JARS = ("jackson-annotations", "jackson-core", "jackson-databind", "kafka-clients", "slf4j-api")
 REHEARSAL = "rehearsal-of-java"
-COMPILE_SECONDS_MAX = 120
 
 
 def java_member(*, jars: Path, folder: Path, bootstrap: str) -> list[str]:
@@ -29,12 +29,9 @@ def java_member(*, jars: Path, folder: Path, bootstrap: str) -> list[str]:
 
 
 def _compile(program: Path, *, jars: Path, folder: Path) -> None:
-    classes = folder / "classes"
-    for command in (
-        ["javac", "-cp", f"{jars}/*", "-d", str(classes), str(SOURCE)],
-        ["jar", "--create", "--file", str(program), "-C", str(classes), "."],
-    ):
-        subprocess.run(command, check=True, timeout=COMPILE_SECONDS_MAX)
+    classes = compiled([SOURCE], jars=jars, folder=folder)
+    command = ["jar", "--create", "--file", str(program), "-C", str(classes), "."]
+    subprocess.run(command, check=True, timeout=COMPILE_SECONDS_MAX)
 
 
 def _rehearse(command: list[str], *, bootstrap: str) -> None:

@@ -1,0 +1,1 @@
+"""Transactions as each client library has them: producers, members of groups, readers."""
