@@ -20,6 +20,14 @@ from penstock.wire.messages.delete_topics import (
     DeleteTopicState,
 )
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from penstock.wire.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from penstock.wire.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from penstock.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -32,7 +40,11 @@ Reply = TypeVar("Reply", bound=Message)
 CREATE_VERSION = 7
 DELETE_VERSION = 6
 FETCH_VERSION = 17
+FIND_COORDINATOR_VERSION = 4
+INIT_PRODUCER_ID_VERSION = 5
 PRODUCE_VERSION = 13
+TRANSACTION = 1  # the type of a coordinator's key
+TRANSACTION_TIMEOUT_MS = 60_000
 WAIT_SECONDS_MAX = 60
 PAUSE_SECONDS = 0.01
 
@@ -90,6 +102,24 @@ class Asking:
             return reply.responses[0].partition_responses[0].error_code == 0
 
         await_true("an ack", is_acked)
+
+    def await_transactions(self, transactional_id: str) -> None:
+        """Until the coordinator of transactions is there, and gives this id its identity."""
+        find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
+
+        def is_served() -> bool:
+            reply = self.ask(find, FindCoordinatorResponse, FIND_COORDINATOR_VERSION)
+            return not reply.coordinators[0].error_code and self.has_identity(transactional_id)
+
+        await_true("a coordinator", is_served)
+
+    def has_identity(self, transactional_id: str) -> bool:
+        """Whether a transactional id is given its next identity, when asked once."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
+        )
+        reply = self.ask(request, InitProducerIdResponse, INIT_PRODUCER_ID_VERSION)
+        return not reply.error_code
 
     def _is_served(self, topic_id: bytes, partitions: int) -> bool:
         asked = [

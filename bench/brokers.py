@@ -74,8 +74,13 @@ class Broker(Protocol):
     @property
     def pid(self) -> int: ...
 
+    @property
+    def data(self) -> Path: ...
+
     def start(self) -> float:
         """Starts it; seconds from the start of the process to the first acked record."""
+
+    def kill_and_start(self) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -87,6 +92,7 @@ class Served:
         self.name = name
         self.address = ("127.0.0.1", free_port())
         self._folder = folder
+        self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -102,6 +108,17 @@ class Served:
     def log(self) -> Path:
         return self._folder / "server.log"
 
+    @property
+    def data(self) -> Path:
+        return self._folder / "data"
+
+    def kill_and_start(self) -> None:
+        """Starts it again on what a kill has left; it may take a while to serve."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._launch()
+
     def stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
@@ -114,12 +131,16 @@ class Served:
             process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _launch(self) -> None:
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
     def _serve(self, command: list[str]) -> float:
         started = time.perf_counter()
-        with open(self.log, "wb") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        self._command = command
+        self._launch()
         try:
             with first_asking(self.address, lambda: self.is_running) as asking:
                 topic_id = asking.create_topic("first", 1)
@@ -140,7 +161,7 @@ class Penstock(Served):
     def start(self) -> float:
         self._folder.mkdir(parents=True)
         command = [str(Path(sys.executable).with_name("penstock")), "serve"]
-        command += ["--data", str(self._folder / "data")]
+        command += ["--data", str(self.data)]
         command += ["--listen", f"{self.address[0]}:{self.address[1]}"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
@@ -174,7 +195,7 @@ class ApacheKafka(Served):
             "controller.quorum.voters": f"1@{host}:{controller}",
             "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}",
             "advertised.listeners": f"PLAINTEXT://{host}:{port}",
-            "log.dirs": str(self._folder / "data"),
+            "log.dirs": str(self.data),
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 

@@ -37,6 +37,9 @@ class Measured:
     p99_ms: float
     p999_ms: float
     max_ms: float
+    commits: int
+    begun_p50_ms: float  # from a commit to the first ack of the next transaction
+    begun_p99_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +136,8 @@ def _run(
     requests = case.requests
     if requests is None:
         requests = case.value_bytes // (templates.values_per_batch * case.record_bytes)
-    options = {
+    options: dict[str, object] = {
         "kind": kind,
-        "address": f"{broker.address[0]}:{broker.address[1]}",
         "topic-id": topic_id.hex(),
         "partitions": case.partitions,
         "acks": case.acks,
@@ -146,11 +148,17 @@ def _run(
         "passes": case.passes,
         "rate": case.rate or 1000,
         "readers": case.readers,
-        "pid": broker.pid,
     }
+    return run_program(program, broker, options)
+
+
+def run_program(program: Path, broker: Broker, options: dict[str, object]) -> Measured:
+    """Runs the load program against a broker, whose CPU time it counts; see its `Options`."""
+    address = f"{broker.address[0]}:{broker.address[1]}"
+    options = {**options, "address": address, "pid": broker.pid}
     command = [str(program), *(f"-{name}={value}" for name, value in options.items())]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
     if ended.returncode:
-        raise SystemExit(f"{case.name} on {broker.name}: {ended.stderr.strip()}")
+        raise SystemExit(f"{options['kind']} on {broker.name}: {ended.stderr.strip()}")
     found = json.loads(ended.stdout)
     return Measured(**{field.name: found[field.name] for field in fields(Measured)})

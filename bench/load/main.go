@@ -28,6 +28,7 @@ type Options struct {
 	passes      int
 	rate        int
 	readers     int
+	commitEvery time.Duration
 	pid         int
 }
 
@@ -41,6 +42,9 @@ type Result struct {
 	P99        float64 `json:"p99_ms"`
 	P999       float64 `json:"p999_ms"`
 	Max        float64 `json:"max_ms"`
+	Commits    int64   `json:"commits"`
+	BegunP50   float64 `json:"begun_p50_ms"` // from a commit to the first ack of the next transaction
+	BegunP99   float64 `json:"begun_p99_ms"`
 }
 
 var kinds = map[string]func(*Options) (Result, error){
@@ -48,6 +52,9 @@ var kinds = map[string]func(*Options) (Result, error){
 	"fetch":   fetchAll,
 	"tail":    tail,
 	"latency": latency,
+
+	"idempotent":        idempotent,
+	"transactional-ids": transactionalIDs,
 }
 
 func main() {
@@ -66,7 +73,7 @@ func main() {
 
 func parse() (*Options, string, error) {
 	options := &Options{}
-	kind := flag.String("kind", "produce", "produce, fetch, tail or latency")
+	kind := flag.String("kind", "produce", "produce, fetch, tail, latency, idempotent or transactional-ids")
 	topicID := flag.String("topic-id", "", "hexadecimal")
 	templates := flag.String("templates", "", "file of batches, each after its size as int32")
 	flag.StringVar(&options.address, "address", "", "host:port")
@@ -78,6 +85,7 @@ func parse() (*Options, string, error) {
 	flag.IntVar(&options.passes, "passes", 1, "how often all is fetched")
 	flag.IntVar(&options.rate, "rate", 1000, "produce requests a second (tail, latency)")
 	flag.IntVar(&options.readers, "readers", 1, "who read the tail")
+	flag.DurationVar(&options.commitEvery, "commit-every", 0, "0: not in transactions (idempotent)")
 	flag.IntVar(&options.pid, "pid", 0, "the broker's process, whose CPU is counted")
 	flag.Parse()
 	if kinds[*kind] == nil {

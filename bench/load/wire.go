@@ -6,18 +6,35 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 )
 
-// The two requests there are, in the versions that today's clients speak: topics by id.
+// The requests there are, in the versions that today's clients speak: topics by id, and transactions
+// of generation 2.
 const (
 	produceKey     = 0
 	produceVersion = 13
 	fetchKey       = 1
 	fetchVersion   = 17
 
+	initProducerIDKey     = 22
+	initProducerIDVersion = 5
+	endTxnKey             = 26
+	endTxnVersion         = 5
+
+	transactionTimeoutMs  = 60_000
+	coordinatorSecondsMax = 60
+	coordinatorPause      = time.Millisecond
+
+	concurrentTransactions = 51
+
 	replyBufferBytes = 64 << 10
 	receiveBytes     = 256 << 10
 )
+
+// Errors of a coordinator after which it is asked again: it is being made or loaded, or the markers
+// of the transaction before are on their way.
+var comesAgain = map[uint16]bool{14: true, 15: true, 16: true, concurrentTransactions: true}
 
 // dial connects with buffers as large as the system gives by itself.
 func dial(address string) (*net.TCPConn, error) {
@@ -53,8 +70,17 @@ type Frame struct {
 var produceTail = []byte{0, 0, 0}
 
 func produceFrame(options *Options, partition int, batch []byte) Frame {
+	return produceFrameOf(options, "", partition, batch)
+}
+
+// produceFrameOf is part of a transaction, where there is an id of one.
+func produceFrameOf(options *Options, transactionalID string, partition int, batch []byte) Frame {
 	head := header(produceKey, produceVersion)
-	head = append(head, 0) // no transactional id
+	if transactionalID == "" {
+		head = append(head, 0)
+	} else {
+		head = appendCompact(head, transactionalID)
+	}
 	head = binary.BigEndian.AppendUint16(head, uint16(options.acks))
 	head = binary.BigEndian.AppendUint32(head, 30_000)
 	head = append(head, 2)
@@ -73,6 +99,16 @@ func (frame Frame) appendTo(buffer []byte) []byte {
 	return append(buffer, produceTail...)
 }
 
+// Refused is what a broker said of a batch that it did not take.
+type Refused struct {
+	code  uint16
+	reply string
+}
+
+func (refused *Refused) Error() string {
+	return fmt.Sprintf("the broker refused a batch with error %d: %q", refused.code, refused.reply)
+}
+
 // readAck reads one Produce reply; anything but success is an error.
 func readAck(replies *bufio.Reader, scratch []byte) error {
 	const codeAt = 4 + 1 + 1 + 16 + 1 + 4 // correlation id, tags, array, topic id, array, index
@@ -87,7 +123,7 @@ func readAck(replies *bufio.Reader, scratch []byte) error {
 		return err
 	}
 	if code := binary.BigEndian.Uint16(scratch[codeAt:]); code != 0 {
-		return fmt.Errorf("the broker refused a batch with error %d: %q", code, scratch[:size])
+		return &Refused{code: code, reply: string(scratch[:size])}
 	}
 	return nil
 }
