@@ -198,7 +198,7 @@ def test_aborted_transaction_is_thirty_four_bytes() -> None:
     )
     data = encode_aborted((one,))
     assert data.hex() == "0000" + "".join(f"{number:016x}" for number in (7, 10, 20, 15))
-    assert decode_aborted(data + b"torn", base_offset=Offset(0)) == (one,)
+    assert decode_aborted(data + b"torn", base_offset=Offset(0)) == [one]
 
 
 def test_epochs_read_as_kafka_writes_them() -> None:

@@ -7,13 +7,14 @@ marker; nothing is known from one fetch to the next.
 
 from penstock.log.aborted_index import AbortedTransaction
 from penstock.log.partition_log import PartitionLog
+from penstock.log.reading import ReadBounds
 from penstock.model.identity import ProducerId
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.control import ControlType, control_type
 from penstock.records.iterate import records_of
 from penstock.records.record import Record
-from rig.logs import read
+from rig.logs import whole
 
 
 def stable_offset(log: PartitionLog) -> Offset:
@@ -30,10 +31,20 @@ def read_committed(
     until_offset = stable_offset(log)
     given: list[Record] = []
     while offset < until_offset:
-        batches = read(log, offset, until_offset=until_offset, size_bytes_max=size_bytes_max)
+        found = log.read(
+            ReadBounds(
+                from_offset=offset,
+                until_offset=until_offset,
+                size_bytes_max=size_bytes_max,
+                oversized_first=True,
+            )
+        )
+        batches = whole(found)
         if not batches:
             break  # nothing is left up to there
-        aborted = log.aborted_within(from_offset=offset, until_offset=until_offset)
+        aborted = log.aborted_within(
+            from_offset=offset, until_offset=min(until_offset, log.end_of(found))
+        )
         given += of_one_fetch(batches, aborted, from_offset=offset)
         offset = batches[-1].next_offset
     return given

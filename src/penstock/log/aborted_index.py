@@ -8,12 +8,13 @@
     26  last stable offset  int64    as of that marker
 
 Invariants:
- 1. Last offsets grow strictly.
+ 1. Last offsets grow strictly, and last stable offsets never fall.
  2. A transaction stands in the index of the segment that holds its marker.
 
 The file comes into being with the first entry; most segments have none.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -44,7 +45,7 @@ def encode_aborted(transactions: Iterable[AbortedTransaction]) -> bytes:
     )
 
 
-def decode_aborted(data: bytes, *, base_offset: Offset) -> tuple[AbortedTransaction, ...]:
+def decode_aborted(data: bytes, *, base_offset: Offset) -> list[AbortedTransaction]:
     """What a file holds; a cut-off last entry is left out. CorruptIndex when it cannot be right."""
     whole = data[: len(data) - len(data) % ENTRY_BYTES]
     found: list[AbortedTransaction] = []
@@ -61,16 +62,31 @@ def decode_aborted(data: bytes, *, base_offset: Offset) -> tuple[AbortedTransact
                 last_stable_offset=Offset(last_stable),
             )
         )
-    return tuple(found)
+    return found
 
 
 def aborted_within(
-    transactions: Sequence[AbortedTransaction], *, from_offset: Offset, until_offset: Offset
+    indexes: Iterable[Sequence[AbortedTransaction]], *, from_offset: Offset, until_offset: Offset
 ) -> tuple[AbortedTransaction, ...]:
-    """Those with records in [from_offset, until_offset), by first offset, as in a fetch reply."""
-    within = [
-        one
-        for one in transactions
-        if one.last_offset >= from_offset and one.first_offset < until_offset
-    ]
-    return tuple(sorted(within, key=lambda one: one.first_offset))
+    """Those with records in [from_offset, until_offset), by first offset, as in a fetch reply.
+
+    `indexes` are those of the segments from the one that holds `from_offset` on.
+    """
+    within: list[AbortedTransaction] = []
+    for transactions in indexes:
+        slot = bisect_left(transactions, from_offset, key=_last_offset)
+        for one in transactions[slot:]:
+            if one.first_offset < until_offset:
+                within.append(one)
+            if one.last_stable_offset >= until_offset:
+                # Whatever has ended later had begun here or beyond.
+                return _by_first_offset(within)
+    return _by_first_offset(within)
+
+
+def _by_first_offset(transactions: list[AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
+    return tuple(sorted(transactions, key=lambda one: one.first_offset))
+
+
+def _last_offset(transaction: AbortedTransaction) -> Offset:
+    return transaction.last_offset

@@ -70,10 +70,10 @@ class LogMemory:
         found = self.snapshots.newest(until_offset)
         if found is not None and found[0] <= self.start_offset:
             found = None
-        self.producers.clear(min(self.start_offset, until_offset))
-        if found is not None:
-            self.producers.by_id.update(found[1])
-            self.producers.end_offset = found[0]
+        if found is None:
+            self.producers.clear(min(self.start_offset, until_offset))
+        else:
+            self.producers.restore(found[1], found[0])
         if found is not None or not trust_absence:
             for slot, segment in enumerate(segments):
                 is_last = slot + 1 == len(segments)
@@ -82,6 +82,13 @@ class LogMemory:
                     replay(self.producers, segment)
         self.producers.end_offset = max(until_offset, self.producers.end_offset)
         assert self.producers.end_offset == until_offset, (self.producers.end_offset, until_offset)
+
+    def settle(self, segments: list[Segment], *, end_offset: Offset) -> None:
+        """Nothing remembers what the log, opened as it is now, does not hold."""
+        self.epochs.truncate_end(end_offset)
+        self.epochs.truncate_start(self.start_offset)
+        self.snapshots.remove_above(end_offset)
+        self.snapshots.remove_strays({segment.base_offset for segment in segments})
 
     def relearn_epochs(self, segments: list[Segment]) -> None:
         """From the headers of all batches: slow, and as right as the file was."""

@@ -81,6 +81,13 @@ class OffsetIndex:
         slot = bisect_right(self._entries, min(max(key, 0), 2**64 - 1))
         return self._entries[slot] & _POSITION_MASK if slot < len(self._entries) else None
 
+    def offset_beyond(self, position: int) -> Offset | None:
+        """An offset that no batch reaches which begins before `position`; None: none is known."""
+        slot = bisect_left(self._entries, position, key=_position)
+        if slot == len(self._entries):
+            return None
+        return Offset(self.base_offset + (self._entries[slot] >> 32))
+
     def last_position(self) -> int:
         return self._entries[-1] & _POSITION_MASK if self._entries else 0
 
@@ -107,6 +114,10 @@ def without_reserve(data: bytes, entry_bytes: int) -> bytes:
     used = data.rstrip(b"\0")
     # The last entry may end in zero bytes of its own: give back what was cut.
     return used + bytes(-len(used) % entry_bytes)
+
+
+def _position(entry: int) -> int:
+    return entry & _POSITION_MASK
 
 
 def _out_of_order(earlier: int, later: int) -> bool:

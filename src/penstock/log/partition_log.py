@@ -5,8 +5,8 @@
       [..............)[..............)[.............................)
 
 Offsets in [start_offset, end_offset) can be read. Here its parts are put together: `segments` hold
-the batches, `memory` what follows from them, `durability` knows what would survive a crash, and
-`truncation` takes batches off again.
+the batches, `memory` what follows from them, `saving` writes that down, `durability` knows what
+would survive a crash, and `truncation` takes batches off again.
 
 Invariants:
  1. start_offset <= end_offset, recovery_point <= end_offset; the first segment begins at or below
@@ -28,6 +28,7 @@ from penstock.log.parts import LogParts
 from penstock.log.producer_state import ProducerStates
 from penstock.log.reading import LogSlice, ReadBounds, TimedOffset
 from penstock.log.removals import Removals
+from penstock.log.saving import roll, save_active
 from penstock.log.segments import Segments, slot_of
 from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
@@ -152,6 +153,10 @@ class PartitionLog:
         """The aborted transactions that a `read_committed` reader of this range must know."""
         return self._segments.aborted_within(from_offset=from_offset, until_offset=until_offset)
 
+    def end_of(self, found: LogSlice) -> Offset:
+        """An offset that no batch of a slice reaches, however much more there is to read."""
+        return self._segments.end_of(found, end_offset=self.end_offset)
+
     # Commands
 
     def append(self, batches: Sequence[BatchView], *, now_ms: int) -> None:
@@ -199,14 +204,9 @@ class PartitionLog:
 
         DiskError: either nothing has moved, or segments are left that the next call deletes.
         """
-        before = self.start_offset
-        if offset > before:
-            self.move_start(offset)
-            try:
-                self._durability.save_start_offset()
-            except DiskError:
-                self.move_start(before)
-                raise
+        if offset > self.start_offset:
+            assert offset <= self.end_offset, (offset, self.end_offset)
+            self._save_start(offset)
         self.drop_below_start()
 
     def move_start(self, offset: Offset) -> None:
@@ -266,20 +266,8 @@ class PartitionLog:
         """Drops everything: the log is empty and begins at `offset`."""
         assert offset >= 0, offset
         self._prepare_cut(offset)
-        before = self.start_offset
-        self.start_offset = self._memory.start_offset = offset
-        try:
-            self._durability.save_start_offset()
-        except DiskError:
-            self.start_offset = self._memory.start_offset = before
-            raise
-        empty(
-            self._segments,
-            self._memory,
-            self._durability,
-            offset=offset,
-            now_ms=self._now_ms,
-        )
+        self._save_start(offset)
+        empty(self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms)
         self.end_offset = offset
 
     def expire_producers(self, now_ms: int) -> None:
@@ -325,14 +313,7 @@ class PartitionLog:
         assert not self.is_closed
         durability = self._durability
         if not self._as_closed:
-            active = self._segments.active
-            # As long as it is already: but a file whose last write or sync failed refuses, and then
-            # the stop is no clean one.
-            active.file.truncate(active.size_bytes)
-            active.save_indexes()
-            durability.segment_saved(active, end_offset=self.end_offset)
-            snapshot = self._memory.snapshots.write(self.producers)
-            durability.file_written(snapshot, end_offset=self.end_offset)
+            save_active(self._segments, self._memory, durability, end_offset=self.end_offset)
         epochs = self._memory.write_epochs(self.end_offset)
         durability.file_written(epochs, end_offset=self.end_offset)
         return durability.unsynced.paths
@@ -370,17 +351,25 @@ class PartitionLog:
         self.epochs.check()
 
     def _roll(self, base_offset: Offset) -> None:
-        """Begins a segment. On disk: indexes, snapshot, new files; only then does memory change."""
-        old, durability = self._segments.active, self._durability
-        assert base_offset > old.base_offset, (base_offset, old)
-        durability.make_names_last()
-        old.save_indexes()
-        snapshot = self._memory.snapshots.write(self.producers)
-        self._segments.begin(base_offset, now_ms=self._now_ms)
+        roll(
+            self._segments,
+            self._memory,
+            self._durability,
+            base_offset=base_offset,
+            end_offset=self.end_offset,
+            now_ms=self._now_ms,
+        )
         self._as_closed = False
-        durability.unsynced.directory = True
-        durability.file_written(snapshot, end_offset=base_offset)
-        durability.segment_saved(old, end_offset=self.end_offset)
+
+    def _save_start(self, offset: Offset) -> None:
+        """DiskError: the start has not moved."""
+        before = self.start_offset
+        self.start_offset = self._memory.start_offset = offset
+        try:
+            self._durability.save_start_offset()
+        except DiskError:
+            self.start_offset = self._memory.start_offset = before
+            raise
 
     def _prepare_cut(self, offset: Offset) -> None:
         """Before anything at or above `offset` goes: nobody counts on it any more."""
@@ -394,11 +383,7 @@ class PartitionLog:
         """The last step of opening: nothing remembers what the log does not hold."""
         if self.end_offset < self.start_offset:
             self.truncate_fully_and_start_at(self.start_offset)
-        self.epochs.truncate_end(self.end_offset)
-        self.epochs.truncate_start(self.start_offset)
-        snapshots = self._memory.snapshots
-        snapshots.remove_above(self.end_offset)
-        snapshots.remove_strays({segment.base_offset for segment in self.segments})
+        self._memory.settle(self.segments, end_offset=self.end_offset)
         self.producers.expire(self._now_ms)
         if self.recovery.clean and self.recovery.segments_scanned == 0:
             self._durability.recovery_point = self.end_offset

@@ -9,9 +9,10 @@ Invariants:
  1. At most five batches per producer, oldest first, all of its present epoch.
  2. A producer with an open transaction is not forgotten, however long it is silent.
  3. `by_id` reflects every batch below `end_offset` and none above.
+ 4. Open transactions are also kept by themselves, oldest first: there may be many producers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.model import limit
@@ -71,17 +72,18 @@ class CompletedTransaction:
 class ProducerStates:
     """The producers of one log; see the module's invariants."""
 
-    __slots__ = ("by_id", "end_offset", "expiry_ms")
+    __slots__ = ("_open", "by_id", "end_offset", "expiry_ms")
 
     def __init__(self, *, expiry_ms: int, end_offset: Offset = FIRST_OFFSET) -> None:
         self.by_id: dict[ProducerId, ProducerState] = {}
+        self._open: dict[ProducerId, Offset] = {}
         self.end_offset = end_offset
         self.expiry_ms = expiry_ms
 
     @property
     def first_open_offset(self) -> Offset | None:
         """Where the oldest open transaction began: no stable offset lies beyond it."""
-        return min(self._open_offsets(), default=None)
+        return next(iter(self._open.values()), None)
 
     def apply(self, batch: BatchHeader) -> None:
         """Takes up a batch of data, or one without a producer. Markers go to `end_transaction`."""
@@ -113,7 +115,7 @@ class ProducerStates:
         )
         producer.last_timestamp_ms = timestamp_ms
         if batch.is_transactional and producer.current_txn_first_offset is None:
-            producer.current_txn_first_offset = batch.base_offset
+            producer.current_txn_first_offset = self._open[producer_id] = batch.base_offset
 
     def end_transaction(self, end: TransactionEnd) -> CompletedTransaction | None:
         """Takes up a marker; None when the producer had written nothing in the transaction."""
@@ -131,11 +133,12 @@ class ProducerStates:
         self.end_offset = Offset(end.offset + 1)
         if first_offset is None:
             return None
+        del self._open[end.producer_id]
         return CompletedTransaction(
             producer_id=end.producer_id,
             first_offset=first_offset,
             last_offset=end.offset,
-            last_stable_offset=min(self._open_offsets(), default=Offset(end.offset + 1)),
+            last_stable_offset=next(iter(self._open.values()), self.end_offset),
             committed=end.committed,
         )
 
@@ -156,7 +159,13 @@ class ProducerStates:
         return expired
 
     def clear(self, end_offset: Offset) -> None:
+        self.restore({}, end_offset)
+
+    def restore(self, by_id: Mapping[ProducerId, ProducerState], end_offset: Offset) -> None:
+        """Takes what was remembered at `end_offset` for all that is known."""
         self.by_id.clear()
+        self.by_id.update(by_id)
+        self._open = self._found_open()
         self.end_offset = end_offset
 
     def check(self) -> None:
@@ -165,11 +174,15 @@ class ProducerStates:
             assert len(producer.batches) <= limit.REMEMBERED_BATCHES, "invariant 1"
             for memory in producer.batches:
                 assert memory.last_offset < self.end_offset, "invariant 3"
+        assert list(self._open.items()) == list(self._found_open().items()), "invariant 4"
 
-    def _open_offsets(self) -> Iterator[Offset]:
-        for producer in self.by_id.values():
-            if producer.current_txn_first_offset is not None:
-                yield producer.current_txn_first_offset
+    def _found_open(self) -> dict[ProducerId, Offset]:
+        found = [
+            (producer.current_txn_first_offset, producer_id)
+            for producer_id, producer in self.by_id.items()
+            if producer.current_txn_first_offset is not None
+        ]
+        return {producer_id: first_offset for first_offset, producer_id in sorted(found)}
 
     def _expired(self, producer: ProducerState, now_ms: int) -> bool:
         return (

@@ -71,7 +71,7 @@ class Segment:
         self.base_offset = base_offset
         self.size_bytes = size_bytes
         self.created_ms = created_ms
-        self._aborted: tuple[AbortedTransaction, ...] | None = None  # None: not read yet
+        self._aborted: list[AbortedTransaction] | None = None  # None: not read yet
         self._files = SegmentFiles(
             disk=disk, directory=directory, base_offset=base_offset, ending=ending
         )
@@ -196,7 +196,7 @@ class Segment:
             ) from trouble
 
     @property
-    def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
+    def aborted_transactions(self) -> list[AbortedTransaction]:
         if self._aborted is None:
             data = self._files.read(layout.ABORTED_INDEX)
             self._aborted = decode_aborted(data, base_offset=self.base_offset)
@@ -241,7 +241,7 @@ class Segment:
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
         """Takes up a transaction whose abort marker stands in this segment."""
-        self._aborted = (*self.aborted_transactions, transaction)
+        self.aborted_transactions.append(transaction)
 
     def save_indexes(self) -> None:
         """Writes the indexes as they are in memory, with the last entries of invariant 4."""
@@ -276,7 +276,7 @@ class Segment:
         if self.size_bytes == 0:
             self._first_timestamp_ms = None
         self._largest = self._largest_after_cut()
-        self._aborted = tuple(one for one in self.aborted_transactions if one.last_offset < offset)
+        self._aborted = [one for one in self.aborted_transactions if one.last_offset < offset]
         return cut
 
     def cut_file(self, size_bytes: int) -> None:
@@ -361,7 +361,7 @@ class Segment:
         self._active = Indexes(
             offset=OffsetIndex(self.base_offset), time=TimeIndex(self.base_offset)
         )
-        self._aborted = ()
+        self._aborted = []
         self._largest = (NO_TIMESTAMP, self.base_offset)
         self._bytes_since_entry = 0
         self._recent.clear()

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from penstock.log.aborted_index import AbortedTransaction, aborted_within
 from penstock.log.creation import new_segment
 from penstock.log.loaded_indexes import LoadedIndexes
+from penstock.log.reading import LogSlice
 from penstock.log.removals import Removals
 from penstock.log.rolling import RollLimits, must_roll, roll_limits
 from penstock.log.segment import Segment
@@ -84,12 +85,23 @@ class Segments:
         self, *, from_offset: Offset, until_offset: Offset
     ) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions that a `read_committed` reader of this range must know."""
-        found: list[AbortedTransaction] = []
-        for segment in self.row[slot_of(self.row, from_offset) :]:
-            found.extend(segment.aborted_transactions)
-            if any(one.last_stable_offset >= until_offset for one in segment.aborted_transactions):
-                break
-        return aborted_within(found, from_offset=from_offset, until_offset=until_offset)
+        row = self.row
+        return aborted_within(
+            (row[slot].aborted_transactions for slot in range(slot_of(row, from_offset), len(row))),
+            from_offset=from_offset,
+            until_offset=until_offset,
+        )
+
+    def end_of(self, found: LogSlice, *, end_offset: Offset) -> Offset:
+        """An offset that no batch of a slice reaches; not much further than it need be."""
+        slot = slot_of(self.row, found.segment_base_offset)
+        segment = self.row[slot]
+        end = found.position + found.byte_count
+        if end < segment.size_bytes:
+            beyond = segment.indexes.offset.offset_beyond(end)
+            if beyond is not None:
+                return beyond
+        return end_offset if segment is self.active else self.row[slot + 1].base_offset
 
     def check(self) -> None:
         for earlier, later in zip(self.row, self.row[1:], strict=False):

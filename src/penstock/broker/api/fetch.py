@@ -298,9 +298,8 @@ def _add_records(
     if found.segment_base_offset != partition.log.segments[-1].base_offset:
         reading.is_urgent = True  # more lies in the next segment: waiting would add nothing
     if committed_only:
-        aborted = partition.log.aborted_within(
-            from_offset=from_offset, until_offset=partition.last_stable_offset
-        )
+        until_offset = min(partition.last_stable_offset, partition.log.end_of(found))
+        aborted = partition.log.aborted_within(from_offset=from_offset, until_offset=until_offset)
         answer.aborted_transactions = [
             AbortedTransaction(producer_id=one.producer_id, first_offset=one.first_offset)
             for one in aborted
