@@ -77,8 +77,9 @@ def test_the_high_watermark_only_grows_and_stays_within_the_log(
         assert synced is None or synced >= reached
 
 
-def stable(high_watermark: int, first_unstable: int | None) -> int:
+def stable(high_watermark: int, first_unstable: int | None, *, start: int = 0) -> int:
     return last_stable_offset(
+        start_offset=Offset(start),
         high_watermark=Offset(high_watermark),
         first_unstable_offset=None if first_unstable is None else Offset(first_unstable),
     )
@@ -88,6 +89,12 @@ def test_the_last_stable_offset_is_the_start_of_the_oldest_open_transaction() ->
     assert stable(10, None) == 10
     assert stable(10, 4) == 4
     assert stable(10, 12) == 10
+
+
+def test_the_last_stable_offset_does_not_lie_before_the_start() -> None:
+    assert stable(10, 4, start=6) == 6
+    assert stable(10, 4, start=10) == 10
+    assert stable(10, 8, start=6) == 8
 
 
 def test_fetchers_of_another_leader_epoch_are_told_which_side_is_behind() -> None:

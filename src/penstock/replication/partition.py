@@ -141,7 +141,9 @@ class Partition:
     @property
     def last_stable_offset(self) -> Offset:
         return last_stable_offset(
-            high_watermark=self.high_watermark, first_unstable_offset=self._first_unstable_offset
+            start_offset=self.log.start_offset,
+            high_watermark=self.high_watermark,
+            first_unstable_offset=self._first_unstable_offset,
         )
 
     @property

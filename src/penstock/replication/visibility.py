@@ -5,7 +5,8 @@
 The high watermark is the offset up to which every in-sync replica has the log; it never goes back
 while a leader leads. Where acks wait for a sync it also stops where the leader vouches for its own
 copy no longer, so that nobody sees what a power loss could take. The last stable offset is the
-first offset of the oldest open transaction, or the high watermark.
+first offset of the oldest open transaction, or the high watermark. Records can be deleted while
+their transaction is open: then it is where the log starts.
 """
 
 from collections.abc import Iterable
@@ -35,8 +36,11 @@ def advance_high_watermark(
     return max(current, min((vouched_offset, *follower_ends)))
 
 
-def last_stable_offset(*, high_watermark: Offset, first_unstable_offset: Offset | None) -> Offset:
+def last_stable_offset(
+    *, start_offset: Offset, high_watermark: Offset, first_unstable_offset: Offset | None
+) -> Offset:
     """Where a `read_committed` reader must stop."""
+    assert start_offset <= high_watermark, (start_offset, high_watermark)
     if first_unstable_offset is None or first_unstable_offset > high_watermark:
         return high_watermark
-    return first_unstable_offset
+    return max(start_offset, first_unstable_offset)
