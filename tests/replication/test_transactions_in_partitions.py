@@ -51,7 +51,7 @@ def refused(outcome: object) -> ErrorCode:
 
 
 def begin(partition: Partition, *, sequence: int = 0, epoch: int = 0) -> None:
-    guard = partition.guards.take(PRODUCER, from_zero=False)
+    guard = partition.guards.take(PRODUCER, sequence=sequence)
     assert isinstance(write(partition, sequence=sequence, epoch=epoch, guard=guard), Appended)
     partition.guards.release(PRODUCER, guard)
 
@@ -83,7 +83,7 @@ def test_a_marker_ends_the_transaction_and_lets_readers_on(
 
 
 def test_a_marker_takes_the_guard_of_what_was_verified_before_it(partition: Partition) -> None:
-    guard = partition.guards.take(PRODUCER, from_zero=False)
+    guard = partition.guards.take(PRODUCER, sequence=0)
     partition.end_transaction(marker(commit=False), now_ms=NOW_MS)
     assert refused(write(partition, sequence=0, guard=guard)) is ErrorCode.INVALID_TXN_STATE
     partition.guards.release(PRODUCER, guard)
@@ -91,8 +91,8 @@ def test_a_marker_takes_the_guard_of_what_was_verified_before_it(partition: Part
 
 
 def test_two_requests_share_a_guard_until_both_are_done(partition: Partition) -> None:
-    first = partition.guards.take(PRODUCER, from_zero=False)
-    second = partition.guards.take(PRODUCER, from_zero=False)
+    first = partition.guards.take(PRODUCER, sequence=0)
+    second = partition.guards.take(PRODUCER, sequence=0)
     partition.guards.release(PRODUCER, first)
     assert isinstance(write(partition, sequence=0, guard=second), Appended)
     partition.guards.release(PRODUCER, second)
@@ -108,10 +108,19 @@ def test_a_retry_of_what_is_written_is_acked_after_the_marker(partition: Partiti
 
 
 def test_an_unknown_producer_of_generation_two_begins_at_zero(partition: Partition) -> None:
-    guard = partition.guards.take(PRODUCER, from_zero=True)
+    guard = partition.guards.take(PRODUCER, sequence=0)
     code = refused(write(partition, sequence=4, guard=guard))
     assert code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert isinstance(write(partition, sequence=0, guard=guard), Appended)
+
+
+def test_of_batches_verified_together_the_first_is_written_first(partition: Partition) -> None:
+    later = partition.guards.take(PRODUCER, sequence=6)
+    earlier = partition.guards.take(PRODUCER, sequence=4)
+    code = refused(write(partition, sequence=6, guard=later))
+    assert code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(write(partition, sequence=4, guard=earlier), Appended)
+    assert isinstance(write(partition, sequence=6, guard=later), Appended)
 
 
 def test_a_second_marker_is_borne(partition: Partition) -> None:
@@ -140,6 +149,6 @@ def test_late_markers_are_refused(partition: Partition) -> None:
 def test_a_fenced_producer_writes_nothing_more(partition: Partition) -> None:
     begin(partition)
     partition.end_transaction(marker(commit=False, epoch=1, version=2), now_ms=NOW_MS)
-    guard = partition.guards.take(PRODUCER, from_zero=False)
+    guard = partition.guards.take(PRODUCER, sequence=0)
     code = refused(write(partition, sequence=2, guard=guard))
     assert code is ErrorCode.INVALID_PRODUCER_EPOCH

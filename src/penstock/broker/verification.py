@@ -60,7 +60,7 @@ class Verification:
     def outcome(self, name: TopicPartition) -> Guard | Unverified | None:
         return self.refused.get(name) or self.guards.get(name)
 
-    def add(self, partition: Partition, producer: Identity, *, from_zero: bool) -> None:
+    def add(self, partition: Partition, producer: Identity, *, sequence: int) -> None:
         """The producer is about to write to the partition."""
         self.producer = producer
         if partition.name in self.guards:
@@ -68,9 +68,7 @@ class Verification:
         if partition.in_transaction(producer.producer_id, epoch=producer.epoch):
             self.guards[partition.name] = IS_OPEN
             return
-        self.guards[partition.name] = partition.guards.take(
-            producer.producer_id, from_zero=from_zero
-        )
+        self.guards[partition.name] = partition.guards.take(producer.producer_id, sequence=sequence)
         self.asked.append(partition)
 
     def release(self) -> None:
@@ -89,7 +87,8 @@ def begin(partitions: Partitions, request: ProduceRequest, *, version: int) -> V
             raise RequestError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer"
             )
-        verification.add(partition, producer, from_zero=version >= ADDS_FROM)
+        sequence = 0 if version >= ADDS_FROM else batch.base_sequence
+        verification.add(partition, producer, sequence=sequence)
     return verification
 
 

@@ -4,6 +4,9 @@ A late batch of a transaction that has ended must not begin a new one that nobod
 before the first append the coordinator is asked whether the transaction is open; the guard is taken
 before the question and checked in the same step as the append. A marker that comes in between takes
 it away.
+
+Of several batches that are being verified the first must be written first: a producer of whom a
+partition knows nothing could begin with any, and those before it would never be taken.
 """
 
 from penstock.log.producer_state import ProducerState
@@ -13,10 +16,10 @@ from penstock.model.identity import ProducerEpoch, ProducerId
 class Guard:
     """Shared by all requests of a producer that are being verified at one time."""
 
-    __slots__ = ("from_zero", "holders")
+    __slots__ = ("first_sequence", "holders")
 
-    def __init__(self, *, from_zero: bool = False) -> None:
-        self.from_zero = from_zero  # a producer that is not known here must begin at sequence 0
+    def __init__(self, *, first_sequence: int = 0) -> None:
+        self.first_sequence = first_sequence  # with which a producer that is not known here begins
         self.holders = 0
 
 
@@ -28,11 +31,15 @@ class Guards:
     def __init__(self) -> None:
         self._by_producer: dict[ProducerId, Guard] = {}
 
-    def take(self, producer_id: ProducerId, *, from_zero: bool) -> Guard:
-        """Before the coordinator is asked; `release` it afterwards, whatever came of it."""
+    def take(self, producer_id: ProducerId, *, sequence: int) -> Guard:
+        """Before the coordinator is asked; `release` it afterwards, whatever came of it.
+
+        `sequence` is that of the batch, or 0 where a new producer must begin with that.
+        """
         guard = self._by_producer.get(producer_id)
         if guard is None:
-            guard = self._by_producer[producer_id] = Guard(from_zero=from_zero)
+            guard = self._by_producer[producer_id] = Guard(first_sequence=sequence)
+        guard.first_sequence = min(guard.first_sequence, sequence)
         guard.holders += 1
         return guard
 

@@ -62,11 +62,12 @@ def plan_append(
     leader_epoch: LeaderEpoch,
     producers: Mapping[ProducerId, ProducerState],
     verified: bool = False,
-    from_zero: bool = False,
+    first_sequence: int | None = None,
 ) -> AppendPlan | Duplicate | Refusal:
     """What becomes of a valid batch from a client.
 
-    `verified`: its transaction is open. `from_zero`: a producer that is not known begins there.
+    `verified`: its transaction is open. `first_sequence`: where a producer that is not known begins
+    at the latest, if that matters.
     """
     assert end_offset >= 0, end_offset
     assert leader_epoch >= 0, leader_epoch
@@ -75,8 +76,8 @@ def plan_append(
         producer = producers.get(batch.producer_id)
         if producer is not None:
             verdict = check_sequence(batch, producer)
-        elif from_zero and batch.base_sequence != 0:
-            verdict = _refuse_gap(batch, expected=0)
+        elif first_sequence is not None and batch.base_sequence > first_sequence:
+            verdict = _refuse_gap(batch, expected=first_sequence)
     if batch.is_transactional and not verified and not isinstance(verdict, Duplicate):
         return Refusal(
             code=ErrorCode.INVALID_TXN_STATE,

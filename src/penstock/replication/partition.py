@@ -243,7 +243,7 @@ class Partition:
             leader_epoch=self.leader_epoch,
             producers=log.producers.by_id,
             verified=guard is not None and self._is_verified(batch, guard),
-            from_zero=guard is not None and guard.from_zero,
+            first_sequence=None if guard is None else guard.first_sequence,
         )
         if isinstance(plan, Refusal):
             return plan

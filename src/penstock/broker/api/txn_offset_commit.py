@@ -36,7 +36,7 @@ async def handle(
         raise RequestError(ErrorCode.NOT_COORDINATOR)
     producer = Identity(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
     verified = Verification()
-    verified.add(partition, producer, from_zero=False)
+    verified.add(partition, producer, sequence=0)
     try:
         if verified.asked:
             await _verify(services, request, verified, version=context.header.api_version)
