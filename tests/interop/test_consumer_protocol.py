@@ -256,13 +256,15 @@ def modern_consumer(bootstrap: str, group: str, **settings: str) -> Consumer:
 
 
 def await_assigned(consumers: list[Consumer], wanted: set[tuple[str, int]]) -> None:
-    """Until these consumers own exactly these partitions, none twice."""
+    """Until these consumers own exactly these partitions, none twice, each its share of them."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     owned: list[TopicPartition] = []
     while time.monotonic() < deadline:
         for consumer in consumers:
             consumer.poll(0.01)
-        owned = [part for consumer in consumers for part in consumer.assignment()]
-        if {(p.topic, p.partition) for p in owned} == wanted and len(owned) == len(wanted):
+        shares = [consumer.assignment() for consumer in consumers]
+        owned = [part for share in shares for part in share]
+        complete = {(p.topic, p.partition) for p in owned} == wanted and len(owned) == len(wanted)
+        if complete and len(max(shares, key=len)) - len(min(shares, key=len)) <= 1:
             return
     raise AssertionError(f"not assigned: {sorted((p.topic, p.partition) for p in owned)}")
