@@ -7,7 +7,8 @@ not committed. At every step:
 
 1. Records of an id follow the table of states; what is prepared ends as it was prepared.
 2. The identity of an id never goes back.
-3. Who was fenced gets no success and writes no record.
+3. Who was fenced gets no success and writes no record. Only the one whose transaction was aborted,
+   and whom nobody followed, may still abort or trade its identity in.
 4. A reply of success, and every marker that is sent, has its record below the watermark.
 5. A transaction completes only when all its partitions were reported to this coordinator.
 6. No time-out ends a transaction of a two-phase commit.
@@ -59,7 +60,8 @@ class Instance:
 
     client: Client
     number: int = 0  # another one each time that it takes the id over
-    is_fenced: bool = False
+    is_fenced: bool = False  # its transaction was aborted
+    is_superseded: bool = False  # another one took the id over
 
     @property
     def id(self) -> str:
@@ -79,7 +81,7 @@ class TransactionsUnderStress(RuleBasedStateMachine):
         self.takeovers = 0
         self.sent_ever: list[SendMarkers] = []
         self.reported: dict[tuple[int, int], set[TopicPartition]] = {}
-        self.fences: list[tuple[int, str]] = []  # records that fence all clients of an id
+        self.fences: list[tuple[int, Transaction]] = []  # aborts that fence all clients of an id
 
     @rule(
         id=st.sampled_from(IDS),
@@ -161,7 +163,7 @@ class TransactionsUnderStress(RuleBasedStateMachine):
         self.coordinator.is_held = False
         self.coordinator.fail_over(loses_tail=loses_tail, is_compacted=is_compacted)
         written = len(self.coordinator.journal.written)
-        self.fences = [(offset, id) for offset, id in self.fences if offset < written]
+        self.fences = [fence for fence in self.fences if fence[0] < written]
         self._note_sent()
 
     @rule(is_held=st.booleans())
@@ -229,11 +231,13 @@ class TransactionsUnderStress(RuleBasedStateMachine):
     @invariant()
     def fences_take_effect(self) -> None:
         watermark = self.coordinator.host.watermark
-        for offset, id in self.fences:
-            if offset < watermark:
-                for instance in self.instances:
-                    instance.is_fenced |= instance.id == id
-        self.fences = [(offset, id) for offset, id in self.fences if offset >= watermark]
+        for offset, aborted in self.fences:
+            for instance in self._living():
+                held = instance.client.identity
+                assert held is not None
+                is_of_it = instance.id == aborted.transactional_id and held < aborted.identity
+                instance.is_fenced |= is_of_it and offset < watermark
+        self.fences = [fence for fence in self.fences if fence[0] >= watermark]
 
     def teardown(self) -> None:
         self.coordinator.journal.is_broken = False
@@ -268,7 +272,8 @@ class TransactionsUnderStress(RuleBasedStateMachine):
     def _act(self, instance: Instance, data: st.DataObject) -> None:
         client = instance.client
         transaction = self.coordinator.shard.transactions.get(instance.id)
-        if client.identity is None or instance.is_fenced or transaction is None:
+        is_nobody = client.identity is None or instance.is_fenced or instance.is_superseded
+        if is_nobody or transaction is None:
             self._init(instance)
         elif transaction.state is S.ONGOING:
             request = client.end_request(committed=data.draw(st.booleans()))
@@ -294,7 +299,9 @@ class TransactionsUnderStress(RuleBasedStateMachine):
     def _send(self, instance: Instance, request: TransactionRequest, *, version: int) -> None:
         takes_over = isinstance(request, InitProducerIdRequest) and request.producer_id < 0
         is_known = instance.id in self.coordinator.shard.transactions
-        must_fail = instance.is_fenced and not takes_over and is_known
+        recovers = self._may_recover(instance, request)
+        is_fenced = instance.is_superseded or (instance.is_fenced and not recovers)
+        must_fail = is_fenced and not takes_over and is_known
         written_before = list(self.coordinator.journal.written)
 
         def answer(reply: object) -> None:
@@ -304,12 +311,27 @@ class TransactionsUnderStress(RuleBasedStateMachine):
             assert not (must_fail and error == ErrorCode.NONE), (instance, reply)  # 3
             if error == ErrorCode.NONE:
                 assert self._is_committed(instance, request), (request, reply)  # 4
+                instance.is_fenced &= not recovers
                 if takes_over or (isinstance(request, InitProducerIdRequest) and not is_known):
                     self._took_over(instance)
 
         self.coordinator.send(request, answer, version=version)
         if must_fail:
             assert self.coordinator.journal.written == written_before, (instance, request)  # 3
+
+    def _may_recover(self, instance: Instance, request: TransactionRequest) -> bool:
+        """Whether the next identity was given to nobody, and this is how to ask for it."""
+        transaction = self.coordinator.shard.transactions.get(instance.id)
+        held = instance.client.identity
+        if transaction is None or held is None or transaction.identity != held.bumped():
+            return False
+        match request:
+            case InitProducerIdRequest():
+                return True
+            case EndTxnRequest():
+                return not request.committed
+            case _:
+                return False
 
     def _is_committed(self, instance: Instance, request: TransactionRequest) -> bool:
         """Whether a record below the watermark says what the client now believes."""
@@ -330,17 +352,17 @@ class TransactionsUnderStress(RuleBasedStateMachine):
 
     def _took_over(self, instance: Instance) -> None:
         self.takeovers += 1
-        instance.number, instance.is_fenced = self.takeovers, False
+        instance.number, instance.is_fenced, instance.is_superseded = self.takeovers, False, False
         for other in self.instances:
             if other.id == instance.id and other.number != instance.number:
-                other.is_fenced = True
+                other.is_superseded = True
 
     def _note_fences(self, written_before: int) -> None:
         """Aborts by the coordinator fence whoever has the id, once they are committed."""
         for offset, record in enumerate(self.coordinator.journal.records()):
-            is_abort = record.value and record.value.state is S.PREPARE_ABORT
-            if offset >= written_before and is_abort:
-                self.fences.append((offset, record.transactional_id))
+            value = record.value
+            if offset >= written_before and value is not None and value.state is S.PREPARE_ABORT:
+                self.fences.append((offset, value))
         self.fences_take_effect()
 
     def _note_sent(self) -> None:

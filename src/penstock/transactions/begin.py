@@ -10,6 +10,7 @@ from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.settings.transactions import TransactionSettings
+from penstock.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.transactions.asking import (
     NEEDS_PRODUCER_ID,
     Asked,
@@ -22,6 +23,7 @@ from penstock.transactions.finish import abort_and_fence, traded
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import (
+    LAST_EPOCH,
     TWO_PHASE_TIMEOUT_MS,
     Identity,
     Transaction,
@@ -59,7 +61,7 @@ def decide_init(
     if request.keep_prepared_txn:
         return _keep(situation, transaction, request, held, is_retry=is_retry)
     record, volatile, effects = abort_and_fence(shard, situation, transaction)
-    reply = InitProducerIdResponse(error_code=ErrorCode.CONCURRENT_TRANSACTIONS)
+    reply = _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     return Decision(reply=reply, records=(record,), volatile=volatile, effects=effects)
 
 
@@ -68,7 +70,7 @@ def _trouble_with(
 ) -> ErrorCode | None:
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
-    if (request.producer_id < 0) != (request.producer_epoch < 0):
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return ErrorCode.INVALID_REQUEST
     is_two_phase = request.enable2_pc or request.keep_prepared_txn
     if is_two_phase and not settings.transaction_two_phase_commit_enable:
@@ -105,7 +107,8 @@ def _take_over(
     is_retry: bool,
 ) -> InitDecision:
     """No transaction is open: the client gets the next identity, or the one it should have got."""
-    gained = transaction.identity if is_retry else traded(transaction.identity, situation)
+    is_waiting = is_retry and transaction.identity.epoch <= LAST_EPOCH
+    gained = transaction.identity if is_waiting else traded(transaction.identity, situation)
     if gained is None:
         return Decision.refuse(NEEDS_PRODUCER_ID)
     taken = transaction.become(
@@ -147,7 +150,7 @@ def _keep(
 
 
 def _held(request: InitProducerIdRequest) -> Identity | None:
-    if request.producer_id < 0:
+    if request.producer_id == NO_PRODUCER_ID:
         return None
     return Identity(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
 
@@ -167,4 +170,8 @@ def _told(transaction: Transaction) -> InitProducerIdResponse:
 
 
 def _refuse(error: ErrorCode) -> Decision[TransactionStored, InitProducerIdResponse]:
-    return Decision.refuse(InitProducerIdResponse(error_code=error))
+    return Decision.refuse(_refused(error))
+
+
+def _refused(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_epoch=NO_PRODUCER_EPOCH)

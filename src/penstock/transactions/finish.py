@@ -24,7 +24,13 @@ from penstock.transactions.changes import CancelDeadline
 from penstock.transactions.markers import complete, markers_of
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard
-from penstock.transactions.state import Identity, Transaction, TransactionState, successor
+from penstock.transactions.state import (
+    LAST_EPOCH,
+    Identity,
+    Transaction,
+    TransactionState,
+    successor,
+)
 from penstock.transactions.timers import TransactionEnds
 from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -50,6 +56,7 @@ def decide_end(
         asked.version >= GENERATION_2_FROM_VERSION
         and who == transaction.previous
         and _is_ended(transaction)
+        and transaction.identity.epoch <= LAST_EPOCH
     )
     if not is_retry and who.producer_id != transaction.identity.producer_id:
         return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -65,14 +72,15 @@ def abort_and_fence(
 ) -> tuple[TransactionStored, tuple[object, ...], tuple[object, ...]]:
     """The abort of what its client has left open: record, volatile changes, effects.
 
-    The client's identity is bumped and the new one given to nobody, so that whoever held it is
-    fenced; there is no previous identity, so it can't be asked for again.
+    The client's identity is bumped, and the new one given to nobody: whoever held it is fenced.
+    The next one to ask gets it: a successor, or, unless one has come, the client itself, that
+    trades its identity in or aborts too. So it gets over a time-out (KIP-588).
     """
     aborted = _decided(
         situation,
         ongoing,
         S.PREPARE_ABORT,
-        held=None,
+        held=ongoing.identity,
         gained=ongoing.identity.bumped(),
         client_version=GENERATION_2,
     )

@@ -16,7 +16,7 @@ from penstock.wire.messages.describe_transactions import (
 async def handle(
     services: Services, request: DescribeTransactionsRequest, context: RequestContext
 ) -> DescribeTransactionsResponse:
-    """An id named twice is described once, as in Kafka."""
+    """An id named many times is described once."""
     version = context.header.api_version
     states: list[TransactionState] = await ask_each(
         list(dict.fromkeys(request.transactional_ids)),

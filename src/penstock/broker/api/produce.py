@@ -320,6 +320,7 @@ def _tell_stranger(answer: PartitionProduceResponse, records: Buffer | None) -> 
         assert records is not None
         if BatchView(memoryview(records)).is_transactional:
             answer.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            answer.log_start_offset = NO_OFFSET
 
 
 def _answer(
