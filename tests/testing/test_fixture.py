@@ -12,8 +12,11 @@ import pytest
 
 from penstock.client.trouble import Refused
 from penstock.log.partition_log import PartitionLog
+from penstock.model.error import ErrorCode
 from penstock.model.settings.setting import InvalidSetting
 from penstock.testing import Broker, BrokerFailed, running_broker
+from rig.dialogue import Dialogue
+from rig.transaction_dialogue import TransactionDialogue
 
 
 def deliver(bootstrap: str, topic: str, *, timeout_ms: int = 10_000) -> object:
@@ -70,6 +73,14 @@ def test_settings_are_kafkas() -> None:
         assert deliver(broker.bootstrap, "unknown", timeout_ms=500) is not None
     with pytest.raises(InvalidSetting), running_broker(settings={"num.partitions": "many"}):
         pass
+
+
+def test_two_phase_commit_needs_no_setting_in_a_test(penstock: Broker) -> None:
+    talk = TransactionDialogue(Dialogue(penstock.bootstrap, "orders"))
+    producer = talk.producer()
+    answer = talk.init(producer, version=6, enable2_pc=True, keep_prepared_txn=True)
+    assert answer.error_code == ErrorCode.NONE
+    talk.dialogue.close()
 
 
 def test_running_loop_of_the_user_is_left_alone() -> None:

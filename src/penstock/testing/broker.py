@@ -36,6 +36,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "transaction.two.phase.commit.enable": "true",
 }
 
 

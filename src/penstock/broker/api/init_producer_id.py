@@ -1,4 +1,8 @@
-"""InitProducerId: an id for an idempotent producer, or the next epoch of a transactional one."""
+"""InitProducerId: an id for an idempotent producer, or the next epoch of a transactional one.
+
+Who joins a two-phase commit needs the setting that allows it (`transactions/begin`). Access rules,
+once there are any, are asked here: WRITE on the transactional id, and TWO_PHASE_COMMIT as well.
+"""
 
 from collections.abc import Awaitable
 

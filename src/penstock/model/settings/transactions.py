@@ -41,7 +41,8 @@ class TransactionSettings:
     )
     transaction_two_phase_commit_enable: bool = flag(
         False,
-        "Whether transactions may be part of a two-phase commit; these have no time-out.",
+        "Whether transactions may be part of a two-phase commit. These have no time-out: what is"
+        " left open holds back readers of what is committed until somebody ends it.",
     )
     transactional_id_expiration_ms: int = integer(
         604_800_000,
