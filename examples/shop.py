@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.testing import running_broker
@@ -99,6 +99,31 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         if time.monotonic() > deadline:
             raise TimeoutError(f"waited {PATIENCE_SECONDS} s for {what}")
+
+
+def seen(shop: Shop, topic: str, *, isolation_level: str = "read_committed") -> list[str]:
+    """The values that a reader finds in a topic, from its start up to its end of now."""
+    return [value for _, value in seen_with_keys(shop, topic, isolation_level=isolation_level)]
+
+
+def seen_with_keys(
+    shop: Shop, topic: str, *, isolation_level: str = "read_committed"
+) -> list[tuple[str, str]]:
+    consumer = shop.consumer("nobody", isolation_level=isolation_level, enable_partition_eof=True)
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, index, 0) for index in partitions])
+    found, unfinished = [], set(partitions)
+    while unfinished:
+        message = consumer.poll(PATIENCE_SECONDS)
+        if message is None:
+            raise TimeoutError(f"waited {PATIENCE_SECONDS} s for the end of {topic}")
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            unfinished.discard(message.partition())
+        else:
+            found.append(((message.key() or b"").decode(), text(message)))
+    consumer.close()
+    return found
 
 
 def text(message: Message) -> str:

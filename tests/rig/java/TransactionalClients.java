@@ -55,6 +55,7 @@ final class TransactionalClients {
         }
     }
 
+    @SuppressWarnings("removal") // There is no other way to name a group that has no member.
     private void produce(KafkaProducer<byte[], byte[]> producer, String operation, JsonNode request) throws Exception {
         switch (operation) {
             case "transaction_begin":

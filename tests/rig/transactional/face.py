@@ -9,7 +9,11 @@ TRANSACTION_MS = 60_000
 
 
 class Fenced(Exception):
-    """A newer instance has the transactional id, or the broker has ended the transaction."""
+    """Whoever asks is not, or not any more, the one that the transactional id belongs to."""
+
+
+class NothingOpen(Exception):
+    """The broker has ended the transaction: there is nothing to commit."""
 
 
 class GroupWentOn(Exception):

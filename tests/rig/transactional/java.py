@@ -6,9 +6,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from rig.apache_kafka.agent import JavaRefused, KafkaAgent
-from rig.transactional.face import TRANSACTION_MS, Fenced, GroupWentOn, Reads, Transactional
+from rig.transactional.face import (
+    TRANSACTION_MS,
+    Fenced,
+    GroupWentOn,
+    NothingOpen,
+    Reads,
+    Transactional,
+)
 
 FENCED = frozenset({47, 90})  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
+NOTHING_OPEN = 48  # INVALID_TXN_STATE
 GROUP_WENT_ON = "CommitFailedException"
 
 
@@ -95,6 +103,8 @@ def told_plainly() -> Iterator[None]:
     except JavaRefused as failure:
         if failure.code in FENCED:
             raise Fenced(str(failure)) from failure
+        if failure.code == NOTHING_OPEN:
+            raise NothingOpen(str(failure)) from failure
         if failure.error == GROUP_WENT_ON:
             raise GroupWentOn(str(failure)) from failure
         raise
