@@ -121,7 +121,12 @@ def test_what_members_read_is_found_out_once_for_all_offsets() -> None:
     offsets = {(topic, index): 5 for topic in topics for index in range(10)}
     commit(world, commit_request("g", offsets, member=member, epoch=epoch))
     round_of_expiry = partial(
-        decide_expiry, world.shard.groups, world.shard.offsets, (), world.situation()
+        decide_expiry,
+        world.shard.groups,
+        world.shard.offsets,
+        world.shard.pending,
+        (),
+        world.situation(),
     )
     assert count_calls(read_embedded, round_of_expiry) == 1
 

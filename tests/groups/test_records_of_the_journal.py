@@ -14,7 +14,7 @@ from penstock.groups.records import (
     ConsumerRegexStored,
     ConsumerTargetMemberStored,
     ConsumerTargetStored,
-    GroupRecord,
+    KeyedRecord,
     OffsetCommitted,
     OffsetValue,
     UnreadableGroupRecord,
@@ -39,7 +39,7 @@ from penstock.wire.messages.coordinator_records.group_metadata import (
 )
 
 TOPIC_ID = bytes(range(16))
-RECORDS: list[GroupRecord] = [
+RECORDS: list[KeyedRecord] = [
     OffsetCommitted(
         group="g",
         topic="orders",
@@ -109,12 +109,12 @@ def named(value: object) -> str:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=named)
-def test_a_record_is_read_as_it_was_written(record: GroupRecord) -> None:
+def test_a_record_is_read_as_it_was_written(record: KeyedRecord) -> None:
     assert decode(*encode(record)) == record
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=named)
-def test_a_tombstone_has_the_key_of_its_record(record: GroupRecord) -> None:
+def test_a_tombstone_has_the_key_of_its_record(record: KeyedRecord) -> None:
     key, _ = encode(record)
     tombstone = decode(key, None)
     assert tombstone is not None

@@ -6,7 +6,13 @@ from functools import partial
 
 from penstock.groups.asking import Asked, Deliver, NotStored, Parked
 from penstock.groups.decide import decide, decide_due
-from penstock.groups.records import GroupRecord, decode, encode
+from penstock.groups.records import (
+    GroupRecord,
+    TransactionalOffset,
+    TransactionEnded,
+    decode,
+    encode,
+)
 from penstock.groups.shard import GroupShard
 from penstock.groups.situation import Situation
 from penstock.machine.decision import Decision
@@ -27,9 +33,12 @@ TIMERS_MAX = 10_000  # that may be due at one time: beyond it, one of them is no
 
 @dataclass
 class MemoryJournal:
-    """Keeps what a partition would keep: bytes."""
+    """Keeps what a partition would keep: bytes. What is part of a transaction, or ends one, is told
+    by more than a key and a value: such records are kept beside, as they are.
+    """
 
     batches: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    of_transactions: dict[int, GroupRecord] = field(default_factory=dict)  # by offset
     trouble: AppendFailed | None = None
 
     @property
@@ -39,13 +48,24 @@ class MemoryJournal:
     def append(self, records: Sequence[GroupRecord]) -> None:
         if self.trouble is not None:
             raise self.trouble
-        encoded = [encode(record) for record in records]
+        encoded: list[tuple[bytes, bytes | None]] = []
+        of_transactions: dict[int, GroupRecord] = {}
+        for offset, record in enumerate(records, self.end_offset):
+            if isinstance(record, TransactionalOffset | TransactionEnded):
+                of_transactions[offset] = record
+                encoded.append((b"", None))
+            else:
+                encoded.append(encode(record))
         if sum(len(key) + len(value or b"") for key, value in encoded) > DECISION_BYTES_MAX:
             raise AppendFailed("one batch does not hold it", NotDone.TOO_LARGE)
         self.batches += encoded
+        self.of_transactions |= of_transactions
 
     def records(self) -> list[GroupRecord]:
-        decoded = [decode(key, value) for key, value in self.batches]
+        decoded = [
+            self.of_transactions.get(offset) or decode(key, value)
+            for offset, (key, value) in enumerate(self.batches)
+        ]
         return [record for record in decoded if record is not None]
 
 

@@ -93,11 +93,15 @@ def decide_due(shard: GroupShard, situation: Situation) -> Decided | None:
     if key is None:
         return None
     if isinstance(key, OffsetsExpire):
-        return decide_expiry(shard.groups, shard.offsets, shard.expiry_left, situation)
+        return decide_expiry(
+            shard.groups, shard.offsets, shard.pending, shard.expiry_left, situation
+        )
     group = shard.groups.get(key.group)
     if isinstance(key, DeletionGoesOn):
         ticket = shard.deletions[key.group]
-        return decide_deletion_goes_on(shard.offsets, group, situation, key, ticket=ticket)
+        return decide_deletion_goes_on(
+            shard.offsets, shard.pending, group, situation, key, ticket=ticket
+        )
     classic = group if isinstance(group, ClassicGroup) else None
     match key:
         case SessionEnds() | RevocationEnds() | MemberJoinEnds() | MemberSyncEnds() if isinstance(
@@ -232,17 +236,19 @@ def _delete_offsets(
     shard: GroupShard, situation: Situation, asked: Asked[OffsetDeleteRequest]
 ) -> Decided:
     group = shard.groups.get(asked.request.group_id)
-    return decide_delete_offsets(shard.offsets, group, situation, asked)
+    return decide_delete_offsets(shard.offsets, shard.pending, group, situation, asked)
 
 
 def _delete_group(shard: GroupShard, situation: Situation, asked: Asked[DeleteGroup]) -> Decided:
     group = shard.groups.get(asked.request.group)
     under_way = asked.request.group in shard.deletions
-    return decide_delete_group(shard.offsets, group, situation, asked, under_way=under_way)
+    return decide_delete_group(
+        shard.offsets, shard.pending, group, situation, asked, under_way=under_way
+    )
 
 
 def _forget_topics(shard: GroupShard, situation: Situation, asked: Asked[ForgetTopics]) -> Decided:
-    return decide_forget_topics(shard.offsets, asked.request)
+    return decide_forget_topics(shard.offsets, shard.pending, asked.request)
 
 
 def _list(shard: GroupShard, situation: Situation, asked: Asked[ListGroupsRequest]) -> Decided:

@@ -5,7 +5,7 @@ The journal is compacted, so a state must follow from the last record of each ke
 replaying all of it and replaying what compaction leaves come to the same.
 
 Invariants:
-1. A group that has offsets exists.
+1. A group that has offsets, or has them pending, exists.
 2. Each group, the offsets and the deadlines hold their own invariants.
 3. The deletion of a group goes on as long as it has not ended.
 """
@@ -60,6 +60,7 @@ class GroupShard:
             case OffsetCommitted():
                 self._apply_offset(record)
             case TransactionalOffset():
+                self._begin_if_new(record.group)
                 self.pending.put(record)
             case TransactionEnded():
                 self._apply_end(record)
@@ -111,7 +112,7 @@ class GroupShard:
         self.deadlines.set(OffsetsExpire(), situation.monotonic_ms + interval_ms)
 
     def check(self) -> None:
-        for group in self.offsets:
+        for group in (*self.offsets, *self.pending):
             assert group in self.groups, group  # invariant 1
         for name, found in self.groups.items():
             assert found.group_id == name
@@ -137,8 +138,7 @@ class GroupShard:
         if record.value is None:
             self.offsets.remove(record.group, record.topic, record.partition)
             return
-        if record.group not in self.groups:
-            self.groups[record.group] = simple_group(record.group)
+        self._begin_if_new(record.group)
         self.offsets.put(record.group, record.topic, record.partition, record.value)
 
     def _apply_classic(self, record: ClassicGroupStored) -> None:
@@ -163,8 +163,13 @@ class GroupShard:
         assert isinstance(group, ClassicGroup), name
         return group
 
+    def _begin_if_new(self, group: str) -> None:
+        """Who commits offsets without being a member has a group all the same."""
+        if group not in self.groups:
+            self.groups[group] = simple_group(group)
+
     def _remove(self, group: str) -> None:
-        if group in self.offsets:
+        if group in self.offsets or group in self.pending:
             self.groups[group] = simple_group(group)
         else:
             del self.groups[group]

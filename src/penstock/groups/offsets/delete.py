@@ -2,6 +2,9 @@
 
 One decision is one batch, so what has very many offsets is deleted in several steps. Of a topic,
 the reply `MORE` asks for the next one; of a group, a deadline brings it (`deletion`).
+
+Offsets that wait for the end of a transaction go too: its marker must not bring back what was
+deleted before it came.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -22,7 +25,8 @@ from penstock.groups.group import (
 )
 from penstock.groups.offsets.deletion import LATER, DeletionBegan, DeletionEnded
 from penstock.groups.offsets.offsets import Offsets
-from penstock.groups.records import GroupRecord, OffsetCommitted
+from penstock.groups.offsets.pending import PendingOffsets
+from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
 from penstock.groups.situation import Situation
 from penstock.groups.timers import DeletionGoesOn
 from penstock.machine.decision import Decision
@@ -63,6 +67,7 @@ class ForgetTopics:
 
 def decide_delete_offsets(
     offsets: Offsets,
+    pending: PendingOffsets,
     group: Group | None,
     situation: Situation,
     asked: Asked[OffsetDeleteRequest],
@@ -83,7 +88,9 @@ def decide_delete_offsets(
         for partition in topic.partitions:
             index = partition.partition_index
             code = _check_partition(readers, situation, topic, index)
-            if code is ErrorCode.NONE and offsets.find(request.group_id, topic.name, index):
+            place = (request.group_id, topic.name, index)
+            is_there = offsets.find(*place) is not None or pending.is_pending(*place)
+            if code is ErrorCode.NONE and is_there:
                 records[topic.name, index] = _tombstone(request.group_id, topic.name, index)
             partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
         if partitions:  # a topic that nothing is asked of is not told of
@@ -93,6 +100,7 @@ def decide_delete_offsets(
 
 def decide_delete_group(
     offsets: Offsets,
+    pending: PendingOffsets,
     group: Group | None,
     situation: Situation,
     asked: Asked[DeleteGroup],
@@ -106,7 +114,7 @@ def decide_delete_group(
     reply = DeletableGroupResult(group_id=name, error_code=code)
     if group is None or code is not ErrorCode.NONE:
         return Decision.refuse(reply)
-    first = tuple(islice(all_tombstones(offsets, name), OFFSETS_PER_STEP + 1))
+    first = tuple(islice(_all_tombstones(offsets, pending, name), OFFSETS_PER_STEP + 1))
     if len(first) <= OFFSETS_PER_STEP:
         return Decision(
             reply=reply, records=(*first, *tombstones(group)), volatile=changes_at_end(group)
@@ -120,6 +128,7 @@ def decide_delete_group(
 
 def decide_deletion_goes_on(
     offsets: Offsets,
+    pending: PendingOffsets,
     group: Group | None,
     situation: Situation,
     key: DeletionGoesOn,
@@ -127,7 +136,7 @@ def decide_deletion_goes_on(
     ticket: int,
 ) -> Decision[GroupRecord, object]:
     name = key.group
-    first = tuple(islice(all_tombstones(offsets, name), OFFSETS_PER_STEP + 1))
+    first = tuple(islice(_all_tombstones(offsets, pending, name), OFFSETS_PER_STEP + 1))
     if len(first) > OFFSETS_PER_STEP:
         return Decision(reply=None, records=first, volatile=(_soon(name, situation),))
     rest = () if group is None else tombstones(group)  # offsets that expired took it with them
@@ -140,25 +149,42 @@ def decide_deletion_goes_on(
     )
 
 
-def decide_forget_topics(offsets: Offsets, asked: ForgetTopics) -> Decision[GroupRecord, Progress]:
-    first = tuple(islice(_of_topics(offsets, asked), OFFSETS_PER_STEP + 1))
+def decide_forget_topics(
+    offsets: Offsets, pending: PendingOffsets, asked: ForgetTopics
+) -> Decision[GroupRecord, Progress]:
+    first = tuple(islice(_of_topics(offsets, pending, asked), OFFSETS_PER_STEP + 1))
     more = len(first) > OFFSETS_PER_STEP
     return Decision(reply=Progress.MORE if more else Progress.DONE, records=first)
 
 
-def all_tombstones(offsets: Offsets, group: str) -> Iterator[GroupRecord]:
+def _all_tombstones(offsets: Offsets, pending: PendingOffsets, group: str) -> Iterator[GroupRecord]:
     for topic, partitions in offsets.of_group(group).items():
         for partition in partitions:
             yield _tombstone(group, topic, partition)
+    for topic, partition in pending.of_group(group):
+        if offsets.find(group, topic, partition) is None:
+            yield _tombstone(group, topic, partition)
 
 
-def _of_topics(offsets: Offsets, asked: ForgetTopics) -> Iterable[GroupRecord]:
+def _of_topics(
+    offsets: Offsets, pending: PendingOffsets, asked: ForgetTopics
+) -> Iterable[GroupRecord]:
     for group in offsets:
         committed = offsets.of_group(group)
         for topic in asked.names:
             for partition, value in committed.get(topic, {}).items():
-                if value.topic_id == NO_TOPIC_ID or value.topic_id in asked.topic_ids:
+                if _is_of(value, asked):
                     yield _tombstone(group, topic, partition)
+    for group in pending:
+        for topic, partition in pending.of_group(group):
+            if topic not in asked.names or offsets.find(group, topic, partition) is not None:
+                continue
+            if all(_is_of(value, asked) for value in pending.values_of(group, topic, partition)):
+                yield _tombstone(group, topic, partition)
+
+
+def _is_of(value: OffsetValue, asked: ForgetTopics) -> bool:
+    return value.topic_id == NO_TOPIC_ID or value.topic_id in asked.topic_ids
 
 
 def _check_partition(

@@ -1,7 +1,8 @@
 """Offsets that nobody has used for longer than they are kept, and groups that are left with none.
 
-A round goes over all groups of a shard, some at a time, so that no step is long. Between two steps
-a shard remembers which groups are left.
+What a transaction is about to renew does not expire before that has ended. A round goes over all
+groups of a shard, some at a time, so that no step is long. Between two steps a shard remembers
+which groups are left.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from penstock.groups.group import (
     tombstones,
 )
 from penstock.groups.offsets.offsets import Offsets
+from penstock.groups.offsets.pending import PendingOffsets
 from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
 from penstock.groups.situation import Situation
 from penstock.groups.timers import OffsetsExpire
@@ -36,7 +38,11 @@ class ExpiryReached:
 
 
 def decide_expiry(
-    groups: Mapping[str, Group], offsets: Offsets, left: tuple[str, ...], situation: Situation
+    groups: Mapping[str, Group],
+    offsets: Offsets,
+    pending: PendingOffsets,
+    left: tuple[str, ...],
+    situation: Situation,
 ) -> Decision[GroupRecord, None]:
     """One step; `left` is empty when a new round begins."""
     to_see = left or tuple(groups)
@@ -49,9 +55,13 @@ def decide_expiry(
         entries_seen += 1
         if group is None:
             continue
-        offsets_seen, is_empty = _expired(group, offsets, situation, records)
+        offsets_seen, is_empty = _expired(group, offsets, pending, situation, records)
         entries_seen += offsets_seen
-        if is_empty and check_group_delete(group) is ErrorCode.NONE:
+        if (
+            is_empty
+            and group.group_id not in pending
+            and check_group_delete(group) is ErrorCode.NONE
+        ):
             records.extend(tombstones(group))
             changes.extend(changes_at_end(group))
     rest = to_see[groups_seen:]
@@ -68,7 +78,11 @@ def decide_expiry(
 
 
 def _expired(
-    group: Group, offsets: Offsets, situation: Situation, records: list[GroupRecord]
+    group: Group,
+    offsets: Offsets,
+    pending: PendingOffsets,
+    situation: Situation,
+    records: list[GroupRecord],
 ) -> tuple[int, bool]:
     """Adds the tombstones of what has expired; how much was looked at, and whether none is left.
 
@@ -84,7 +98,12 @@ def _expired(
         for partition, value in partitions.items():
             seen += 1
             full = len(records) >= EXPIRY_ENTRIES_PER_STEP
-            if is_read or full or not _has_expired(group, readers, value, situation):
+            if (
+                is_read
+                or full
+                or not _has_expired(group, readers, value, situation)
+                or pending.is_pending(group.group_id, topic, partition)
+            ):
                 is_empty = False
             else:
                 records.append(
