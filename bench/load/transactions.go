@@ -143,16 +143,16 @@ func (producer *Producer) run(left *atomic.Int64) error {
 	due := time.Now()
 	for left.Load() > 0 {
 		ends := time.Now().Add(producer.options.commitEvery)
-		for producer.transactionalID == "" || time.Now().Before(ends) {
-			if left.Add(-1) < 0 {
-				break
-			}
+		for left.Add(-1) >= 0 {
 			if pause > 0 {
 				due = due.Add(pause)
 				time.Sleep(time.Until(due))
 			}
 			if err := producer.sendNext(); err != nil {
 				return err
+			}
+			if producer.transactionalID != "" && time.Now().After(ends) {
+				break
 			}
 		}
 		if err := producer.end(); err != nil {
