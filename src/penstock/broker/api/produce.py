@@ -13,19 +13,25 @@ Copies: none here. The batch is checked, numbered and written where the connecti
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, NoReturn
+from typing import Any
 
 from penstock.broker import verification
 from penstock.broker.api_table import Api
-from penstock.broker.leaders import LeaderHint, leader_hint
+from penstock.broker.produce_refusals import (
+    close_on_error,
+    name_leaders,
+    refuse,
+    refuse_version,
+    refused,
+    refused_batch,
+    tell_stranger,
+)
 from penstock.broker.services import RequestContext, Services
 from penstock.broker.verification import Unverified, Verification
 from penstock.broker.waiting import all_acked, is_acked
-from penstock.model.error import CloseConnection, ErrorCode, RequestError
-from penstock.model.identity import TopicId
-from penstock.model.offset import NO_OFFSET, Offset
-from penstock.records.batch import BatchView
-from penstock.records.trouble import InvalidBatch, NotOneBatch
+from penstock.model.error import CloseConnection, ErrorCode
+from penstock.model.offset import Offset
+from penstock.records.trouble import InvalidBatch
 from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
@@ -33,9 +39,6 @@ from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
 from penstock.wire.header import encode_response
 from penstock.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -54,9 +57,6 @@ TOPIC_IDS_FROM = 13
 BATCHES_FROM = 3
 CURRENT_LEADER_FROM = 10
 ZSTD_FROM = 7
-START_UNTOLD = frozenset(
-    {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
-)
 
 # A partition whose batch is in the log and not yet acked as was asked, and its reply so far.
 Pending = tuple[Partition, Offset, PartitionProduceResponse]
@@ -67,7 +67,7 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     version = context.header.api_version
     if version < BATCHES_FROM:
-        _refuse_version(version, acks=request.acks)
+        refuse_version(version, has_reply=request.acks != ACKS_NONE)
     if request.transactional_id is None:
         return _produce(services, request, context, None)
     verified = verification.begin(services.partitions, request, version=version)
@@ -160,7 +160,7 @@ def _produce(
                     verified=verified,
                 )
                 if not isinstance(outcome, Appended) and request.transactional_id is None:
-                    _tell_stranger(outcome, data.records)
+                    tell_stranger(outcome, data.records)
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
                 if isinstance(outcome, Appended) and not found.commits_at_once:
@@ -174,11 +174,11 @@ def _produce(
             )
         )
     if acks == ACKS_NONE:
-        _close_on_error(responses)
+        close_on_error(responses)
         return None
     response = ProduceResponse(responses=responses)
     if wrong_leader and version >= CURRENT_LEADER_FROM:
-        _name_leaders(services, response, context)
+        name_leaders(services, response, context)
     if pending:
         return _when_acked(response, pending, all_acks=acks == ACKS_ALL, wait_ms=request.timeout_ms)
     return response
@@ -214,48 +214,13 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
             log_append_time_ms=outcome.log_append_time_ms,
             start_offset=found.log.start_offset,
         )
-    _tell_stranger(outcome, records)
+    tell_stranger(outcome, records)
     by_id = version >= TOPIC_IDS_FROM
     answer = TopicProduceResponse(partition_responses=[outcome])
     answer.topic_id, answer.name = (topic, "") if by_id else (answer.topic_id, topic.decode())
     [reply] = encode_response(correlation_id, ProduceResponse(responses=[answer]), version)
     assert isinstance(reply, bytes)
     return reply
-
-
-def refuse(request: ProduceRequest, code: ErrorCode, message: str | None) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    refused(data.index, code, message) for data in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
-
-
-def refused(
-    index: int, code: ErrorCode, message: str | None = None, *, start_offset: int = NO_OFFSET
-) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=code,
-        error_message=message,
-        base_offset=NO_OFFSET,
-        log_start_offset=start_offset,
-    )
-
-
-def _refuse_version(version: int, *, acks: int) -> NoReturn:
-    """Such versions are advertised all the same: older librdkafka else drops compression."""
-    message = f"Produce {version} carries a format of records that is written no longer"
-    if acks == ACKS_NONE:
-        raise CloseConnection(message)
-    raise RequestError(ErrorCode.UNSUPPORTED_VERSION, message)
 
 
 def _append(
@@ -285,7 +250,7 @@ def _append(
             guard=guard,
         )
     except InvalidBatch as trouble:
-        return _invalid(index, trouble, partition)
+        return refused_batch(index, trouble, partition)
     except DiskError as trouble:
         services.partitions.append_failed(partition, trouble)
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, trouble.reason)
@@ -314,15 +279,6 @@ def _each_once(topics: list[TopicProduceData]) -> list[TopicProduceData]:
     ]
 
 
-def _tell_stranger(answer: PartitionProduceResponse, records: Buffer | None) -> None:
-    """Who names no transaction may not write in one, whatever state that is in."""
-    if answer.error_code == ErrorCode.INVALID_TXN_STATE:
-        assert records is not None
-        if BatchView(memoryview(records)).is_transactional:
-            answer.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            answer.log_start_offset = NO_OFFSET
-
-
 def _answer(
     outcome: Appended | PartitionProduceResponse, index: int, partition: Partition
 ) -> PartitionProduceResponse:
@@ -334,48 +290,6 @@ def _answer(
         log_append_time_ms=outcome.log_append_time_ms,
         log_start_offset=partition.log.start_offset,
     )
-
-
-def _invalid(index: int, trouble: InvalidBatch, partition: Partition) -> PartitionProduceResponse:
-    """Like Kafka, tells the start offset unless the batch as a whole is beyond discussion."""
-    told = trouble.code not in START_UNTOLD and not isinstance(trouble, NotOneBatch)
-    start_offset = partition.log.start_offset if told else NO_OFFSET
-    answer = refused(index, trouble.code, trouble.message, start_offset=start_offset)
-    answer.record_errors = [
-        BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=message)
-        for record, message in trouble.record_errors
-    ]
-    return answer
-
-
-def _close_on_error(responses: list[TopicProduceResponse]) -> None:
-    for topic in responses:
-        for answer in topic.partition_responses:
-            if answer.error_code != ErrorCode.NONE:
-                raise CloseConnection(
-                    f"produce with acks=0 to {topic.name}-{answer.index} "
-                    f"failed: {ErrorCode(answer.error_code).name}"
-                )
-
-
-def _name_leaders(services: Services, response: ProduceResponse, context: RequestContext) -> None:
-    """Who asked the wrong broker is told the right one along with the error (KIP-951)."""
-    hints: dict[int, LeaderHint] = {}
-    for topic in response.responses:
-        for answer in topic.partition_responses:
-            if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                continue
-            name = topic.name or services.partitions.topic_name(TopicId(topic.topic_id))
-            hint = leader_hint(services.image, name, answer.index, listener=context.listener)
-            if hint is not None:
-                hints[hint.node_id] = hint
-                answer.current_leader = LeaderIdAndEpoch(
-                    leader_id=hint.node_id, leader_epoch=hint.leader_epoch
-                )
-    response.node_endpoints = [
-        NodeEndpoint(node_id=hint.node_id, host=hint.host, port=hint.port, rack=hint.rack)
-        for hint in hints.values()
-    ]
 
 
 async def _when_acked(
