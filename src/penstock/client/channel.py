@@ -8,7 +8,7 @@ channel is closed for good: whoever needs the broker again opens another.
 import asyncio
 from typing import TypeVar, cast
 
-from penstock.client.connection import Connection, Ready, Reply, SendAgain
+from penstock.client.connection import Connection, Features, Ready, Reply, SendAgain
 from penstock.client.trouble import BrokenProtocol, ClientError, ConnectionLost, TimedOut
 from penstock.model.limit import REQUESTS_IN_FLIGHT_MAX
 from penstock.wire.codec import Part
@@ -38,6 +38,10 @@ class Channel:
     @property
     def in_flight(self) -> int:
         return self._connection.in_flight
+
+    @property
+    def features(self) -> Features:
+        return self._connection.features
 
     def version_for(self, request: type[Message], *, at_most: int | None = None) -> int:
         return self._connection.version_for(request, at_most=at_most)

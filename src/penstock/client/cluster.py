@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from penstock.client.channel import Channel, open_channel
+from penstock.client.connection import Features
 from penstock.client.routing import ClusterView, merged
 from penstock.client.trouble import (
     STALE_METADATA,
@@ -73,6 +74,7 @@ class Cluster:
         assert self.bootstrap, "at least one broker must be named"
         self.rules = rules or ClusterRules()
         self.view = ClusterView()
+        self.features = Features()  # the newest that a broker told when a channel was opened
         self.tasks = TaskGroup()
         self._topics: dict[
             str, None
@@ -207,6 +209,8 @@ class Cluster:
                     timeout_ms=self.rules.connect_ms_max,
                 )
                 self._channels[place] = channel
+                if channel.features.epoch >= self.features.epoch:
+                    self.features = channel.features
         return channel
 
 

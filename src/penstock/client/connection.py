@@ -11,8 +11,8 @@ decode. The connection is of no more use then.
 """
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.client.trouble import BrokenProtocol, UnsupportedByBroker
@@ -30,6 +30,14 @@ REPLY_BYTES_MAX = 512 * MIB
 CORRELATION_ID_MAX = 2**31 - 1
 SOFTWARE_NAME = "penstock"
 SOFTWARE_VERSION = "0.1.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What the cluster has agreed on (KIP-584), as of an epoch; nothing where no broker tells."""
+
+    epoch: int = -1
+    levels: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,7 @@ class Connection:
     def __init__(self, *, client_id: str) -> None:
         self.client_id = client_id
         self.versions: dict[int, VersionRange] | None = None
+        self.features = Features()
         self._frames = FrameReader(frame_bytes_max=REPLY_BYTES_MAX)
         self._awaited: deque[_Awaited] = deque()
         self._next_correlation_id = 0
@@ -158,6 +167,10 @@ class Connection:
             for api in reply.api_keys
             if 0 <= api.min_version <= api.max_version
         }
+        self.features = Features(
+            epoch=reply.finalized_features_epoch,
+            levels={one.name: one.max_version_level for one in reply.finalized_features},
+        )
         return Ready(self.versions)
 
 

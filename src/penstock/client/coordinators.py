@@ -1,18 +1,28 @@
-"""The brokers that look after groups: found when first needed, and again when one has moved.
+"""The brokers that look after groups or transactional ids: found when first needed, and again when
+one has moved.
 
-`ask` sends what concerns one group to its coordinator. A coordinator that is still loading, has
+`ask` sends what concerns one of them to its coordinator. A coordinator that is still loading, has
 moved or can't be reached is no answer: it is looked up and asked again after the backoff, until the
 deadline. Any other answer is the caller's.
 """
 
 import asyncio
 from collections.abc import Callable
+from enum import IntEnum
 from typing import TypeVar
 
 from penstock.client.cluster import Cluster, Lane
-from penstock.client.trouble import ConnectionLost, Refused, TimedOut, Unreachable, error_code
+from penstock.client.trouble import (
+    ConnectionLost,
+    Refused,
+    TimedOut,
+    Unreachable,
+    UnsupportedByBroker,
+    error_code,
+)
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
+from penstock.wire.api import ApiKey
 from penstock.wire.definition import Message
 from penstock.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -21,20 +31,27 @@ from penstock.wire.messages.find_coordinator import (
 
 AnyReply = TypeVar("AnyReply", bound=Message)
 
-GROUP_KEY = 0
 NOT_YET = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 MOVED = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 LOST = (ConnectionLost, TimedOut, Unreachable)
 
 
+class CoordinatorKind(IntEnum):
+    """What is looked after, by the numbers of the protocol."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
 class Coordinators:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, kind: CoordinatorKind = CoordinatorKind.GROUP) -> None:
         self.cluster = cluster
+        self.kind = kind
         self._known: dict[str, NodeId] = {}
 
     async def ask(
         self,
-        group: str,
+        key: str,
         request: Message,
         reply_type: type[AnyReply],
         *,
@@ -49,7 +66,7 @@ class Coordinators:
         deadline_ms = clock.monotonic_ms() + answer_ms_max
         while True:
             try:
-                channel = await self.cluster.channel(await self.of(group), lane)
+                channel = await self.cluster.channel(await self.of(key), lane)
                 version = channel.version_for(type(request), at_most=version_max)
                 reply = await channel.ask(
                     request, reply_type, timeout_ms=answer_ms_max, version=version
@@ -58,28 +75,52 @@ class Coordinators:
                 if code != NOT_YET and code not in MOVED:
                     return reply
                 if code in MOVED:
-                    self.forget(group)
-                trouble = Refused(code, f"group {group}")
+                    self.forget(key)
+                trouble = Refused(code, self.about(key))
             except LOST as lost:
-                self.forget(group)
+                self.forget(key)
                 if clock.monotonic_ms() >= deadline_ms:
                     raise
-                trouble = Refused(ErrorCode.NETWORK_EXCEPTION, f"group {group}", str(lost))
+                trouble = Refused(ErrorCode.NETWORK_EXCEPTION, self.about(key), str(lost))
             if clock.monotonic_ms() >= deadline_ms:
                 raise trouble
             await asyncio.sleep(rules.backoff_ms / 1000)
 
-    async def of(self, group: str) -> NodeId:
-        """The coordinator of a group. Refused when no broker tells one within the time."""
-        known = self._known.get(group)
+    async def ask_once(
+        self,
+        key: str,
+        request: Message,
+        reply_type: type[AnyReply],
+        *,
+        answer_ms_max: int,
+        version_min: int = 0,
+        version_max: int | None = None,
+    ) -> AnyReply:
+        """The coordinator's answer, whatever it is; one of LOST when there was none.
+
+        UnsupportedByBroker when the broker has no version as new as `version_min`.
+        """
+        channel = await self.cluster.channel(await self.of(key, answer_ms_max=answer_ms_max))
+        version = channel.version_for(type(request), at_most=version_max)
+        if version < version_min:
+            raise UnsupportedByBroker(
+                f"the broker speaks {ApiKey(request.API_KEY).name} up to version {version};"
+                f" needed is {version_min}"
+            )
+        return await channel.ask(request, reply_type, timeout_ms=answer_ms_max, version=version)
+
+    async def of(self, key: str, *, answer_ms_max: int | None = None) -> NodeId:
+        """Who looks after it. Refused when no broker tells one within the time."""
+        known = self._known.get(key)
         if known is not None and known in self.cluster.view.brokers:
             return known
         clock, rules = self.cluster.clock, self.cluster.rules
-        deadline_ms = clock.monotonic_ms() + rules.request_ms_max
+        answer_ms_max = rules.request_ms_max if answer_ms_max is None else answer_ms_max
+        deadline_ms = clock.monotonic_ms() + answer_ms_max
         while True:
-            node, code, message = await self._find(group)
+            node, code, message = await self._find(key)
             if code == ErrorCode.NONE:
-                self._known[group] = node
+                self._known[key] = node
                 if node in self.cluster.view.brokers:
                     return node
                 await self.cluster.refresh()
@@ -87,16 +128,19 @@ class Coordinators:
                     return node
             retriable = code in (ErrorCode.NONE, NOT_YET, *MOVED)
             if not retriable or clock.monotonic_ms() >= deadline_ms:
-                raise Refused(code, f"group {group}", message)
-            # The first question of all makes the broker create the topic of offsets.
+                raise Refused(code, self.about(key), message)
+            # The first question of all makes the broker create the topic that it is kept in.
             await asyncio.sleep(rules.backoff_ms / 1000)
 
-    def forget(self, group: str) -> None:
-        self._known.pop(group, None)
+    def forget(self, key: str) -> None:
+        self._known.pop(key, None)
 
-    async def _find(self, group: str) -> tuple[NodeId, ErrorCode, str | None]:
+    def about(self, key: str) -> str:
+        return f"{'group' if self.kind is CoordinatorKind.GROUP else 'transactional id'} {key}"
+
+    async def _find(self, key: str) -> tuple[NodeId, ErrorCode, str | None]:
         # One question in two forms: up to version 3 one key, later ones many.
-        request = FindCoordinatorRequest(key=group, key_type=GROUP_KEY, coordinator_keys=[group])
+        request = FindCoordinatorRequest(key=key, key_type=self.kind, coordinator_keys=[key])
         reply = await self.cluster.ask_any(request, FindCoordinatorResponse)
         for told in reply.coordinators:
             return NodeId(told.node_id), error_code(told.error_code), told.error_message

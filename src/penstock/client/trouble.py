@@ -46,6 +46,42 @@ class Refused(ClientError):
         self.message = message
 
 
+class WrongStage(ClientError):
+    """A producer was asked for what its transaction does not allow now."""
+
+
+class AbortOnly(ClientError):
+    """Something of a transaction was lost: all that can be done is to abort it. Then the next one
+    may begin. The reason is the cause of this error.
+    """
+
+    def __init__(self, transactional_id: str, reason: ClientError) -> None:
+        super().__init__(
+            f"transactional id {transactional_id}: the transaction can only be aborted: {reason}"
+        )
+        self.reason = reason
+        self.__cause__ = reason
+
+
+class Fenced(ClientError):
+    """Another producer has taken over the transactional id, or the transaction has timed out: this
+    one can do nothing more. `in_doubt` when it can't be told whether the last commit took place.
+    """
+
+    def __init__(self, transactional_id: str, *, in_doubt: bool = False) -> None:
+        doubt = "; whether its transaction was committed is not known" if in_doubt else ""
+        super().__init__(
+            f"transactional id {transactional_id}: another producer has taken it over, or the"
+            f" transaction took longer than its time-out{doubt}"
+        )
+        self.transactional_id = transactional_id
+        self.in_doubt = in_doubt
+
+
+class CommitInDoubt(TimedOut):
+    """Nobody answered whether a transaction was committed. Ask for the same commit again."""
+
+
 # What people meet most; brokers often send no words of their own along.
 SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
@@ -66,6 +102,12 @@ SENTENCES = {
     ErrorCode.REBALANCE_IN_PROGRESS: "the group is being rebalanced",
     ErrorCode.FENCED_INSTANCE_ID: "another consumer has joined with the same instance id",
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as it may have",
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "the transaction time-out is longer than the broker"
+    " allows (transaction.max.timeout.ms), or not positive",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "this transactional id may not be used",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "there is no such transactional id",
+    ErrorCode.INVALID_TXN_STATE: "there is no open transaction that could be ended like this",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "the transaction before it is still being completed",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "no broker looks after it at present",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the broker that looks after it is still loading",
 }

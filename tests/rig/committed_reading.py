@@ -1,0 +1,26 @@
+"""What a reader of committed records sees of a topic, to its last stable offset."""
+
+from penstock.client.cluster import Cluster
+from penstock.client.consumer import Consumer, ConsumerRules
+from penstock.client.cursor import Reset
+from penstock.client.fetch_request import FetchRules
+from penstock.client.isolation import Isolation
+from penstock.model.identity import TopicPartition
+
+FETCH = FetchRules(wait_ms_max=20, isolation=Isolation.READ_COMMITTED)
+RULES = ConsumerRules(reset=Reset.EARLIEST, fetch=FETCH)
+
+
+async def committed_values(cluster: Cluster, topic: str) -> list[bytes]:
+    """Partition by partition, in order."""
+    view = await cluster.need([topic])
+    places = [TopicPartition(topic, one.index) for one in view.topics[topic].partitions]
+    values: dict[TopicPartition, list[bytes]] = {place: [] for place in places}
+    async with Consumer(cluster, rules=RULES) as consumer:
+        await consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        while any([await consumer.position(place) < end for place, end in ends.items()]):
+            for record in await consumer.poll(wait_ms=100):
+                place = TopicPartition(record.topic, record.partition)
+                values[place].append(record.value or b"")
+    return [value for place in places for value in values[place]]
