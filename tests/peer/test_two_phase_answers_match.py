@@ -53,7 +53,6 @@ def one_left_open(dialogue: Dialogue) -> None:
     successor = producer.copy()
     talk.init(successor, version=TWO_PHASE, enable2_pc=True)
     talk.await_end(producer)
-    talk.end(producer.copy(), commit=True, version=5)
     talk.look(producer)
     talk.init(successor, version=TWO_PHASE, enable2_pc=True)
     talk.end(producer, commit=True, version=5)

@@ -30,6 +30,8 @@ ADDS_FROM = 5
 async def handle(
     services: Services, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> TxnOffsetCommitResponse:
+    if not request.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID)
     index = services.groups.index_of(request.group_id)
     partition = services.partitions.find(OFFSETS_TOPIC, index)
     if not isinstance(partition, Partition):

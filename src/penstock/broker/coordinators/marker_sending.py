@@ -28,7 +28,7 @@ from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.1
+RETRY_SECONDS, RETRY_SECONDS_MAX = 0.1, 5.0
 COMMIT_WAIT_MS = 1000
 # There is nothing to end where the partition, or the transaction in it, is no more.
 OVER = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -47,6 +47,7 @@ class Sending:
     markers: SendMarkers
     left: list[TopicPartition]
     written: list[Written] = field(default_factory=list)  # and perhaps not committed yet
+    told: dict[TopicPartition, ErrorCode] = field(default_factory=dict)  # refusals in the log
 
 
 class MarkerSending:
@@ -83,9 +84,11 @@ class MarkerSending:
                     tasks.start(self._finish(self._unfinished.popleft()))
 
     async def _finish(self, sending: Sending) -> None:
+        wait_seconds = RETRY_SECONDS
         while sending.led.host.stage is Stage.LOADED:
             if sending.left:
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(wait_seconds)
+                wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
             else:
                 await all_acked(sending.written, all_acks=True, wait_ms=COMMIT_WAIT_MS)
             if self._advance(sending):
@@ -108,6 +111,7 @@ class MarkerSending:
                 sending.written.append(outcome)
             elif outcome not in OVER:
                 refused.append(name)
+                self._tell_refusal(sending, name, outcome)
         sending.left = refused
         sending.written = [
             (partition, offset)
@@ -131,6 +135,14 @@ class MarkerSending:
             ),
         )
 
+    def _tell_refusal(self, sending: Sending, name: TopicPartition, code: ErrorCode) -> None:
+        """Once, however often it is tried: it may go on for long."""
+        if sending.told.get(name) is not code:
+            sending.told[name] = code
+            transactional_id = sending.markers.transactional_id
+            logger.warning("marker transactional_id=%s partition=%s refused=%s",
+                           transactional_id, name, code.name)  # fmt: skip
+
 
 def write_marker(
     partitions: Partitions, name: TopicPartition, marker: Marker, *, clock: Clock
@@ -145,8 +157,6 @@ def write_marker(
         partitions.append_failed(partition, trouble)
         return ErrorCode.KAFKA_STORAGE_ERROR
     if isinstance(outcome, Refusal):
-        logger.warning("marker partition=%s refused=%s reason=%s", name, outcome.code.name,
-                       outcome.message)  # fmt: skip
         return outcome.code
     if partition.wants_sync:
         partitions.want_sync(partition)

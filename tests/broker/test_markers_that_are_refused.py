@@ -1,0 +1,103 @@
+"""A marker that a partition does not take is tried again, seldom, and told once."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.coordinators.led_transactions import LedTransactions
+from penstock.broker.coordinators.marker_sending import MarkerSending
+from penstock.broker.coordinators.partition_journal import PartitionJournal
+from penstock.broker.coordinators.transaction_coordinator import transaction_batch
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.settings.transactions import TransactionSettings
+from penstock.sim.loop import SimLoop
+from penstock.transactions.asking import Situation
+from penstock.transactions.markers import MarkersWritten, SendMarkers
+from penstock.transactions.records import TransactionStored
+from rig.services import Broker
+
+HOUR_SECONDS = 3_600
+PLACE = TopicPartition("orders", 0)
+MARKERS = SendMarkers(
+    transactional_id="billing",
+    number=1,
+    producer_id=ProducerId(7),
+    producer_epoch=ProducerEpoch(0),
+    coordinator_epoch=0,
+    commit=False,
+    partitions=(PLACE,),
+    transaction_version=2,
+)
+
+
+@pytest.fixture
+def led(tmp_path: Path) -> Iterator[LedTransactions]:
+    """A shard of transactions that has begun to serve."""
+    broker = Broker(tmp_path)
+    broker.create_topic(TRANSACTION_TOPIC)
+    partition = broker.partition(TRANSACTION_TOPIC)
+    journal: PartitionJournal[TransactionStored] = PartitionJournal(
+        partition,
+        transaction_batch,
+        clock=broker.world.clock,
+        append_failed=broker.partitions.append_failed,
+        want_sync=broker.partitions.want_sync,
+    )
+    shard = LedTransactions(partition, journal, send=lambda *_: None, has_opened=lambda: None)
+    shard.host.replay((), next_offset=partition.log.end_offset)
+    shard.loaded(
+        Situation(
+            settings=TransactionSettings(),
+            now_ms=0,
+            monotonic_ms=0,
+            fresh_producer_id=lambda: None,
+        )
+    )
+    yield shard
+    broker.close()
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.KAFKA_STORAGE_ERROR]
+)
+def test_it_is_tried_again_with_growing_pauses_and_told_once(
+    led: LedTransactions, code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried: list[TopicPartition] = []
+    reported: list[MarkersWritten] = []
+    is_refused = True
+
+    def write(name: TopicPartition, _: object) -> ErrorCode:
+        tried.append(name)
+        # A partition that is gone counts as told.
+        return code if is_refused else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def report(_: object, written: MarkersWritten) -> bool:
+        reported.append(written)
+        return True
+
+    async def wait_for_hours() -> None:
+        nonlocal is_refused
+        sending = MarkerSending(write=write, report=report)
+        running = asyncio.create_task(sending.run())
+        sending.send(led, MARKERS)
+        sending.flush()
+        await asyncio.sleep(HOUR_SECONDS)
+        assert 2 < len(tried) <= HOUR_SECONDS
+        assert not reported
+        is_refused = False
+        await asyncio.sleep(HOUR_SECONDS)
+        running.cancel()
+
+    loop = SimLoop()  # type: ignore[abstract]
+    with caplog.at_level(logging.WARNING):
+        loop.run_until_complete(wait_for_hours())
+    loop.close()
+    assert [written.partitions for written in reported] == [(PLACE,)]
+    [told] = caplog.messages
+    assert told == f"marker transactional_id=billing partition=orders-0 refused={code.name}"
