@@ -32,6 +32,9 @@ NOUNS = {
     "topics": Noun("penstock.cli.topics", "Create, list, describe, alter and delete topics."),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),
+    "transactions": Noun(
+        "penstock.cli.transactions", "See transactions, find those that hang, and abort them."
+    ),
     "produce": Noun("penstock.cli.produce", "Write records to a topic, line by line."),
     "consume": Noun("penstock.cli.consume", "Read records of a topic."),
     "perf": Noun("penstock.cli.perf", "Measure producing, consuming and latency."),
