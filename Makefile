@@ -26,11 +26,15 @@ BUILD := pyproject.toml setup.py hot-modules.txt constraints.txt $(KERNEL) $(HOT
 BENCH ?=
 
 # Which simulations `make soak` runs; with FOR=1h it soaks a real node for that long instead, and
-# with KILLS=50 it kills one that often, with fsync acks and without.
+# with KILLS=50 it kills one that often, with fsync acks and without. RECORDS=100000 sends as many
+# through a pipeline that is to be exactly once, with APP_KILLS and NODE_KILLS on the way.
 SEEDS ?= 5000
 START ?= 0
 FOR ?=
 KILLS ?=
+RECORDS ?=
+APP_KILLS ?= 30
+NODE_KILLS ?= 10
 
 # Stamps say what is installed. They age with the files that decide it.
 RUN_STAMP := $(VENV)/.penstock-run
@@ -43,6 +47,7 @@ help:
 	@echo "make test    set up, check style and types, run every test"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
 	@echo "             FOR=1h: a real node under constant load; KILLS=50: one that is killed that often"
+	@echo "             RECORDS=100000: exactly once, while the application and the node are killed"
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
@@ -66,6 +71,10 @@ else ifneq ($(KILLS),)
 soak: $(DEV_STAMP)
 	$(BIN)/python bench/soak.py kills --count $(KILLS) --fsync on
 	$(BIN)/python bench/soak.py kills --count $(KILLS) --fsync off
+else ifneq ($(RECORDS),)
+soak: $(DEV_STAMP)
+	$(BIN)/python bench/soak.py exactly-once --records $(RECORDS) --app-kills $(APP_KILLS) \
+		--node-kills $(NODE_KILLS)
 else
 soak: $(RUN_STAMP)
 	$(BIN)/penstock sim run --seeds $(SEEDS) --start $(START)

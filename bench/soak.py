@@ -2,10 +2,11 @@
 
     python bench/soak.py run --for 1h         constant load; memory, descriptors and lag each second
     python bench/soak.py kills --count 50 --fsync on     SIGKILL under load, again and again
+    python bench/soak.py exactly-once         a pipeline whose processes and node are killed
 
 Every record that is read is checked against what was acked. `run` needs about a third of a core and
-says at the end whether memory, descriptors and threads were flat; `kills` uses the code that the
-tests kill a node with.
+says at the end whether memory, descriptors and threads were flat; the others use the code that the
+tests kill with.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import psutil
 from asking import Asking
 from flatness import drawn, flatness_of
 from soak_load import NODE_SETTINGS, PRODUCERS, STREAM, Ledger, Worker, make_topics, work
+from soak_pipeline import add_arguments, exactly_once
 from soak_workers import Caller, Reader, Streamer, TableKeeper, Tailer, Visitor
 
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -116,10 +118,13 @@ def main() -> None:
     kills = commands.add_parser("kills", help="SIGKILL under load")
     kills.add_argument("--count", type=int, default=50)
     kills.add_argument("--fsync", choices=["on", "off"], default="on", help="penstock.ack.fsync")
+    add_arguments(commands.add_parser("exactly-once", help="a pipeline that is killed at work"))
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="penstock-soak-") as folder:
         if chosen.command == "run":
             is_good = soak(chosen, Path(folder))
+        elif chosen.command == "exactly-once":
+            is_good = exactly_once(chosen, Path(folder))
         else:
             is_good = kill(chosen, Path(folder))
     sys.exit(0 if is_good else 1)

@@ -1,0 +1,100 @@
+"""A worker of the pipeline that uses kafka-python."""
+
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.errors import KafkaError, ProducerFencedError
+
+from rig.pipeline.stream import SINK, SOURCE, Attempt, sink_partition_of, written
+from rig.pipeline.told import (
+    BATCH,
+    PATIENCE_SECONDS,
+    WorkerSettings,
+    closing,
+    is_to_fail,
+    settings,
+    tell_abort,
+    tell_commit,
+    tell_error,
+)
+
+# A join that is answered between two polls is lost to the library: there are few of them.
+POLL_MS = 1000
+
+
+class Worker:
+    def __init__(self, given: WorkerSettings) -> None:
+        self._life = given.life
+        self._attempts = 0
+        brisk = {
+            "bootstrap_servers": given.bootstrap,
+            "reconnect_backoff_ms": 20,
+            "reconnect_backoff_max_ms": 100,
+            "retry_backoff_ms": 20,
+        }
+        self._producer: Any = KafkaProducer(**brisk, transactional_id=given.transactional_id)
+        self._producer.init_transactions()
+        self._consumer: Any = KafkaConsumer(
+            **brisk,
+            group_id=given.group,
+            group_instance_id=given.instance,
+            session_timeout_ms=given.session_ms,
+            heartbeat_interval_ms=given.session_ms // 6,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            max_poll_records=BATCH,
+        )
+        self._consumer.subscribe([SOURCE])
+
+    def run(self) -> None:
+        ended = closing()
+        while not ended.is_set():
+            batches = self._consumer.poll(timeout_ms=POLL_MS)
+            if batches:
+                self._attempts += 1
+                self._try(Attempt(self._life, self._attempts), batches)
+        self._consumer.close()
+
+    def _try(self, attempt: Attempt, batches: dict[TopicPartition, list[Any]]) -> None:
+        try:
+            self._producer.begin_transaction()
+            self._transform(attempt, batches)
+            if not is_to_fail(attempt):
+                tell_commit(attempt)
+                self._producer.commit_transaction()
+                return
+        except ProducerFencedError:
+            raise
+        except KafkaError as trouble:
+            tell_error(trouble)
+        tell_abort(attempt)
+        self._producer.abort_transaction()
+        self._rewind()
+
+    def _transform(self, attempt: Attempt, batches: dict[TopicPartition, list[Any]]) -> None:
+        sent = [
+            self._producer.send(
+                SINK,
+                written(record.value, attempt),
+                key=record.key,
+                partition=sink_partition_of(record.key),
+            )
+            for batch in batches.values()
+            for record in batch
+        ]
+        for one in sent:
+            one.get(PATIENCE_SECONDS)
+        ends = {
+            where: OffsetAndMetadata(batch[-1].offset + 1, "", -1)
+            for where, batch in batches.items()
+        }
+        self._producer.send_offsets_to_transaction(ends, self._consumer.group_metadata())
+
+    def _rewind(self) -> None:
+        """To what is committed, since what was read has come to nothing."""
+        for where in self._consumer.assignment():
+            self._consumer.seek(where, self._consumer.committed(where) or 0)
+
+
+Worker(settings()).run()
