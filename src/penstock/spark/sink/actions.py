@@ -1,0 +1,88 @@
+"""What the flows of a sink ask of the world, and what they are told.
+
+A flow yields an action and is sent the answer. Answers that were lost on the way are asked for
+again by whoever carries actions out, except that of a Write, where only a look can tell.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.spark.sink.decision import Prepared, SinkRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Takes the decider's id over; a Write of whoever held it will fail, also one on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLast:
+    """-> SinkRecord | None: the sink's record, of all that was written before the question. It is
+    read committed, and up to the high watermark: what is open below it is waited for.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """-> WriteOutcome. In a transaction of the decider, by the identity of the last Fence."""
+
+    record: SinkRecord
+
+
+class WriteOutcome(Enum):
+    WRITTEN = "written"
+    FENCED = "fenced"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """-> bool: whether the transaction is committed, now or before; False: by this identity it
+    could not be.
+    """
+
+    transaction: Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """-> Seen: how the transaction of an id stands."""
+
+    transactional_id: str
+
+
+class Seen(Enum):
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    NONE = "none"  # an id that nobody knows, or that has done nothing since it was taken over
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """-> Reclaimed | None. Takes an id over and keeps its open transaction; None: there is none."""
+
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reclaimed:
+    written_by: Prepared
+    held_by: Prepared  # by this identity it can be ended now
+
+
+@dataclass(frozen=True, slots=True)
+class ListOpen:
+    """-> tuple[str, ...]: the transactional ids with this beginning that have one open."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Takes an id over and aborts what it has open; nothing happens if there is nothing."""
+
+    transactional_id: str
+
+
+Action = Fence | ReadLast | Write | Commit | Look | Reclaim | ListOpen | Abort

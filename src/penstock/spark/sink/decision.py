@@ -1,0 +1,107 @@
+"""What the decision topic says of a sink: one record, the latest of its name.
+
+    CLAIMED     a run writes; whatever an earlier run has not decided it never will
+    DECIDED     a batch is these transactions, whether they have ended already or not
+    DONE        all of them have been committed
+
+A claim keeps the decision before it: whoever claims has to see it through.
+"""
+
+import json
+from dataclasses import dataclass
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Who writes: one run of one query."""
+
+    query_id: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A transaction that is written whole and left open, by the identity that wrote it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A batch, and the transactions that are its rows."""
+
+    query_id: str
+    batch_id: int
+    transactions: tuple[Prepared, ...]
+
+    def names(self, transactional_id: str) -> bool:
+        return any(one.transactional_id == transactional_id for one in self.transactions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkRecord:
+    claim: Claim
+    decided: Decided | None = None
+    is_done: bool = True
+
+    @property
+    def unfinished(self) -> Decided | None:
+        return None if self.is_done else self.decided
+
+
+class UnreadableDecision(ValueError):
+    """A record in the decision topic that no sink wrote, or one of a later version."""
+
+
+def encode(record: SinkRecord) -> bytes:
+    decided = record.decided
+    return json.dumps(
+        {
+            "version": VERSION,
+            "query": record.claim.query_id,
+            "run": record.claim.run_id,
+            "decided": decided
+            and {
+                "query": decided.query_id,
+                "batch": decided.batch_id,
+                "transactions": [
+                    [one.transactional_id, one.producer_id, one.epoch]
+                    for one in decided.transactions
+                ],
+            },
+            "done": record.is_done,
+        }
+    ).encode()
+
+
+def decode(data: bytes) -> SinkRecord:
+    try:
+        found = json.loads(data)
+        if found["version"] != VERSION:
+            raise UnreadableDecision(f"version {found['version']}: {VERSION} is what is known here")
+        decided = found["decided"]
+        return SinkRecord(
+            claim=Claim(query_id=found["query"], run_id=found["run"]),
+            decided=None if decided is None else _decided(decided),
+            is_done=found["done"],
+        )
+    except (KeyError, TypeError, ValueError) as trouble:
+        if isinstance(trouble, UnreadableDecision):
+            raise
+        raise UnreadableDecision(f"not a decision of a sink: {data[:60]!r}") from trouble
+
+
+def _decided(found: dict[str, object]) -> Decided:
+    match found:
+        case {"query": str(query_id), "batch": int(batch_id), "transactions": list(rows)}:
+            transactions = (
+                Prepared(transactional_id=str(row[0]), producer_id=int(row[1]), epoch=int(row[2]))
+                for row in rows
+            )
+            return Decided(query_id=query_id, batch_id=batch_id, transactions=tuple(transactions))
+        case _:
+            raise KeyError("decided")

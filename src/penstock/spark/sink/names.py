@@ -1,0 +1,59 @@
+"""The names under which a sink writes.
+
+    <sink>-decider                                                      who writes decisions
+    <sink>.<run>.<partition>.<stage attempt>.<attempt>.<batch>          one attempt of one task
+
+With two-phase commit the last part is the batch modulo 2, so that the number of ids stays bounded:
+a batch begins only when the one before it is decided, and all it left open has been aborted.
+Without, an id must never be used again, and it is the batch itself.
+"""
+
+from dataclasses import dataclass
+
+BATCHES_AT_ONCE = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt of a task to write its part of a batch."""
+
+    sink: str
+    run_id: str
+    partition: int
+    stage_attempt: int
+    attempt: int
+    batch: int
+
+    @property
+    def transactional_id(self) -> str:
+        numbers = (self.partition, self.stage_attempt, self.attempt, self.batch)
+        return ".".join((self.sink, self.run_id, *map(str, numbers)))
+
+
+def decider_id(sink: str) -> str:
+    return f"{sink}-decider"
+
+
+def prefix_of(sink: str) -> str:
+    """What the transactional ids of a sink begin with, and perhaps those of others."""
+    return f"{sink}."
+
+
+def batch_part(batch_id: int, *, two_phase: bool) -> int:
+    return batch_id % BATCHES_AT_ONCE if two_phase else batch_id
+
+
+def attempt_of(transactional_id: str) -> Attempt | None:
+    """Whose id it is; None: of no sink. The name of a sink may hold dots, that of a run none."""
+    sink, *parts = transactional_id.rsplit(".", 5)
+    if len(parts) != 5 or not sink or not all(part.isdecimal() for part in parts[1:]):
+        return None
+    partition, stage_attempt, attempt, batch = map(int, parts[1:])
+    return Attempt(
+        sink=sink,
+        run_id=parts[0],
+        partition=partition,
+        stage_attempt=stage_attempt,
+        attempt=attempt,
+        batch=batch,
+    )

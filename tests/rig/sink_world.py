@@ -1,0 +1,292 @@
+"""A small world for the flows of the sink: transactions, a decision topic, drivers and tasks.
+
+Every actor is a generator that does one thing a step; whoever holds the world chooses whose step is
+next, which answers are lost, and who dies. Rows are (batch, partition).
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from penstock.spark.sink import actions
+from penstock.spark.sink.actions import Action, Reclaimed, Seen, WriteOutcome
+from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, decode, encode
+from penstock.spark.sink.flows import Driver, claim, decide, give_up
+from penstock.spark.sink.names import Attempt, batch_part
+from penstock.spark.sink.trouble import SinkTrouble
+
+SINK = "orders.view"
+QUERY = "query"
+PARTITIONS = 2
+Row = tuple[int, int]
+Steps = Generator[None, None, None]
+
+
+@dataclass(slots=True)
+class Held:
+    """What a coordinator knows of one transactional id."""
+
+    epoch: int = -1
+    written_by: Prepared | None = None  # while it is open
+    rows: list[Row] = field(default_factory=list)
+    state: Seen = Seen.NONE
+    previous: Prepared | None = None  # who traded its identity in with the last commit
+
+
+class Cluster:
+    """Transactions and decisions, as far as the sink can tell."""
+
+    def __init__(self, *, two_phase: bool) -> None:
+        self.two_phase = two_phase
+        self.ids: dict[str, Held] = {}
+        self.decider_epoch = 0
+        self.record: bytes | None = None
+        self.decisions: list[Decided] = []
+        self.committed: list[Row] = []
+
+    @property
+    def last(self) -> SinkRecord | None:
+        return None if self.record is None else decode(self.record)
+
+    def take_over(self, transactional_id: str) -> Reclaimed | Prepared:
+        """InitProducerId that keeps what is prepared."""
+        held = self.ids.setdefault(transactional_id, Held())
+        held.epoch += 1
+        held.previous = None
+        now = Prepared(transactional_id=transactional_id, producer_id=1, epoch=held.epoch)
+        if held.written_by is not None:
+            return Reclaimed(written_by=held.written_by, held_by=now)
+        held.state = Seen.NONE
+        return now
+
+    def write(self, who: Prepared, row: Row) -> bool:
+        """Whether the row was taken: not from an identity that was taken over."""
+        held = self.ids[who.transactional_id]
+        if held.epoch != who.epoch:
+            return False
+        held.written_by = held.written_by or who
+        held.state = Seen.OPEN
+        held.rows.append(row)
+        return True
+
+    def commit(self, who: Prepared) -> bool:
+        held = self.ids[who.transactional_id]
+        if held.epoch != who.epoch or held.written_by is None:
+            return held.state is Seen.COMMITTED and held.previous == who
+        named = [one for decided in self.decisions for one in decided.transactions]
+        assert held.written_by in named, f"{who} was committed and nobody decided it"
+        self.committed += held.rows
+        assert len(set(self.committed)) == len(self.committed), f"twice: {held.rows}"
+        self._end(held, Seen.COMMITTED)
+        held.previous = who
+        return True
+
+    def abort(self, transactional_id: str) -> None:
+        held = self.ids[transactional_id]
+        if held.written_by is not None:
+            self._end(held, Seen.ABORTED)
+            held.previous = None
+
+    def time_out(self) -> None:
+        """All that is open longer than a transaction may be; two-phase ones may for ever."""
+        if not self.two_phase:
+            for transactional_id in self.open_ids():
+                self.abort(transactional_id)
+
+    def open_ids(self) -> tuple[str, ...]:
+        return tuple(name for name, held in self.ids.items() if held.written_by is not None)
+
+    def decide(self, record: SinkRecord, fenced_with: int) -> WriteOutcome:
+        if fenced_with != self.decider_epoch:
+            return WriteOutcome.FENCED
+        self.record = encode(record)
+        if record.unfinished is not None and record.unfinished not in self.decisions:
+            assert not any(
+                (one.query_id, one.batch_id)
+                == (record.unfinished.query_id, record.unfinished.batch_id)
+                for one in self.decisions
+            ), "a batch is decided once"
+            self.decisions.append(record.unfinished)
+        if record.is_done and record.decided is not None:
+            for one in record.decided.transactions:
+                assert self.ids[one.transactional_id].written_by != one, "DONE, and one is open"
+        return WriteOutcome.WRITTEN
+
+    def _end(self, held: Held, state: Seen) -> None:
+        held.rows = []
+        held.written_by = None
+        held.state = state
+        held.epoch += 1
+
+
+class SinkWorld:
+    """See the module. So many answers to a Write are lost (`losses`), and steps of tasks fail."""
+
+    def __init__(self, dice: Random, *, two_phase: bool, batches: int) -> None:
+        self.dice = dice
+        self.cluster = Cluster(two_phase=two_phase)
+        self.batches = batches
+        self.committed_batches = 0  # Spark's own commit log
+        self.runs = 0
+        self.drivers: dict[str, Steps] = {}
+        self.tasks: dict[str, Steps] = {}
+        self.troubles: list[SinkTrouble] = []
+        self.losses = 0
+        self.failing = 0
+
+    def start_driver(self) -> str:
+        self.runs += 1
+        run_id = f"run{self.runs}"
+        driver = Driver(
+            sink=SINK,
+            claim=Claim(query_id=QUERY, run_id=run_id),
+            two_phase=self.cluster.two_phase,
+        )
+        self.drivers[run_id] = self._drive(driver)
+        return run_id
+
+    def step(self, name: str) -> bool:
+        """Whether the actor has more to do."""
+        actors = self.drivers if name in self.drivers else self.tasks
+        try:
+            next(actors[name])
+        except StopIteration:
+            del actors[name]
+            return False
+        return True
+
+    @property
+    def finished(self) -> bool:
+        return self.committed_batches == self.batches
+
+    def check(self) -> None:
+        """When all is quiet: every row is there once, and nothing is left open."""
+        wanted = {(b, p) for b in range(self.committed_batches) for p in range(PARTITIONS)}
+        assert set(self.cluster.committed) == wanted, self.cluster.committed
+        assert len(self.cluster.committed) == len(wanted)
+        assert self.cluster.open_ids() == ()
+
+    def _drive(self, driver: Driver) -> Steps:
+        """A query: claims, runs its batches, and gives up on trouble as Spark does."""
+        try:
+            last = yield from self._carry_out(claim(driver))
+            while not self.finished:
+                batch_id = self.committed_batches
+                prepared = yield from self._run_tasks(driver, batch_id, last)
+                try:
+                    last = yield from self._carry_out(decide(driver, batch_id, prepared))
+                except SinkTrouble:
+                    yield from self._carry_out(give_up(driver))
+                    raise
+                yield
+                self.committed_batches = max(self.committed_batches, batch_id + 1)
+        except SinkTrouble as trouble:
+            self.troubles.append(trouble)
+
+    def _carry_out(self, flow: Generator[Action, Any, Any]) -> Generator[None, None, Any]:
+        answer: object = None
+        fenced_with = -1
+        while True:
+            try:
+                action = flow.send(answer)
+            except StopIteration as end:
+                return end.value
+            yield
+            if isinstance(action, actions.Fence):
+                self.cluster.decider_epoch += 1
+                fenced_with = self.cluster.decider_epoch
+                answer = None
+            else:
+                answer = self._answer(action, fenced_with)
+
+    def _answer(self, action: Action, fenced_with: int) -> object:
+        cluster = self.cluster
+        match action:
+            case actions.ReadLast():
+                return cluster.last
+            case actions.Write(record):
+                return self._write(record, fenced_with)
+            case actions.Commit(transaction):
+                return cluster.commit(transaction)
+            case actions.Look(name):
+                return cluster.ids[name].state
+            case actions.Reclaim(name):
+                found = cluster.take_over(name)
+                return found if isinstance(found, Reclaimed) else None
+            case actions.ListOpen(prefix):
+                return tuple(name for name in cluster.open_ids() if name.startswith(prefix))
+            case actions.Abort(name):
+                return cluster.abort(name)
+            case _:
+                raise AssertionError(action)
+
+    def _write(self, record: SinkRecord, fenced_with: int) -> WriteOutcome:
+        if self.losses > 0 and self.dice.random() < 0.3:
+            self.losses -= 1
+            if self.dice.random() < 0.5:
+                self.cluster.decide(record, fenced_with)
+            return WriteOutcome.UNKNOWN
+        return self.cluster.decide(record, fenced_with)
+
+    def _run_tasks(
+        self, driver: Driver, batch_id: int, last: SinkRecord
+    ) -> Generator[None, None, Sequence[Prepared]]:
+        """Each partition by attempts until one succeeds; a second one may run beside it."""
+        done: dict[int, Prepared] = {}
+        tried = [0] * PARTITIONS
+        for partition in range(PARTITIONS):
+            self._try(driver, batch_id, partition, tried, done)
+            if self.dice.random() < 0.3:
+                self._try(driver, batch_id, partition, tried, done)  # speculation
+        while len(done) < PARTITIONS:
+            yield
+            for partition in range(PARTITIONS):
+                running = any(self._is_of(name, driver, batch_id, partition) for name in self.tasks)
+                if partition not in done and not running:
+                    self._try(driver, batch_id, partition, tried, done)
+        return [done[partition] for partition in range(PARTITIONS)]
+
+    def _try(
+        self,
+        driver: Driver,
+        batch_id: int,
+        partition: int,
+        tried: list[int],
+        done: dict[int, Prepared],
+    ) -> None:
+        attempt = Attempt(
+            sink=SINK,
+            run_id=driver.claim.run_id,
+            partition=partition,
+            stage_attempt=0,
+            attempt=tried[partition],
+            batch=batch_part(batch_id, two_phase=driver.two_phase),
+        )
+        tried[partition] += 1
+        name = f"{attempt.transactional_id}#{batch_id}"
+        while name in self.tasks:  # one of an earlier batch under the same name still runs
+            name += "'"
+        self.tasks[name] = self._work(attempt, (batch_id, partition), done)
+
+    def _is_of(self, name: str, driver: Driver, batch_id: int, partition: int) -> bool:
+        begin = f"{SINK}.{driver.claim.run_id}.{partition}."
+        return name.startswith(begin) and name.rstrip("'").endswith(f"#{batch_id}")
+
+    def _work(self, attempt: Attempt, row: Row, done: dict[int, Prepared]) -> Steps:
+        """A task's attempt: it never ends its transaction."""
+        yield
+        found = self.cluster.take_over(attempt.transactional_id)
+        if isinstance(found, Reclaimed) or self._fails():
+            return
+        yield
+        if not self.cluster.write(found, row) or self._fails():
+            return
+        yield
+        done.setdefault(row[1], found)
+
+    def _fails(self) -> bool:
+        if self.failing > 0 and self.dice.random() < 0.2:
+            self.failing -= 1
+            return True
+        return False

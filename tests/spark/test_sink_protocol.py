@@ -1,0 +1,113 @@
+"""The exactly-once sink in a small world, where everyone may die at every step."""
+
+from random import Random
+
+import pytest
+
+from penstock.spark.sink.trouble import LostTransaction
+from rig.sink_schedules import (
+    BATCHES,
+    STEPS_MAX,
+    all_step,
+    explore,
+    explore_reused_id,
+    settle,
+    unexpected,
+)
+from rig.sink_world import PARTITIONS, SinkWorld
+
+SCHEDULES = 600
+
+
+def test_without_trouble_every_row_is_there_once() -> None:
+    world = SinkWorld(Random(0), two_phase=True, batches=BATCHES)
+    world.start_driver()
+    settle(world)
+    world.check()
+    assert world.troubles == []
+    assert world.finished
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+@pytest.mark.parametrize("tasks_die", [True, False])
+@pytest.mark.parametrize("sleeps", [True, False])
+def test_driver_that_dies_or_sleeps_at_any_step(
+    two_phase: bool, tasks_die: bool, sleeps: bool
+) -> None:
+    """One that sleeps wakes up when its successor has come any number of steps further."""
+    wakes = range(0, 40, 3) if sleeps else range(1)
+    for step in range(STEPS_MAX):
+        ran = [run_until(step, after, two_phase, tasks_die, sleeps=sleeps) for after in wakes]
+        if not all(ran):
+            break
+    assert 20 < step < STEPS_MAX - 1, "how far the driver came"
+
+
+def run_until(
+    step: int, wakes_after: int, two_phase: bool, tasks_die: bool, *, sleeps: bool
+) -> bool:
+    """False when the driver had ended by that step."""
+    world = SinkWorld(Random(step), two_phase=two_phase, batches=BATCHES)
+    first = world.start_driver()
+    all_step(world, first, times=step)
+    if first not in world.drivers:
+        return False
+    asleep = world.drivers.pop(first)
+    sleeping_tasks = dict(world.tasks)
+    world.tasks.clear()
+    all_step(world, world.start_driver(), times=wakes_after)
+    if sleeps:
+        world.drivers[first] = asleep
+    if not tasks_die:
+        world.tasks.update(sleeping_tasks)
+    settle(world)
+    world.check()
+    assert unexpected(world) == []
+    return True
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_any_order_of_steps_of_anyone(two_phase: bool) -> None:
+    met = sum(len(explore(seed, two_phase=two_phase).troubles) for seed in range(SCHEDULES))
+    assert met > 50, "drivers hardly ever met"
+
+
+def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> None:
+    lost = 0
+    for step in range(1, 40):
+        world = SinkWorld(Random(step), two_phase=False, batches=1)
+        first = world.start_driver()
+        all_step(world, first, times=step)
+        if first not in world.drivers:
+            break
+        del world.drivers[first]
+        last = world.cluster.last
+        decided = last is not None and last.unfinished is not None
+        whole = len(world.cluster.committed) == PARTITIONS
+        world.cluster.time_out()
+        settle(world)
+        kinds = {type(trouble) for trouble in world.troubles}
+        if decided and not whole:
+            assert kinds == {LostTransaction}
+            lost += 1
+        else:
+            assert kinds == set()
+            world.check()
+    assert lost == PARTITIONS, "before the first is committed, and before each other one"
+
+
+def test_two_phase_transactions_outlast_every_time_out() -> None:
+    for step in range(1, 40):
+        world = SinkWorld(Random(step), two_phase=True, batches=2)
+        first = world.start_driver()
+        all_step(world, first, times=step)
+        world.drivers.pop(first, None)
+        world.cluster.time_out()
+        settle(world)
+        world.check()
+        assert unexpected(world) == []
+
+
+def test_what_a_late_task_writes_under_a_decided_id_is_not_taken_for_the_batch() -> None:
+    world = explore_reused_id()
+    assert world.troubles == []
