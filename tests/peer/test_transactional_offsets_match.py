@@ -1,10 +1,12 @@
 """Offsets committed in a transaction, rightly or wrongly, are answered as by Apache Kafka."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -12,9 +14,10 @@ from penstock.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from rig.dialogue import Dialogue
-from rig.transaction_dialogue import NOT_YET, TransactionDialogue, wrong_identities
+from rig.transaction_dialogue import NOT_YET, Producer, TransactionDialogue, wrong_identities
 
 MEMBER_ID_REQUIRED = 79
+MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def offsets_in_every_version(dialogue: Dialogue) -> None:
@@ -107,6 +110,40 @@ def offsets_of_wrong_members(dialogue: Dialogue) -> None:
     talk.look(producer)
 
 
+def offsets_of_wrong_members_of_a_consumer_group(dialogue: Dialogue) -> None:
+    """The same for a group of KIP-848; one that is behind may still speak for what it has kept."""
+    talk = TransactionDialogue(dialogue)
+    group = talk.group()
+    later = dialogue.settle()
+    first = beat(talk, group, 0, [talk.topic])
+    producer = talk.producer()
+    talk.add_offsets(producer, group=group)
+    commit_by_a_member(talk, producer, group, first, [talk.topic, later])
+    while (second := beat(talk, group, first, [talk.topic, later])) == first:
+        pass
+    commit_by_a_member(talk, producer, group, second, [talk.topic, later])
+    talk.look(producer)
+
+
+def commit_by_a_member(
+    talk: TransactionDialogue, producer: Producer, group: str, epoch: int, topics: list[str]
+) -> None:
+    """Rightly, wrongly, and by epochs that are behind."""
+    for version in (3, 4, 5):
+        for fields in wrong_members(MEMBER_ID, epoch):
+            talk.commit_offset(producer, 1, group=group, version=version, **fields)
+        for topic, generation in itertools.product(topics, range(epoch + 1)):
+            talk.commit_offset(
+                producer,
+                5,
+                group=group,
+                version=version,
+                topics={topic: [0]},
+                member_id=MEMBER_ID,
+                generation_id=generation,
+            )
+
+
 def wrong_members(member: str, generation: int) -> list[dict[str, Any]]:
     return [
         {"member_id": member, "generation_id": generation + 1},
@@ -135,10 +172,28 @@ def join(talk: TransactionDialogue, group: str) -> tuple[str, int]:
     return answer.member_id, answer.generation_id
 
 
+def beat(talk: TransactionDialogue, group: str, epoch: int, topics: list[str]) -> int:
+    """The only member of a group says which topics it wants; its epoch."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id=MEMBER_ID,
+        member_epoch=epoch,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=topics,
+        topic_partitions=[],
+    )
+    answer = talk.dialogue.exchange(request, version=1)
+    while answer.error_code in NOT_YET:
+        answer = talk.dialogue.exchange(request, version=1)
+    assert answer.error_code == 0, answer
+    return int(answer.member_epoch)
+
+
 TALKS: list[Callable[[Dialogue], None]] = [
     offsets_in_every_version,
     offsets_that_are_refused,
     offsets_of_wrong_members,
+    offsets_of_wrong_members_of_a_consumer_group,
 ]
 
 

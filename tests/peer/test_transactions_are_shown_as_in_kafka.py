@@ -6,9 +6,10 @@ import pytest
 
 from penstock.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from penstock.wire.messages.describe_transactions import DescribeTransactionsRequest
+from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
 from penstock.wire.messages.list_transactions import ListTransactionsRequest
 from rig.dialogue import Dialogue
-from rig.transaction_dialogue import TransactionDialogue
+from rig.transaction_dialogue import TRANSACTION_KEY, TransactionDialogue
 
 
 def descriptions(dialogue: Dialogue) -> None:
@@ -86,9 +87,21 @@ def list_own(
     talk.dialogue.answers.append((version, answer.error_code, unknown, listed))
 
 
+def coordinators(dialogue: Dialogue) -> None:
+    talk = TransactionDialogue(dialogue)
+    name = talk.producer().transactional_id
+    for version in range(1, 7):
+        for key in (name, ""):
+            request = FindCoordinatorRequest(
+                key=key, key_type=TRANSACTION_KEY, coordinator_keys=[key, "another"]
+            )
+            talk.ask(request, version=version)
+
+
 TALKS: list[Callable[[Dialogue], None]] = [
     descriptions,
     lists,
+    coordinators,
 ]
 
 

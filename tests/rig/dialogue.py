@@ -68,16 +68,18 @@ class Dialogue:
         self._await_leaders(self.topic, partitions)
         return bytes(created.topic_id)
 
-    def settle(self) -> None:
+    def settle(self) -> str:
         """Returns when the broker has seen all that the controller decided up to now.
 
-        Metadata reaches it in order, so a topic made now proves, once led, what was before it.
+        Metadata reaches it in order, so a topic made now proves, once led, what was before it. Its
+        name is the answer.
         """
         self._settled += 1
         name = f"{self.topic}-settled-{self._settled}"
         wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
         self.exchange(CreateTopicsRequest(topics=[wanted]), version=7)
         self._await_leaders(name, 1)
+        return name
 
     def _await_leaders(self, topic: str, partitions: int) -> None:
         """The leader is there a moment after the controller has answered."""

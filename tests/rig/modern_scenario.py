@@ -16,7 +16,7 @@ one. A client goes on owning what it owned until it `reports`. Steps:
     a reports                           gives up and takes over what it was told, and says so
     a subscribes t u; subscribes pattern REGEX                      at its next heartbeat
     a leaves    a steps out    a dies   a returns as c              (a static member)
-    a commits t0, epoch 7
+    a commits t0, epoch 7               a promises t0, epoch 7      (in a transaction)
     c enters classically t, static NAME, with PROTOCOL              joins, twice if need be
     c joins    c syncs    c listens     of the classic protocol; as leader it assigns
     topic u appears with 3              topic t grows by 2          topic t goes
@@ -34,6 +34,12 @@ from penstock.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
+)
+from penstock.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
 )
 from rig.group_scenario import MS, Options, Scenario
 from rig.group_world import GroupWorld
@@ -179,6 +185,24 @@ class ModernRun:
         version = int(options.take("version", "9"))
         reply = self.world.answers[self.world.ask(request, version=version)]
         assert isinstance(reply, OffsetCommitResponse)
+        return _code(ErrorCode(reply.topics[0].partitions[0].error_code))
+
+    def _promises(self, name: str, words: list[str], options: Options) -> str:
+        (partition,) = words
+        member_id, epoch = self._identity(name)
+        promised = TxnOffsetCommitRequestPartition(
+            partition_index=int(partition[-1]), committed_offset=1
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id=GROUP,
+            producer_id=1,
+            generation_id=int(options.take("epoch", str(epoch))),
+            member_id=member_id,
+            topics=[TxnOffsetCommitRequestTopic(name=partition[:-1], partitions=[promised])],
+        )
+        reply = self.world.answers[self.world.ask(request, version=5)]
+        assert isinstance(reply, TxnOffsetCommitResponse)
         return _code(ErrorCode(reply.topics[0].partitions[0].error_code))
 
     def _identity(self, name: str) -> tuple[str, int]:

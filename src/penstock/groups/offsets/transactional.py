@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from penstock.groups.asking import Asked
-from penstock.groups.group import Group, check_commit
+from penstock.groups.assignor.spec import TopicIdPartition
+from penstock.groups.group import Group, check_commit, check_partition_commit
 from penstock.groups.offsets.commit import utf16_length
 from penstock.groups.offsets.pending import PendingOffsets
 from penstock.groups.records import (
@@ -67,7 +68,11 @@ def decide_transactional_commit(
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
         answers.append(answer)
         for partition in topic.partitions:
-            code = _check_partition(situation, topic.name, partition, refused)
+            code = refused
+            if not _exists(situation, topic.name, partition.partition_index):
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif refused is ErrorCode.NONE:
+                code = _check_partition(group, situation, request, topic.name, partition)
             if code is ErrorCode.NONE:
                 records.append(_record(situation, request, topic.name, partition))
             answer.partitions.append(
@@ -137,23 +142,33 @@ def _check_member(group: Group | None, asked: Asked[TxnOffsetCommitRequest]) -> 
         version=asked.version,
         transactional=True,
     )
-    return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
+    return _told(code)
 
 
 def _check_partition(
+    group: Group | None,
     situation: Situation,
+    request: TxnOffsetCommitRequest,
     topic: str,
     partition: TxnOffsetCommitRequestPartition,
-    refused: ErrorCode,
 ) -> ErrorCode:
-    if not _exists(situation, topic, partition.partition_index):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if refused is not ErrorCode.NONE:
-        return refused
+    """A member whose epoch is behind may have lost the partition since."""
     length_max = situation.settings.offset_metadata_max_bytes
     if utf16_length(partition.committed_metadata or "") > length_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return ErrorCode.NONE
+    topic_id = situation.image.topics_by_name[topic].topic_id
+    code = check_partition_commit(
+        group,
+        member_id=request.member_id,
+        epoch=request.generation_id,
+        partition=TopicIdPartition(topic_id, partition.partition_index),
+    )
+    return _told(code)
+
+
+def _told(code: ErrorCode) -> ErrorCode:
+    """Clients know only the word of old for an epoch that is behind."""
+    return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
 
 
 def _exists(situation: Situation, topic: str, partition: int) -> bool:
