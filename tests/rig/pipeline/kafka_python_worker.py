@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from kafka.errors import KafkaError, ProducerFencedError
+from kafka.errors import KafkaError
 
 from rig.pipeline.stream import SINK, SOURCE, Attempt, sink_partition_of, written
 from rig.pipeline.told import (
@@ -57,6 +57,9 @@ class Worker:
         self._consumer.close()
 
     def _try(self, attempt: Attempt, batches: dict[TopicPartition, list[Any]]) -> None:
+        """An error ends this life: the producer would send offsets that were refused once more,
+        with its next transaction.
+        """
         try:
             self._producer.begin_transaction()
             self._transform(attempt, batches)
@@ -64,10 +67,9 @@ class Worker:
                 tell_commit(attempt)
                 self._producer.commit_transaction()
                 return
-        except ProducerFencedError:
-            raise
         except KafkaError as trouble:
             tell_error(trouble)
+            raise
         tell_abort(attempt)
         self._producer.abort_transaction()
         self._rewind()
