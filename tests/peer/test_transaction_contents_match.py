@@ -18,6 +18,7 @@ from rig.transaction_dialogue import TransactionDialogue, wrong_identities
 
 GENERATION_1 = (4, 11)  # the versions of EndTxn and of Produce
 GENERATION_2 = (5, 12)
+WITH_TOPIC_IDS = (5, 13)
 
 
 def partitions_in_every_version(dialogue: Dialogue) -> None:
@@ -116,8 +117,8 @@ def records_of_no_transaction(dialogue: Dialogue) -> None:
 
 def records_of_both_generations(dialogue: Dialogue) -> None:
     talk = TransactionDialogue(dialogue)
-    for end_version, produce_version in (GENERATION_1, GENERATION_2):
-        producer = talk.producer(f"-{end_version}")
+    for end_version, produce_version in (GENERATION_1, GENERATION_2, WITH_TOPIC_IDS):
+        producer = talk.producer(f"-{produce_version}")
         for commit in (True, False):
             if end_version == 4:
                 talk.add(producer, 0, 1)

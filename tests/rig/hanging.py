@@ -18,7 +18,7 @@ from rig.transaction_dialogue import Producer, TransactionDialogue
 
 VERIFICATION = "transaction.partition.verification.enable"
 BROKER, EVERY_BROKER = 4, ""
-SET = 0
+SET, DELETE = 0, 1
 
 
 @contextmanager
@@ -35,18 +35,18 @@ def leave_hanging(talk: TransactionDialogue, *, partition: int = 0) -> Producer:
     producer = talk.producer("-late")
     talk.add(producer, partition)
     talk.end(producer, commit=True, version=4)
-    _verify(talk, "false")
+    _alter(talk, SET, "false")
     try:
         answer = talk.produce(producer, partition, version=11)
     finally:
-        _verify(talk, "true")
+        _alter(talk, DELETE, None)
     [told] = answer.responses[0].partition_responses
     assert told.error_code == 0, told
     return producer
 
 
-def _verify(talk: TransactionDialogue, value: str) -> None:
-    change = AlterableConfig(name=VERIFICATION, config_operation=SET, value=value)
+def _alter(talk: TransactionDialogue, operation: int, value: str | None) -> None:
+    change = AlterableConfig(name=VERIFICATION, config_operation=operation, value=value)
     everywhere = AlterConfigsResource(
         resource_type=BROKER, resource_name=EVERY_BROKER, configs=[change]
     )

@@ -90,8 +90,7 @@ class TransactionDialogue:
     def __init__(self, dialogue: Dialogue, *, partitions: int = 2, creates: bool = True) -> None:
         self.dialogue = dialogue
         self.topic = dialogue.topic
-        if creates:
-            dialogue.create_topic(partitions=partitions)
+        self.topic_id = dialogue.create_topic(partitions=partitions) if creates else bytes(16)
         self._names: dict[int, str] = {-1: "none"}
 
     def producer(self, suffix: str = "", *, version: int = NEWEST_INIT) -> Producer:
@@ -104,7 +103,7 @@ class TransactionDialogue:
             answer = self.dialogue.exchange(request, version=version)
         assert answer.error_code == 0, answer
         producer.producer_id, producer.epoch = answer.producer_id, answer.producer_epoch
-        self._name(producer.producer_id)
+        self.name_of(producer.producer_id)
         return producer
 
     def await_coordinator(self, producer: Producer) -> None:
@@ -250,7 +249,7 @@ class TransactionDialogue:
             transactional=transactional,
         )
         part = PartitionProduceData(index=partition, records=memoryview(batch))
-        data = TopicProduceData(name=self.topic, partition_data=[part])
+        data = TopicProduceData(name=self.topic, topic_id=self.topic_id, partition_data=[part])
         request = ProduceRequest(
             transactional_id=producer.transactional_id if named else None,
             acks=acks,
@@ -326,6 +325,10 @@ class TransactionDialogue:
             self.ask(request, version=7)
         return self.dialogue.answers[written:]
 
+    def name_of(self, producer_id: int) -> str:
+        """How it is written down."""
+        return self._names.setdefault(producer_id, f"producer {len(self._names)}")
+
     def _described(self, producer: Producer) -> Any:
         request = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
         [state] = self.dialogue.exchange(request, version=0).transaction_states
@@ -347,10 +350,7 @@ class TransactionDialogue:
 
     def _plain_field(self, name: str, value: Any) -> Any:
         if name in IDS:
-            return self._name(value)
+            return self.name_of(value)
         if name in TIMES:
             return value > 0
         return self._plain(value)
-
-    def _name(self, producer_id: int) -> str:
-        return self._names.setdefault(producer_id, f"producer {len(self._names)}")
