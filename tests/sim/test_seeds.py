@@ -43,16 +43,20 @@ def test_no_promise_is_broken(first: int) -> None:
 
 def test_records_expire_by_age_and_by_size() -> None:
     """Else the promises of retention would be kept by never being asked for."""
-    by_age = by_size = 0
+    by_age = by_size = False
     for seed in range(60):
         plans = {topic.name: topic for topic in draw(seed).topics}
+        if all(p.retention_ms is None and p.retention_bytes is None for p in plans.values()):
+            continue
         for line in run_seed(seed).lines:
             if line.who == "retention":
                 plan = plans[line.what.partition("-")[0]]
-                by_age += plan.retention_bytes is None
-                by_size += plan.retention_ms is None
-    assert by_age > 0
-    assert by_size > 0
+                by_age |= plan.retention_bytes is None
+                by_size |= plan.retention_ms is None
+        if by_age and by_size:
+            break
+    assert by_age
+    assert by_size
 
 
 def test_a_synced_log_with_a_flipped_bit_may_refuse_to_open() -> None:
