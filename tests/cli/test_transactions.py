@@ -63,6 +63,15 @@ def test_what_was_prepared_by_a_sink_given_up_is_aborted(
     assert talk.end(prepared, commit=True, version=5).error_code != 0
 
 
+def test_where_one_of_many_is_not_there_nothing_is_aborted(
+    transactions: Command, prepared: Producer
+) -> None:
+    refused = transactions("abort orders-sink nobody")
+    assert refused.err == "penstock: nobody: there is no such transactional id\n"
+    [described] = transactions("describe orders-sink --json").json()
+    assert described["state"] == "Ongoing"
+
+
 def test_what_is_kept_for_another_is_aborted_too(
     transactions: Command, talk: TransactionDialogue, prepared: Producer
 ) -> None:

@@ -17,6 +17,7 @@ from penstock.cli.transactions_show import (
     show_hanging,
     show_listed,
 )
+from penstock.client.admin import first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.hanging import Suspect, abort_hanging, suspects
@@ -185,6 +186,7 @@ def abort(
     async def work(cluster: Cluster) -> list[dict[str, object]]:
         if names:
             coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
+            first_refusal((await describe_transactions(coordinators, names)).values())
             for name in names:
                 await abort_transaction(coordinators, name)
             return [{"transactional_id": name, "aborted": True} for name in names]
