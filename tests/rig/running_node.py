@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from penstock.model.settings.broker import parse_broker
 from penstock.node.build import build
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
+from penstock.world.ports import Disk
 from penstock.world.real import real_world
 
 Result = TypeVar("Result")
@@ -21,7 +23,9 @@ WAIT_S_MAX = 30
 class RunningNode:
     """`run` executes a coroutine on the node's loop and waits for it."""
 
-    def __init__(self, data: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, data: Path, settings: Mapping[str, str], *, disk: Disk | None = None
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="node under test")
         self._thread.start()
@@ -29,7 +33,7 @@ class RunningNode:
         config = NodeConfig(
             node_id=NodeId(1), data_directory=str(data), settings=parse_broker(values)
         )
-        self.node: Node = self.run(self._build(config))
+        self.node: Node = self.run(self._build(config, disk))
 
     @property
     def bootstrap(self) -> str:
@@ -57,14 +61,16 @@ class RunningNode:
             self._loop.close()
 
     @staticmethod
-    async def _build(config: NodeConfig) -> Node:
-        return build(real_world(inline=True), config)
+    async def _build(config: NodeConfig, disk: Disk | None) -> Node:
+        world = real_world(inline=True)
+        return build(world if disk is None else replace(world, disk=disk), config)
 
 
 @contextmanager
-def running_node(data: Path, **settings: str) -> Iterator[RunningNode]:
+def running_node(data: Path, *, disk: Disk | None = None, **settings: str) -> Iterator[RunningNode]:
     """Settings by Kafka's names, with underscores for dots."""
-    node = RunningNode(data, {name.replace("_", "."): value for name, value in settings.items()})
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    node = RunningNode(data, named, disk=disk)
     node.start()
     try:
         yield node
