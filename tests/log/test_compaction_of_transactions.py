@@ -1,7 +1,9 @@
 """Transactions committed and aborted, compacted, killed: a reader is given what was committed."""
 
+import random
 from collections import defaultdict
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -30,6 +32,7 @@ UPDATES = st.lists(st.tuples(KEYS, st.none() | st.text("xyz", max_size=60)), min
 PRODUCERS = st.integers(1, 3)
 WITH_EPOCH_PER_TRANSACTION = (2, 3)
 DAY_MS = COMPACTED.delete_retention_ms
+CALLS_MAX = 2000
 
 
 class TransactionalLog(RuleBasedStateMachine):
@@ -191,3 +194,84 @@ def test_a_key_deleted_after_an_abort_of_the_same_producer_does_not_come_back() 
     seal(log)
     cleaned = clean(disk, log, cleaned_offset=cleaned)
     assert stored(log) == [(3, "ada", None)]
+
+
+class Story:
+    """Transactions that are compacted again and again."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self.disk = disk
+        self.written: dict[int, Update] = {}
+        self.aborted: set[int] = set()  # offsets
+        self.promised_offset = Offset(0)  # all below it is synced
+
+    def tell(self) -> None:
+        opened = open_log(self.disk, settings=COMPACTED)
+        log, cleaned, sequence = opened.log, None, 0
+        for number in range(6):
+            now_ms = NOW_MS + number * DAY_MS
+            for producer, committed in ((1, True), (2, number % 2 == 1)):
+                updates: list[Update] = [
+                    (f"key {number % 3}", None if number == 4 else f"{producer} {number}" * 8),
+                    (f"of {producer}", str(number)),
+                ]
+                offsets = range(log.end_offset, log.end_offset + 2)
+                self.written.update(zip(offsets, updates, strict=True))
+                if not committed:
+                    self.aborted.update(offsets)
+                put(
+                    log,
+                    *updates,
+                    now_ms=now_ms,
+                    producer=producer,
+                    sequence=sequence,
+                    transactional=True,
+                )
+                end_transaction(log, producer, committed=committed, now_ms=now_ms)
+            sequence += 2
+            seal(log)
+            opened.directory.save_checkpoints()
+            self.promised_offset = log.end_offset
+            cleaned = clean(self.disk, log, cleaned_offset=cleaned, now_ms=now_ms)
+
+    def committed_until(self, end_offset: int) -> dict[str, str]:
+        return state_of(
+            [
+                update
+                for offset, update in self.written.items()
+                if offset < end_offset and offset not in self.aborted
+            ]
+        )
+
+    def check_came_back(self, disk: MemoryDisk) -> None:
+        log = open_log(disk, settings=COMPACTED).log
+        log.check()
+        given = read_committed(log)
+        for record in given:
+            assert record.offset not in self.aborted
+            assert text(record.key) == self.written[record.offset][0]
+        known = state_of(
+            [
+                (text(record.key), None if record.value is None else text(record.value))
+                for record in given
+            ]
+        )
+        assert known == self.committed_until(stable_offset(log))
+        assert stable_offset(log) >= self.promised_offset
+
+
+def test_whatever_the_moment_of_a_crash_readers_are_given_what_was_committed() -> None:
+    for crash_at in range(CALLS_MAX):
+        disk = MemoryDisk()
+        disk.make_directory("/data")
+        disk.sync_directory("/")
+        story = Story(disk)
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        try:
+            story.tell()
+        except Crashed:
+            story.check_came_back(disk.after_kill())
+            story.check_came_back(disk.after_power_loss(random.Random(crash_at)))
+        else:
+            return
+    pytest.fail(f"the story takes more than {CALLS_MAX} calls")
