@@ -44,8 +44,10 @@ def ends_said_twice(dialogue: Dialogue) -> None:
             for again in (before.copy(), before.copy(), producer.copy()):
                 talk.end(again, commit=commit, version=version)
                 talk.look(producer)
-            for other in (before.copy(), producer.copy()):
-                talk.end(other, commit=not commit, version=version)
+            # A commit that comes after an abort is fenced here (ADR 21), and there invalid.
+            if commit or version < 5:
+                for other in (before.copy(), producer.copy()):
+                    talk.end(other, commit=not commit, version=version)
             talk.look(producer)
 
 

@@ -126,6 +126,10 @@ def _end_of_generation_2(
 ) -> EndDecision:
     state, is_commit = transaction.state, request.committed
     if is_retry:
+        if is_commit and not _was_committed(state):
+            # Most likely time ran out. Kafka says INVALID_TXN_STATE, of which Kafka Streams dies;
+            # fenced, it begins anew.
+            return _refuse(ErrorCode.PRODUCER_FENCED)
         if _was_committed(state) != is_commit:
             return _refuse(ErrorCode.INVALID_TXN_STATE)
         if transaction.is_decided:
