@@ -8,7 +8,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.offset import LeaderEpoch
 from penstock.replication.partition import Partition
 from rig.data_requests import produce
-from rig.produced import produced
+from rig.produced import NOW_MS, produced
 from rig.services import NODE, OTHER, Broker
 
 
@@ -90,6 +90,24 @@ def test_settings_of_topics_and_of_the_broker_reach_the_logs(broker: Broker) -> 
     broker.partitions.apply(Delta(configs_changed=(everyone,)), broker.services.image)
     assert broker.partition("t").settings.max_message_bytes == 4321
     assert broker.partition("t").settings.retention_ms == 7
+
+
+def test_how_long_producers_are_remembered_can_change_while_logs_are_open(broker: Broker) -> None:
+    broker.create_topic("t")
+    everyone = ConfigResource(ResourceKind.BROKER, "")
+    image = broker.services.image
+    broker.services.image = replace(
+        image, configs={**image.configs, everyone: {"producer.id.expiration.ms": "1000"}}
+    )
+    broker.partitions.apply(Delta(configs_changed=(everyone,)), broker.services.image)
+    broker.create_topic("later")
+    for topic in ("t", "later"):
+        log = broker.partition(topic).log
+        produce(broker, topic, produced(producer_id=7, epoch=0, sequence=0))
+        log.expire_producers(NOW_MS + 999)
+        assert list(log.producers.by_id) == [7]
+        log.expire_producers(NOW_MS + 1000)
+        assert list(log.producers.by_id) == []
 
 
 def test_a_partition_that_cannot_be_opened_does_not_stop_the_others(broker: Broker) -> None:

@@ -113,6 +113,11 @@ class LogDirectories:
 
     # Commands
 
+    def remember_producers(self, expiry_ms: int) -> None:
+        """From now on a producer is forgotten once it has been silent for so long."""
+        for directory in self:
+            directory.remember_producers(expiry_ms)
+
     def open_logs(
         self, wanted: Iterable[LogWanted], *, now_ms: int, may_place: bool
     ) -> dict[TopicPartition, PartitionLog | OpenTrouble]:

@@ -113,6 +113,7 @@ class Partitions:
             self._set_aside_strays()
         self._delete(delta.topics_deleted)
         broker = effective_broker(self._settings, image, self._node_id)
+        self.directories.remember_producers(broker.producer_id_expiration_ms)
         to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]] = {}
         for topic in (*delta.topics_created, *delta.topics_changed):
             settings = effective_topic(topic.name, image, broker)

@@ -108,6 +108,13 @@ class LogDirectory:
 
     # Commands
 
+    def remember_producers(self, expiry_ms: int) -> None:
+        """From now on a producer is forgotten once it has been silent for so long."""
+        if expiry_ms != self._producer_expiry_ms:
+            self._producer_expiry_ms = expiry_ms
+            for log in self.logs.values():
+                log.producers.expiry_ms = expiry_ms
+
     def open_log(
         self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, *, now_ms: int
     ) -> PartitionLog:
