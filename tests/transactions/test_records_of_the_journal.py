@@ -4,7 +4,7 @@ import contextlib
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.model.identity import ProducerEpoch, ProducerId
@@ -176,6 +176,7 @@ def test_any_bytes_are_read_or_refused(key: bytes, damaged: bytes | None) -> Non
         client_transaction_version=st.integers(0, 2),
     )
 )
+@example(TransactionLogValue(transaction_status=S.ONGOING, transaction_last_update_timestamp_ms=-1))
 def test_whatever_is_read_keeps_the_invariants(message: TransactionLogValue) -> None:
     written = struct.pack(">h", 1) + codec.encode(message, 1)
     with contextlib.suppress(UnreadableTransactionRecord):

@@ -132,7 +132,8 @@ def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transa
     previous = value.previous_producer_id
     start_ms = value.transaction_start_timestamp_ms
     if is_open and start_ms < 0:
-        start_ms = value.transaction_last_update_timestamp_ms
+        # Without any time it has been open since ever, and so its time-out is over.
+        start_ms = max(0, value.transaction_last_update_timestamp_ms)
     return Transaction(
         transactional_id=transactional_id,
         producer_id=ProducerId(value.producer_id),
