@@ -86,6 +86,16 @@ def verdict(asked: Asked, code: ErrorCode) -> Verdict:
     return V.AGAIN if code in RETRIABLE else _OTHERWISE[asked]
 
 
-def leaves_doubt(code: ErrorCode | None) -> bool:
-    """Whether an attempt that ended with this code, or without any, may have been carried out."""
-    return code not in _NOTHING_DONE
+@dataclass(slots=True, kw_only=True)
+class Asking:
+    """One question, asked until there is a verdict."""
+
+    asked: Asked
+    in_doubt: bool = False
+
+    def heard(self, code: ErrorCode | None, *, sent: bool = True) -> Verdict:
+        """An attempt ended with this code, or without any; perhaps it was never `sent`."""
+        found = Verdict.ELSEWHERE if code is None else verdict(self.asked, code)
+        if sent and found in NOT_YET and code not in _NOTHING_DONE:
+            self.in_doubt = True
+        return found

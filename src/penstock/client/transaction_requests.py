@@ -18,9 +18,8 @@ from penstock.client.transaction_answers import (
     NOT_YET,
     Answer,
     Asked,
+    Asking,
     Verdict,
-    leaves_doubt,
-    verdict,
 )
 from penstock.client.trouble import ClientError, Refused, Unreachable, error_code
 from penstock.model.error import ErrorCode
@@ -256,7 +255,7 @@ async def _ask(
     """Until there is a verdict or time is up; a reply comes with the verdict that it gave."""
     cluster = coordinators.cluster
     deadline_ms = cluster.clock.monotonic_ms() + wait_ms
-    in_doubt = False
+    asking = Asking(asked=asked)
     attempt = 0
     while True:
         left_ms = max(1, deadline_ms - cluster.clock.monotonic_ms())
@@ -279,14 +278,13 @@ async def _ask(
             trouble, sent = lost, not isinstance(lost, Unreachable)
         except Refused as not_found:
             trouble, code, sent = not_found, not_found.code, False
-        found = Verdict.ELSEWHERE if code is None else verdict(asked, code)
+        found = asking.heard(code, sent=sent)
         if found is Verdict.ELSEWHERE:
             coordinators.forget(key)
-        in_doubt = in_doubt or (sent and found in NOT_YET and leaves_doubt(code))
         is_late = cluster.clock.monotonic_ms() >= deadline_ms
         if is_late or found not in NOT_YET:
             why = None if found is Verdict.DONE else trouble
-            return Answer(verdict=found, trouble=why, code=code, in_doubt=in_doubt), reply
+            return Answer(verdict=found, trouble=why, code=code, in_doubt=asking.in_doubt), reply
         await asyncio.sleep(_backoff_ms(code, attempt, cluster.rules.backoff_ms) / 1000)
         attempt += 1
 
