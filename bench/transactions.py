@@ -237,7 +237,7 @@ class Bench:
         full_mib = resident_mib(broker.pid)
         size_bytes = sum(
             file.stat().st_size
-            for directory in broker.data.glob(TRANSACTION_LOGS)
+            for directory in broker.data.rglob(TRANSACTION_LOGS)
             for file in directory.glob("*.log")
         )
         first_ms, all_ms = restarted(broker, ids)

@@ -9,16 +9,23 @@ import pytest
 
 from penstock.broker.api import produce as produce_api
 from penstock.broker.dispatch import Dispatch
+from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import Offset
+from penstock.replication.marker import Marker
 from penstock.wire.header import encode_request
 from penstock.wire.messages.produce import ProduceRequest
 from penstock.world.ports import Address
 from rig.data_requests import produce_request
-from rig.produced import produced
+from rig.produced import NOW_MS, produced
 from rig.services import LISTENER, NODE, OTHER, Broker
 
 PEER = Address(host="127.0.0.1", port=1)
 VERSIONS = range(9, 14)
+
+
+def framed(request: ProduceRequest, version: int) -> bytearray:
+    parts = encode_request(request, version=version, correlation_id=7, client_id="test")
+    return bytearray(b"".join(bytes(part) for part in parts)[4:])  # type: ignore[arg-type]
 
 
 class Ways:
@@ -43,9 +50,8 @@ class Ways:
         return short, long
 
     def _answer(self, dispatch: Dispatch, request: ProduceRequest, version: int) -> bytes:
-        parts = encode_request(request, version=version, correlation_id=7, client_id="test")
-        data = b"".join(bytes(part) for part in parts)[4:]  # type: ignore[arg-type]
-        answer = dispatch.answer(memoryview(bytearray(data)), peer=PEER, received_ms=0)
+        frame = memoryview(framed(request, version))
+        answer = dispatch.answer(frame, peer=PEER, received_ms=0)
         if asyncio.iscoroutine(answer):
             answer = asyncio.run(answer)
         assert isinstance(answer, list)
@@ -117,3 +123,71 @@ def test_all_acks_wait_for_followers(ways: Ways) -> None:
     short, long = ways.answers(request, 13)
     assert short == long
     assert [broker.partition("t").high_watermark for broker in ways.brokers] == [Offset(0)] * 2
+
+
+def begin_transaction(ways: Ways, producer_id: int) -> None:
+    """The first batch of a transaction, as after its verification."""
+    for broker in ways.brokers:
+        partition = broker.partition("t")
+        guard = partition.guards.take(ProducerId(producer_id), sequence=0)
+        batch = produced(producer_id=producer_id, epoch=0, sequence=0, transactional=True)
+        partition.append(batch, all_acks=True, now_ms=NOW_MS, guard=guard)
+        partition.guards.release(ProducerId(producer_id), guard)
+
+
+def end_transaction(ways: Ways, producer_id: int) -> None:
+    marker = Marker(
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(0),
+        coordinator_epoch=0,
+        committed=True,
+    )
+    for broker in ways.brokers:
+        broker.partition("t").end_transaction(marker, now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_transaction_that_is_open_in_the_partition_goes_on(ways: Ways, version: int) -> None:
+    topic_id = ways.create_topic("t")
+    begin_transaction(ways, 1)
+    for sequence in (1, 1, 5, 2):  # the next one, a retry, a gap, the next one
+        batch = produced(producer_id=1, epoch=0, sequence=sequence, transactional=True)
+        request = produce_request("t", batch, topic_id=topic_id, acks=-1)
+        request.transactional_id = "payments"
+        short, long = ways.answers(request, version)
+        assert short == long
+    assert [broker.partition("t").log.end_offset for broker in ways.brokers] == [3, 3]
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        produced(producer_id=1, epoch=0, sequence=1),
+        produced(producer_id=1, epoch=1, sequence=0, transactional=True),
+        produced(producer_id=2, epoch=0, sequence=1, transactional=True),
+        produced(producer_id=3, epoch=0, sequence=0, transactional=True),
+        memoryview(b"no batch"),
+    ],
+    ids=["of none", "another epoch", "has ended", "unknown", "no batch"],
+)
+def test_what_continues_no_open_transaction_is_left_to_the_long_way(
+    ways: Ways, batch: memoryview
+) -> None:
+    topic_id = ways.create_topic("t")
+    begin_transaction(ways, 1)
+    begin_transaction(ways, 2)
+    end_transaction(ways, 2)
+    request = produce_request("t", batch, topic_id=topic_id, acks=-1)
+    request.transactional_id = "payments"
+    frame = memoryview(framed(request, 13))
+    assert produce_api.answer_single(ways.brokers[0].services, frame) is None
+    assert ways.brokers[0].partition("t").log.end_offset == 3
+
+
+def test_who_names_no_transaction_does_not_write_in_an_open_one(ways: Ways) -> None:
+    topic_id = ways.create_topic("t")
+    begin_transaction(ways, 1)
+    batch = produced(producer_id=1, epoch=0, sequence=1, transactional=True)
+    short, long = ways.answers(produce_request("t", batch, topic_id=topic_id, acks=-1), 13)
+    assert short == long
+    assert [broker.partition("t").log.end_offset for broker in ways.brokers] == [1, 1]

@@ -22,6 +22,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 VERSIONS = st.integers(9, 13)
 NAMES = st.text(st.characters(codec="utf-8"), max_size=30)
 IDS = st.binary(min_size=16, max_size=16)
+TRANSACTIONS = st.none() | st.text(st.characters(codec="utf-8"), max_size=200)
 
 
 def framed(
@@ -39,7 +40,18 @@ def single(name: str = "t", records: bytes | None = b"batch", **fields: object) 
     return ProduceRequest(acks=1, timeout_ms=9, topic_data=[topic], **fields)
 
 
-@given(VERSIONS, NAMES, IDS, INT16, INT32, INT32, INT32, st.binary(max_size=20_000), NAMES)
+@given(
+    VERSIONS,
+    NAMES,
+    IDS,
+    INT16,
+    INT32,
+    INT32,
+    INT32,
+    st.binary(max_size=20_000),
+    NAMES,
+    TRANSACTIONS,
+)
 def test_what_is_read_is_what_the_codec_reads(
     version: int,
     name: str,
@@ -50,13 +62,19 @@ def test_what_is_read_is_what_the_codec_reads(
     correlation_id: int,
     records: bytes,
     client_id: str,
+    transactional_id: str | None,
 ) -> None:
     partition = PartitionProduceData(index=index, records=records)
     topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[partition])
-    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+    request = ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=[topic]
+    )
     frame = framed(request, version, correlation_id=correlation_id, client_id=client_id)
     found = read_single_produce(frame)
-    if len(name.encode()) > 126 and version < 13:
+    is_plain = transactional_id is None or (
+        0 < len(transactional_id) < 127 and transactional_id.isascii()
+    )
+    if not is_plain or (len(name.encode()) > 126 and version < 13):
         assert found is None
         return
     assert found is not None
@@ -68,7 +86,7 @@ def test_what_is_read_is_what_the_codec_reads(
     assert partition_read.records is not None
     assert found == (
         header.api_version, header.correlation_id, read.acks, told, partition_read.index,
-        partition_read.records,
+        partition_read.records, read.transactional_id is not None,
     )  # fmt: skip
 
 
@@ -78,7 +96,7 @@ def test_an_ack_is_what_the_codec_writes(
 ) -> None:
     topic = topic_id if version >= 13 else name.encode()
     ack = encode_single_ack(
-        (version, correlation_id, 1, topic, index, memoryview(b"")),
+        (version, correlation_id, 1, topic, index, memoryview(b""), False),
         base_offset=offset,
         log_append_time_ms=offset ^ 1,
         start_offset=offset ^ 2,
@@ -98,7 +116,7 @@ def test_an_ack_is_what_the_codec_writes(
 @pytest.mark.parametrize(
     "request_",
     [
-        single(transactional_id="t"),
+        single(transactional_id="ü"),
         single(records=None),
         ProduceRequest(topic_data=[]),
         ProduceRequest(topic_data=single().topic_data * 2),
@@ -106,7 +124,7 @@ def test_an_ack_is_what_the_codec_writes(
             topic_data=[TopicProduceData(partition_data=single().topic_data[0].partition_data * 2)]
         ),
     ],
-    ids=["transactional", "no records", "no topic", "two topics", "two partitions"],
+    ids=["transactional beyond ASCII", "no records", "no topic", "two topics", "two partitions"],
 )
 def test_other_shapes_are_left_to_the_codec(request_: ProduceRequest, version: int) -> None:
     assert read_single_produce(framed(request_, version)) is None
@@ -120,7 +138,7 @@ def test_older_versions_and_a_missing_client_id_are_left_to_the_codec() -> None:
 
 @given(VERSIONS, st.data())
 def test_a_cut_or_longer_frame_is_left_to_the_codec(version: int, data: st.DataObject) -> None:
-    frame = framed(single(), version)
+    frame = framed(single(transactional_id=data.draw(st.sampled_from([None, "t"]))), version)
     cut = data.draw(st.integers(0, len(frame) - 1))
     assert read_single_produce(frame[:cut]) is None
     assert read_single_produce(memoryview(frame.tobytes() + b"\0")) is None

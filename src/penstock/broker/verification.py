@@ -77,6 +77,17 @@ class Verification:
             partition.guards.release(self.producer.producer_id, self.guards[partition.name])
 
 
+def is_open(partition: Partition, records: memoryview) -> bool:
+    """Whether a batch continues a transaction that the partition knows: nobody need be asked."""
+    try:
+        batch = BatchHeader(records)
+    except CorruptBatch:
+        return False
+    return batch.is_transactional and partition.in_transaction(
+        batch.producer_id, epoch=batch.producer_epoch
+    )
+
+
 def begin(partitions: Partitions, request: ProduceRequest, *, version: int) -> Verification:
     """Takes the guards. RequestError when the batches are of several producers."""
     verification = Verification()

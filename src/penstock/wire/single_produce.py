@@ -5,7 +5,8 @@ small records the objects of a whole ProduceRequest and its reply cost more than
 functions here know one shape of the bytes and give way, with None, to `wire/codec` for every other:
 
     request   api key 0, version 9 to 13, correlation id, client id | no tags
-              | no transactional id | acks int16 | timeout int32
+              | no transactional id, or one of less than 127 bytes, all ASCII
+              | acks int16 | timeout int32
               | one topic: id (from 13), or name of less than 127 bytes
               | one partition: index int32 | records | no tags, three times
     reply     no tags | one topic: the same | one partition: index int32 | error 0 | base offset
@@ -20,9 +21,10 @@ import struct
 from penstock.wire.primitive import SHORT_VARINTS, long_uvarint
 from penstock.wire.trouble import MalformedMessage
 
-# Version, correlation id, acks, topic (16 bytes: its id; else its name), index, records.
-# A tuple because one is built per request; `read_single_produce` is its only maker.
-SingleProduce = tuple[int, int, int, bytes, int, memoryview]
+# Version, correlation id, acks, topic (16 bytes: its id; else its name), index, records, and
+# whether a transaction is named. A tuple because one is built per request; `read_single_produce` is
+# its only maker.
+SingleProduce = tuple[int, int, int, bytes, int, memoryview, bool]
 
 PRODUCE_KEY = 0
 BY_NAME_FROM = 9  # the first flexible version
@@ -32,9 +34,9 @@ ONE = 2  # the length of an array of one
 NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
 
 _HEADER = struct.Struct(">hhih")
-_UP_TO_TOPIC = struct.Struct(">BBhiB")  # tags, transactional id, acks, timeout, topics
+_UP_TO_TOPIC = struct.Struct(">hiB")  # acks, timeout, topics
 _UP_TO_RECORDS = struct.Struct(">Bi")  # partitions, index
-_BY_ID = struct.Struct(">BBhiB16sBi")  # both, around a topic id
+_BY_ID = struct.Struct(">hiB16sBi")  # both, around a topic id
 _HEADER_UNPACK, _BY_ID_UNPACK = _HEADER.unpack_from, _BY_ID.unpack_from
 _ACK_HEAD = struct.Struct(">iixB")
 _ACK_TAIL = struct.Struct(">Bi2xqqqB8x")
@@ -49,13 +51,15 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
         if key != PRODUCE_KEY or not BY_NAME_FROM <= version <= VERSION_MAX or client_id_bytes < 0:
             return None
         at = _HEADER.size + client_id_bytes
+        id_size = frame[at + 1]  # of the transaction: its length plus one, or 0
+        if frame[at] or (id_size and not _is_plain(frame, at + 2, id_size - 1)):
+            return None
+        at += 2 + max(id_size - 1, 0)
         if version >= BY_ID_FROM:
-            tags, transactional_id, acks, _, topics, topic, partitions, index = _BY_ID_UNPACK(
-                frame, at
-            )
+            acks, _, topics, topic, partitions, index = _BY_ID_UNPACK(frame, at)
             at += _BY_ID.size
         else:
-            tags, transactional_id, acks, _, topics = _UP_TO_TOPIC.unpack_from(frame, at)
+            acks, _, topics = _UP_TO_TOPIC.unpack_from(frame, at)
             at += _UP_TO_TOPIC.size
             name_end = at + frame[at]  # its length plus one
             if frame[at] > 127:
@@ -63,7 +67,7 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
             topic = frame[at + 1 : name_end].tobytes()
             partitions, index = _UP_TO_RECORDS.unpack_from(frame, name_end)
             at = name_end + _UP_TO_RECORDS.size
-        if tags or transactional_id or topics != ONE or partitions != ONE:
+        if topics != ONE or partitions != ONE:
             return None
         size = frame[at]
         at += 1
@@ -74,14 +78,19 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
     stop = at + size - 1
     if stop < at or frame[stop:] != NO_TAGS:
         return None
-    return version, correlation_id, acks, topic, index, frame[at:stop]
+    return version, correlation_id, acks, topic, index, frame[at:stop], id_size > 0
+
+
+def _is_plain(frame: memoryview, at: int, size: int) -> bool:
+    """Whether it is short text that needs no decoding to be known as well-formed."""
+    return 0 < size < 127 and frame[at : at + size].tobytes().isascii()
 
 
 def encode_single_ack(
     request: SingleProduce, *, base_offset: int, log_append_time_ms: int, start_offset: int
 ) -> bytes:
     """The whole reply, its size and header included, to a request that succeeded."""
-    version, correlation_id, _, topic, index, _ = request
+    version, correlation_id, _, topic, index, _, _ = request
     if version >= BY_ID_FROM:
         return _ACK_BY_ID.pack(
             _ACK_BYTES + len(topic), correlation_id, ONE, topic, ONE, index,

@@ -157,7 +157,7 @@ def _produce(
                     acks=acks,
                     version=version,
                     now_ms=now_ms,
-                    verified=verified,
+                    guard=None if verified is None else verified.outcome(found.name),
                 )
                 if not isinstance(outcome, Appended) and request.transactional_id is None:
                     tell_stranger(outcome, data.records)
@@ -193,7 +193,7 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
     request = read_single_produce(frame)
     if request is None:
         return None
-    version, correlation_id, acks, topic, index, records = request
+    version, correlation_id, acks, topic, index, records, transactional = request
     if version >= TOPIC_IDS_FROM:
         found = services.partitions.find_by_id(topic, index)
     else:
@@ -205,8 +205,18 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
         return None
     if acks not in (ACKS_LEADER, ACKS_ALL) or not found.commits_at_once:
         return None
-    now_ms = services.world.clock.now_ms()
-    outcome = _append(services, found, index, records, acks=acks, version=version, now_ms=now_ms)
+    if transactional and not verification.is_open(found, records):
+        return None
+    outcome = _append(
+        services,
+        found,
+        index,
+        records,
+        acks=acks,
+        version=version,
+        now_ms=services.world.clock.now_ms(),
+        guard=verification.IS_OPEN if transactional else None,
+    )
     if isinstance(outcome, Appended):
         return encode_single_ack(
             request,
@@ -214,7 +224,8 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
             log_append_time_ms=outcome.log_append_time_ms,
             start_offset=found.log.start_offset,
         )
-    tell_stranger(outcome, records)
+    if not transactional:
+        tell_stranger(outcome, records)
     by_id = version >= TOPIC_IDS_FROM
     answer = TopicProduceResponse(partition_responses=[outcome])
     answer.topic_id, answer.name = (topic, "") if by_id else (answer.topic_id, topic.decode())
@@ -232,15 +243,11 @@ def _append(
     acks: int,
     version: int,
     now_ms: int,
-    verified: Verification | None = None,
+    guard: Guard | Unverified | None,
 ) -> Appended | PartitionProduceResponse:
     """What was appended, or the reply that tells why nothing was."""
-    guard: Guard | None = None
-    if verified is not None:
-        found = verified.outcome(partition.name)
-        if isinstance(found, Unverified):
-            return refused(index, found.code, found.message)
-        guard = found
+    if isinstance(guard, Unverified):
+        return refused(index, guard.code, guard.message)
     try:
         outcome = partition.append(
             memoryview(EMPTY if records is None else records),
