@@ -176,7 +176,13 @@ def test_any_bytes_are_read_or_refused(key: bytes, damaged: bytes | None) -> Non
         client_transaction_version=st.integers(0, 2),
     )
 )
-@example(TransactionLogValue(transaction_status=S.ONGOING, transaction_last_update_timestamp_ms=-1))
+@example(
+    TransactionLogValue(
+        transaction_status=S.ONGOING,
+        transaction_last_update_timestamp_ms=-1,
+        transaction_start_timestamp_ms=-1,
+    )
+)
 def test_whatever_is_read_keeps_the_invariants(message: TransactionLogValue) -> None:
     written = struct.pack(">h", 1) + codec.encode(message, 1)
     with contextlib.suppress(UnreadableTransactionRecord):
