@@ -7,3 +7,17 @@ from typing import Protocol
 class Broker(Protocol):
     bootstrap: str
     data: Path  # holds the partition folders, in the layout that both share
+
+
+class KillableBroker(Protocol):
+    """One that is started again on its data, at the same address, after it was killed."""
+
+    @property
+    def running(self) -> bool: ...
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None: ...

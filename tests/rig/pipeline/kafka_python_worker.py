@@ -1,5 +1,15 @@
-"""A worker of the pipeline that uses kafka-python."""
+"""A worker of the pipeline that uses kafka-python 3.
 
+Two things of the library are lived with, as its users have to. Offsets that were refused are sent
+again with the next transaction of the same producer; so an error ends this life. A request whose
+coordinator cannot be reached just then is forgotten, and who waits for it waits for ever; so what
+takes too long ends this life too.
+"""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
@@ -20,6 +30,7 @@ from rig.pipeline.told import (
 
 # A join that is answered between two polls is lost to the library: there are few of them.
 POLL_MS = 1000
+HANGS_SECONDS = 10.0
 
 
 class Worker:
@@ -33,7 +44,8 @@ class Worker:
             "retry_backoff_ms": 20,
         }
         self._producer: Any = KafkaProducer(**brisk, transactional_id=given.transactional_id)
-        self._producer.init_transactions()
+        with watched():
+            self._producer.init_transactions()
         self._consumer: Any = KafkaConsumer(
             **brisk,
             group_id=given.group,
@@ -53,13 +65,11 @@ class Worker:
             batches = self._consumer.poll(timeout_ms=POLL_MS)
             if batches:
                 self._attempts += 1
-                self._try(Attempt(self._life, self._attempts), batches)
+                with watched():
+                    self._try(Attempt(self._life, self._attempts), batches)
         self._consumer.close()
 
     def _try(self, attempt: Attempt, batches: dict[TopicPartition, list[Any]]) -> None:
-        """An error ends this life: the producer would send offsets that were refused once more,
-        with its next transaction.
-        """
         try:
             self._producer.begin_transaction()
             self._transform(attempt, batches)
@@ -97,6 +107,21 @@ class Worker:
         """To what is committed, since what was read has come to nothing."""
         for where in self._consumer.assignment():
             self._consumer.seek(where, self._consumer.committed(where) or 0)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    watchdog = threading.Timer(HANGS_SECONDS, end_life)
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+
+
+def end_life() -> None:
+    tell_error(TimeoutError(f"nothing for {HANGS_SECONDS} s"))
+    os._exit(1)
 
 
 Worker(settings()).run()

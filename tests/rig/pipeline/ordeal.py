@@ -20,13 +20,13 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
+from rig.broker import KillableBroker
 from rig.clients.confluent import QUIET
 from rig.pipeline.judgement import Judgement, judge
 from rig.pipeline.source import Source
 from rig.pipeline.stream import SOURCE, SOURCE_PARTITIONS
 from rig.pipeline.witness import Witness, read_sink
 from rig.pipeline.worker import Worker
-from rig.serve import ServedNode
 
 GROUP = "pipeline"
 # Workers that are killed mostly come back before their sessions end, those that stall do not.
@@ -117,7 +117,7 @@ class Outcome:
 
 
 def endure(
-    node: ServedNode,
+    node: KillableBroker,
     plan: Plan,
     *,
     folder: Path,
@@ -170,7 +170,7 @@ class Ordeal:
 
     def __init__(
         self,
-        node: ServedNode,
+        node: KillableBroker,
         plan: Plan,
         source: Source,
         workers: Sequence[Worker],
