@@ -27,7 +27,8 @@ from penstock.wire.messages.produce import ProduceRequest
 TOPIC_IDS_FROM = 13
 ABORTABLE_FROM = 11  # the error that lets a client go on after an abort
 ADDS_FROM = 12
-# Older clients do not try again after these; after the one that is told instead they do.
+# Clients do not try again after these; after the one that is told instead they do. Those of
+# generation 2 know the one of them that stands for markers on their way.
 UNTOLD = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -148,6 +149,8 @@ def note(verification: Verification, answer: Enlisted | RequestError, *, version
 
 def told(code: ErrorCode, *, version: int) -> Unverified:
     """How the coordinator's answer is told to a producer of this version."""
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version >= ADDS_FROM:
+        return Unverified(code=code, message=None)
     if code in UNTOLD:
         return Unverified(
             code=ErrorCode.NOT_ENOUGH_REPLICAS,
