@@ -175,6 +175,15 @@ def test_reader_of_the_committed_sees_no_aborted_records() -> None:
     assert offsets(made) == [2, 4, 5, 6]
 
 
+def test_a_fetch_that_begins_at_an_abort_marker_hides_nothing_behind_it() -> None:
+    made = cursors()
+    made.seek(PLACE, Offset(3))
+    aborted = (Aborted(producer_id=ProducerId(7), first_offset=Offset(0)),)
+    data = abort(3, 7) + batch(4, 2, producer_id=7)
+    arrive(made, fetched(data, 3, committed=True, aborted=aborted))
+    assert offsets(made) == [4, 5]
+
+
 def test_position_out_of_range_starts_over_as_the_rule_says() -> None:
     made = cursors(reset=Reset.EARLIEST)
     assert made.out_of_range(PLACE, seeks=made.by_partition[PLACE].seeks)

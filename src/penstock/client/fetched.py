@@ -112,18 +112,17 @@ class FetchedData:
             self.position = max(self.position, batch.next_offset)
 
     def _is_visible(self, batch: BatchView) -> bool:
+        if not self._read_committed:
+            return not batch.is_control
+        # Before a marker too: a fetch may begin at the very marker that ends one of these.
+        while self._starting and self._starting[0][0] <= batch.last_offset:
+            self._aborting.add(heappop(self._starting)[1])
         if batch.is_control:
             self._note_marker(batch)
             return False
-        if not self._read_committed or not batch.is_transactional:
-            return True
-        while self._starting and self._starting[0][0] <= batch.last_offset:
-            self._aborting.add(heappop(self._starting)[1])
-        return batch.producer_id not in self._aborting
+        return not batch.is_transactional or batch.producer_id not in self._aborting
 
     def _note_marker(self, batch: BatchView) -> None:
-        if not self._read_committed:
-            return
         for record in records_of(batch):
             if control_type(record) is ControlType.ABORT:
                 self._aborting.discard(batch.producer_id)
