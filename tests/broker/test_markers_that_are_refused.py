@@ -101,3 +101,33 @@ def test_it_is_tried_again_with_growing_pauses_and_told_once(
     assert [written.partitions for written in reported] == [(PLACE,)]
     [told] = caplog.messages
     assert told == f"marker transactional_id=billing partition=orders-0 refused={code.name}"
+
+
+def test_a_report_that_the_journal_does_not_take_is_made_again_later(led: LedTransactions) -> None:
+    """Nothing else would ever have its turn if it were made again at once."""
+    reported: list[MarkersWritten] = []
+    disk_is_full = True
+
+    def report(_: object, written: MarkersWritten) -> bool:
+        reported.append(written)
+        return not disk_is_full
+
+    async def wait_for_room() -> None:
+        nonlocal disk_is_full
+        sending = MarkerSending(
+            write=lambda *_: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, report=report
+        )
+        running = asyncio.create_task(sending.run())
+        sending.send(led, MARKERS)
+        sending.flush()
+        await asyncio.sleep(HOUR_SECONDS)
+        assert 2 < len(reported) <= HOUR_SECONDS
+        disk_is_full = False
+        reported.clear()
+        await asyncio.sleep(HOUR_SECONDS)
+        running.cancel()
+
+    loop = SimLoop()  # type: ignore[abstract]
+    loop.run_until_complete(wait_for_room())
+    loop.close()
+    assert [written.partitions for written in reported] == [(PLACE,)]

@@ -86,11 +86,12 @@ class MarkerSending:
     async def _finish(self, sending: Sending) -> None:
         wait_seconds = RETRY_SECONDS
         while sending.led.host.stage is Stage.LOADED:
-            if sending.left:
+            if sending.written and not sending.left:
+                await all_acked(sending.written, all_acks=True, wait_ms=COMMIT_WAIT_MS)
+            else:
+                # A marker was refused, or all are committed and the journal took no report of it.
                 await asyncio.sleep(wait_seconds)
                 wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
-            else:
-                await all_acked(sending.written, all_acks=True, wait_ms=COMMIT_WAIT_MS)
             if self._advance(sending):
                 return
 
