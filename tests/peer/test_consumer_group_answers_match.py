@@ -64,6 +64,19 @@ def start(dialogue: Dialogue) -> Talk:
     describe = ConsumerGroupDescribeRequest(group_ids=[talk.group])
     while dialogue.exchange(describe, version=1).groups[0].error_code in NOT_YET:
         pass
+    # A coordinator hears of a new topic a little after the broker that answers for it.
+    probe: dict[str, Any] = {"group_id": f"probe-of-{dialogue.topic}", "member_id": "probe"}
+    subscribe = ConsumerGroupHeartbeatRequest(
+        **probe,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=[dialogue.topic],
+        topic_partitions=[],
+    )
+    assignment = None
+    while assignment is None or not assignment.topic_partitions:
+        assignment = dialogue.exchange(subscribe, version=1).assignment
+    leave = ConsumerGroupHeartbeatRequest(**probe, member_epoch=-1)
+    dialogue.exchange(leave, version=1)
     return talk
 
 

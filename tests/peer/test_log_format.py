@@ -160,8 +160,16 @@ def transactions_in_kafka(apache_kafka: ApacheKafka) -> ApacheKafka:
 
 @pytest.fixture
 def left_by_kafka(transactions_in_kafka: ApacheKafka, tmp_path: Path) -> Path:
-    """Files as a killed broker leaves them: indexes with their reserve, and no marker."""
-    return shutil.copytree(transactions_in_kafka.data, tmp_path / "data")
+    """Files as a killed broker leaves them: indexes with their reserve, and no marker.
+
+    The broker runs on and deletes what other tests have left: of the partitions, one is taken.
+    """
+    home, left = transactions_in_kafka.data, tmp_path / "data"
+    shutil.copytree(home / str(KEPT), left / str(KEPT))
+    for path in home.iterdir():
+        if path.is_file() and path.suffix != ".tmp":
+            shutil.copy2(path, left)
+    return left
 
 
 def test_partition_that_a_killed_kafka_left_opens_here_with_all_it_holds(
