@@ -65,27 +65,22 @@ def decode_aborted(data: bytes, *, base_offset: Offset) -> list[AbortedTransacti
     return found
 
 
-def aborted_within(
-    indexes: Iterable[Sequence[AbortedTransaction]], *, from_offset: Offset, until_offset: Offset
-) -> tuple[AbortedTransaction, ...]:
-    """Those with records in [from_offset, until_offset), by first offset, as in a fetch reply.
-
-    `indexes` are those of the segments from the one that holds `from_offset` on.
+def collect_aborted(
+    found: list[AbortedTransaction],
+    transactions: Sequence[AbortedTransaction],
+    *,
+    from_offset: Offset,
+    until_offset: Offset,
+) -> bool:
+    """Adds those of one segment with records in [from_offset, until_offset); whether later segments
+    can have none.
     """
-    within: list[AbortedTransaction] = []
-    for transactions in indexes:
-        slot = bisect_left(transactions, from_offset, key=_last_offset)
-        for one in transactions[slot:]:
-            if one.first_offset < until_offset:
-                within.append(one)
-            if one.last_stable_offset >= until_offset:
-                # Whatever has ended later had begun here or beyond.
-                return _by_first_offset(within)
-    return _by_first_offset(within)
-
-
-def _by_first_offset(transactions: list[AbortedTransaction]) -> tuple[AbortedTransaction, ...]:
-    return tuple(sorted(transactions, key=lambda one: one.first_offset))
+    for one in transactions[bisect_left(transactions, from_offset, key=_last_offset) :]:
+        if one.first_offset < until_offset:
+            found.append(one)
+        if one.last_stable_offset >= until_offset:
+            return True  # whatever has ended later had begun there or beyond
+    return False
 
 
 def _last_offset(transaction: AbortedTransaction) -> Offset:

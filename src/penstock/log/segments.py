@@ -8,7 +8,7 @@ Invariants:
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from penstock.log.aborted_index import AbortedTransaction, aborted_within
+from penstock.log.aborted_index import AbortedTransaction, collect_aborted
 from penstock.log.creation import new_segment
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.reading import LogSlice
@@ -84,13 +84,20 @@ class Segments:
     def aborted_within(
         self, *, from_offset: Offset, until_offset: Offset
     ) -> tuple[AbortedTransaction, ...]:
-        """The aborted transactions that a `read_committed` reader of this range must know."""
-        row = self.row
-        return aborted_within(
-            (row[slot].aborted_transactions for slot in range(slot_of(row, from_offset), len(row))),
-            from_offset=from_offset,
-            until_offset=until_offset,
-        )
+        """The aborted transactions that a `read_committed` reader of this range must know.
+
+        By first offset, as in a fetch reply.
+        """
+        found: list[AbortedTransaction] = []
+        for slot in range(slot_of(self.row, from_offset), len(self.row)):
+            if collect_aborted(
+                found,
+                self.row[slot].aborted_transactions,
+                from_offset=from_offset,
+                until_offset=until_offset,
+            ):
+                break
+        return tuple(sorted(found, key=_first_offset))
 
     def end_of(self, found: LogSlice, *, end_offset: Offset) -> Offset:
         """An offset that no batch of a slice reaches; not much further than it need be."""
@@ -169,6 +176,10 @@ class Segments:
 def slot_of(row: Sequence[Segment], offset: Offset) -> int:
     """The place of the segment that holds `offset`; the first one when it lies before all."""
     return max(0, bisect_right(row, offset, key=_base_offset) - 1)
+
+
+def _first_offset(transaction: AbortedTransaction) -> Offset:
+    return transaction.first_offset
 
 
 def _base_offset(segment: Segment) -> Offset:
