@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from penstock.client.cluster import Cluster
 from penstock.client.coordinators import Coordinators
-from penstock.client.transactions import fence
+from penstock.client.prepared import PreparedTransaction
+from penstock.client.produce_request import Generation
+from penstock.client.transaction_requests import generation_of
+from penstock.client.transactions import end_prepared, fence
 from penstock.client.trouble import ClientError, Refused, UnsupportedByBroker, error_code
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
@@ -135,7 +138,13 @@ async def abort_transaction(coordinators: Coordinators, transactional_id: str) -
             transactional_id,
             f"no transaction is open: its state is {before.state}",
         )
-    await fence(coordinators.cluster, transactional_id)
+    producer_id, epoch = await fence(coordinators.cluster, transactional_id)
+    if generation_of(coordinators) is Generation.TWO:
+        # Whoever looks afterwards is to find that it was aborted, and not only an id in no use.
+        taken = PreparedTransaction(
+            transactional_id=transactional_id, producer_id=producer_id, epoch=epoch
+        )
+        await end_prepared(coordinators.cluster, taken, commit=False)
 
 
 def _require(version: int, wanted: Wanted) -> None:
