@@ -41,7 +41,7 @@ class Job:
         self.node = node
         self.name = name
         with self.process() as talk:
-            talk.dialogue.create_topic(partitions=2)
+            talk.dialogue.create_topic(partitions=2, retention_ms="-1")
 
     @contextmanager
     def process(self) -> Iterator[TransactionDialogue]:

@@ -90,7 +90,10 @@ class TransactionDialogue:
     def __init__(self, dialogue: Dialogue, *, partitions: int = 2, creates: bool = True) -> None:
         self.dialogue = dialogue
         self.topic = dialogue.topic
-        self.topic_id = dialogue.create_topic(partitions=partitions) if creates else bytes(16)
+        self.topic_id = bytes(16)
+        if creates:
+            # What is written is of long ago, and must not be too old to stay.
+            self.topic_id = dialogue.create_topic(partitions=partitions, retention_ms="-1")
         self._names: dict[int, str] = {-1: "none"}
 
     def producer(self, suffix: str = "", *, version: int = NEWEST_INIT) -> Producer:
