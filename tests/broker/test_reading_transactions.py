@@ -1,6 +1,13 @@
 """Fetch and ListOffsets of a `read_committed` reader, where transactions are open or aborted."""
 
+import asyncio
+from collections.abc import Awaitable
+from typing import cast
+
+import pytest
+
 from penstock.broker.api import delete_records, list_offsets
+from penstock.broker.api import fetch as fetch_api
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.records.batch import batches
@@ -12,7 +19,7 @@ from penstock.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from penstock.wire.messages.fetch import PartitionData
+from penstock.wire.messages.fetch import FetchResponse, PartitionData
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -136,3 +143,41 @@ def test_a_reader_is_told_of_no_more_aborts_than_concern_what_it_is_given(broker
         assert (7, offset) in told
         assert len(told) <= 2
     assert len(told_of(read(broker, 0))) == 26
+
+
+@pytest.mark.parametrize("written_before", [True, False])
+def test_the_end_of_a_transaction_lets_waiting_readers_go_on(
+    broker: Broker, written_before: bool
+) -> None:
+    """However much they wait for: all that stood behind it has come at once."""
+    broker.create_topic("t")
+    partition = broker.partition("t")
+    wanted = fetch_request("t", at(0), isolation=COMMITTED, wait_ms=60_000, min_bytes=2000)
+
+    def write_all() -> None:
+        write(partition, 7, count=100)
+        for _ in range(10):
+            partition.append(produced(10), all_acks=True, now_ms=NOW_MS)
+
+    async def scenario() -> PartitionData:
+        if written_before:
+            write_all()
+        waiting = broker.send(fetch_api.API, wanted, version=12)
+        task = asyncio.ensure_future(cast(Awaitable[FetchResponse], waiting))
+        await settle()
+        if not written_before:
+            write_all()
+            await settle()
+        assert not task.done()
+        end(partition, 7, committed=True)
+        return only(await asyncio.wait_for(task, 10))
+
+    answer = asyncio.run(scenario())
+    assert answer.last_stable_offset == 201
+    assert len(bytes_of(answer)) >= 2000
+
+
+async def settle() -> None:
+    """Whatever can go on does."""
+    for _ in range(20):
+        await asyncio.sleep(0)

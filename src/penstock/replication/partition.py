@@ -80,6 +80,7 @@ class Partition:
         "_rules",
         "_scratch",
         "_sync_records",
+        "_unstable_bytes",
         "_vouched_offset",
         "changes",
         "guards",
@@ -116,8 +117,9 @@ class Partition:
         self._vouched_offset = log.start_offset  # kept up only where acks wait for a sync
         self._hidden_bytes = 0  # at least what lies between the high watermark and the end
         log.begin_epoch(leader_epoch)
-        # Kept here because finding it is a walk over all producers of the log.
         self._first_unstable_offset = log.producers.first_open_offset
+        # At least what stands behind an open transaction: a marker shows it to waiting readers.
+        self._unstable_bytes = 0 if self._first_unstable_offset is None else log.size_bytes
         self._scratch = scratch
         self._rules = rules_of(log.settings, scratch=scratch)
         self._advance()
@@ -242,7 +244,7 @@ class Partition:
             end_offset=base_offset,
             leader_epoch=self.leader_epoch,
             producers=log.producers.by_id,
-            verified=guard is not None and self._is_verified(batch, guard),
+            verified=guard is not None and self._may_write(guard, batch),
             first_sequence=None if guard is None else guard.first_sequence,
         )
         if isinstance(plan, Refusal):
@@ -270,9 +272,8 @@ class Partition:
         Raises DiskError with nothing changed.
         """
         assert not self.has_ended, self.name
-        refusal = self.refuse_all_acks()
-        if refusal is None:
-            refusal = refuse_marker(marker, self.log.producers.by_id.get(marker.producer_id))
+        producer = self.log.producers.by_id.get(marker.producer_id)
+        refusal = self.refuse_all_acks() or refuse_marker(marker, producer)
         if refusal is not None:
             return refusal
         batch = end_transaction_batch(
@@ -296,6 +297,9 @@ class Partition:
                 self._first_unstable_offset = log.producers.first_open_offset
                 if batch.is_control:
                     self.guards.clear(batch.producer_id)
+                    self._hidden_bytes += self._unstable_bytes
+            is_stable = self._first_unstable_offset is None
+            self._unstable_bytes = 0 if is_stable else self._unstable_bytes + batch.size_bytes
         self._advance()
 
     def follower_reached(self, node: NodeId, end_offset: Offset) -> None:
@@ -350,11 +354,9 @@ class Partition:
         self.is_offline = offline
         self._tell_end()
 
-    def _is_verified(self, batch: BatchView, guard: Guard) -> bool:
-        producer_id = batch.producer_id
-        return self.guards.holds(producer_id, guard) or self.in_transaction(
-            producer_id, epoch=batch.producer_epoch
-        )
+    def _may_write(self, guard: Guard, batch: BatchView) -> bool:
+        id_, epoch = batch.producer_id, batch.producer_epoch
+        return self.guards.holds(id_, guard) or self.in_transaction(id_, epoch=epoch)
 
     def _advance(self) -> None:
         end_offset = self.log.end_offset
