@@ -52,8 +52,8 @@ async def end_prepared(
     """Commits or aborts it. Twice is as good as once, and so is once more after CommitInDoubt, or
     another error that says nobody answered.
 
-    Fenced when the transactional id has been taken over since (see `reclaim`); Refused, with
-    INVALID_TXN_STATE, when it was ended the other way, by somebody or by its time-out.
+    Fenced when the transactional id has been taken over since (see `reclaim`); Fenced, or Refused
+    with INVALID_TXN_STATE, when it was ended the other way, by somebody or by its time-out.
     """
     coordinators = await _coordinators(cluster)
     answer = await end_transaction(
@@ -97,6 +97,24 @@ async def reclaim(cluster: Cluster, transactional_id: str, *, wait_ms: int = WAI
     return Reclaimed(
         transactional_id=transactional_id, identity=answer.identity, ongoing=answer.ongoing
     )
+
+
+async def abort_open(
+    cluster: Cluster, transactional_id: str, *, wait_ms: int = WAIT_MS
+) -> Identity | None:
+    """Takes a transactional id over and aborts what is open; who wrote that, or None.
+
+    After `fence` nobody can tell how the last transaction ended, as the id is Empty then; after
+    this its state says that it was aborted. It needs two-phase commit, as `reclaim` does.
+    """
+    found = await reclaim(cluster, transactional_id, wait_ms=wait_ms)
+    if found.ongoing is not None:
+        producer_id, epoch = found.identity
+        left = PreparedTransaction(
+            transactional_id=transactional_id, producer_id=producer_id, epoch=epoch
+        )
+        await end_prepared(cluster, left, commit=False, wait_ms=wait_ms)
+    return found.ongoing
 
 
 async def _coordinators(cluster: Cluster) -> Coordinators:
