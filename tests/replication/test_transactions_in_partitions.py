@@ -152,3 +152,15 @@ def test_a_fenced_producer_writes_nothing_more(partition: Partition) -> None:
     guard = partition.guards.take(PRODUCER, sequence=0)
     code = refused(write(partition, sequence=2, guard=guard))
     assert code is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_a_plain_batch_of_any_epoch_does_not_keep_an_open_transaction_from_its_end(
+    partition: Partition, epoch: int
+) -> None:
+    begin(partition)
+    plain = produced(producer_id=PRODUCER, epoch=epoch, sequence=0 if epoch else 2)
+    outcome = partition.append(memoryview(bytearray(plain)), all_acks=True, now_ms=NOW_MS)
+    assert refused(outcome) is ErrorCode.INVALID_TXN_STATE
+    assert partition.end_transaction(marker(), now_ms=NOW_MS) == 3
+    assert partition.last_stable_offset == 3

@@ -101,7 +101,7 @@ def check_sequence(batch: BatchHeader, producer: ProducerState) -> Duplicate | R
             ),
         )
     if batch.producer_epoch > known_epoch:
-        return _check_first_of_epoch(batch, known_epoch)
+        return _check_first_of_epoch(batch, known_epoch) or _check_transaction(batch, producer)
     remembered = producer.batches
     first, last = batch.base_sequence, batch.last_sequence
     # Newest first: of several requests in flight, the retried one is most often among the latest.
@@ -116,12 +116,7 @@ def check_sequence(batch: BatchHeader, producer: ProducerState) -> Duplicate | R
     expected = (remembered[-1].last_sequence + 1) & SEQUENCE_MAX if remembered else 0
     if first != expected:
         return _refuse_gap(batch, expected=expected)
-    if producer.current_txn_first_offset is not None and not batch.is_transactional:
-        return Refusal(
-            code=ErrorCode.INVALID_TXN_STATE,
-            message=f"producer {batch.producer_id} has a transaction open",
-        )
-    return None
+    return _check_transaction(batch, producer)
 
 
 def _refuse_gap(batch: BatchHeader, *, expected: int) -> Refusal:
@@ -143,6 +138,16 @@ def _check_first_of_epoch(batch: BatchHeader, known_epoch: int) -> Refusal | Non
             ),
         )
     return None
+
+
+def _check_transaction(batch: BatchHeader, producer: ProducerState) -> Refusal | None:
+    # Of a later epoch too: the open transaction's marker would come too late for it, for ever.
+    if producer.current_txn_first_offset is None or batch.is_transactional:
+        return None
+    return Refusal(
+        code=ErrorCode.INVALID_TXN_STATE,
+        message=f"producer {batch.producer_id} has a transaction open",
+    )
 
 
 def refuse_too_few_in_sync(
