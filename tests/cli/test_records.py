@@ -69,6 +69,20 @@ def test_lines_before_a_bad_one_are_produced_and_it_is_told(
     assert run(f"consume {topic} --key-separator :").lines == ["a:1", "b:2"]
 
 
+def test_records_of_one_transaction_are_all_there_or_none(
+    run: Run, penstock: Broker, tmp_path: Path
+) -> None:
+    topic = penstock.topic(partitions=3)
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.write_text("a:1\nb:2\n")
+    bad.write_text("c:3\nnothing\n")
+    command = f"produce {topic} --key-separator : --transactional-id loader"
+    assert run(f"{command} {bad}").status == 1
+    assert run(f"{command} {good} --json").json() == {"topic": topic, "records": 2}
+    assert sorted(run(f"consume {topic} --committed").lines) == ["1", "2"]
+    assert run(f"{command} {good} --acks 1").status == 2
+
+
 def test_standard_input_is_read_to_its_end(penstock: Broker) -> None:
     topic = penstock.topic()
     command = [sys.executable, "-m", "penstock.cli.main", "produce", topic]

@@ -24,11 +24,13 @@ from penstock.cli.show import print_json
 from penstock.client.accumulator import BatchRules
 from penstock.client.cluster import Cluster
 from penstock.client.producer import Acks, Delivery, Producer, ProducerRules
+from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.records.compression import Codec
 from penstock.records.record import Headers
 
 ACKS = {"all": Acks.ALL, "1": Acks.LEADER, "0": Acks.NONE}
 DELIVERIES_HELD_MAX = 50_000
+TRANSACTION_MS = 900_000  # the most that brokers allow unless they are told otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,9 @@ class Tally:
     default="none",
     show_default=True,
 )
+@click.option(
+    "--transactional-id", metavar="ID", help="Write all records in one transaction of this id."
+)
 @cluster_options
 def produce(
     topic: str,
@@ -96,10 +101,16 @@ def produce(
     partition: int | None,
     acks: str,
     compression: str,
+    transactional_id: str | None,
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Write each line of standard input, or of FILES, as a record to TOPIC."""
+    """Write each line of standard input, or of FILES, as a record to TOPIC.
+
+    With --transactional-id, readers of committed records see all of them or, after an error, none.
+    """
+    if transactional_id is not None and acks != "all":
+        raise click.UsageError("a transaction needs --acks all")
     line_rules = LineRules(
         key_separator=None if key_separator is None else _separator(key_separator),
         null_marker=None if null_marker is None else null_marker.encode(),
@@ -111,6 +122,20 @@ def produce(
         block_ms_max=RULES.topic_ms_max,
         batches=BatchRules(idempotent=acks == "all", codec=Codec[compression.upper()]),
     )
+
+    async def work_in_transaction(cluster: Cluster) -> int:
+        assert transactional_id is not None
+        await cluster.need((topic,))
+        tally = Tally()
+        in_transaction = TransactionRules(
+            timeout_ms=TRANSACTION_MS, batches=rules.batches, block_ms_max=rules.block_ms_max
+        )
+        producer = TransactionalProducer(cluster, transactional_id, rules=in_transaction)
+        async with producer, producer.transaction():
+            await _produce(producer, topic, files, line_rules, tally)
+            await producer.flush()
+            await tally.settle()
+        return tally.delivered
 
     async def work(cluster: Cluster) -> int:
         await cluster.need((topic,))
@@ -131,7 +156,7 @@ def produce(
             await asyncio.gather(*tally.held, return_exceptions=True)
         return tally.delivered
 
-    count = with_cluster(bootstrap, work)
+    count = with_cluster(bootstrap, work if transactional_id is None else work_in_transaction)
     if as_json:
         print_json({"topic": topic, "records": count})
     else:
@@ -139,7 +164,11 @@ def produce(
 
 
 async def _produce(
-    producer: Producer, topic: str, files: Sequence[Path], rules: LineRules, tally: Tally
+    producer: Producer | TransactionalProducer,
+    topic: str,
+    files: Sequence[Path],
+    rules: LineRules,
+    tally: Tally,
 ) -> None:
     progress = _progress(files)
     with progress if progress is not None else nullcontext():
