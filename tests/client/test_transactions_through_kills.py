@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.accumulator import BatchRules
-from penstock.client.admin import Admin, NewTopic
+from penstock.client.admin import Admin, NewTopic, first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.prepared import PreparedTransaction
 from penstock.client.produce_request import Generation
@@ -42,7 +42,8 @@ def node(tmp_path: Path) -> Iterator[ServedNode]:
 
 
 async def make_topic(cluster: Cluster) -> None:
-    await Admin(cluster).create_topics([NewTopic(name=TOPIC, partitions=PARTITIONS, replicas=1)])
+    new = NewTopic(name=TOPIC, partitions=PARTITIONS, replicas=1)
+    first_refusal((await Admin(cluster).create_topics([new])).values())
 
 
 async def write(producer: TransactionalProducer, number: int) -> None:

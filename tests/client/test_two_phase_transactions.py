@@ -59,13 +59,13 @@ def test_prepared_transaction_is_ended_by_whoever_was_told_of_it(
     prepared = with_cluster(lambda cluster: prepare(cluster, topic, b"decided", rules))
 
     async def decide(cluster: Cluster) -> list[bytes]:
-        assert await committed_values(cluster, topic) == []
+        assert await committed_values(cluster, topic, settled=False) == []
         for _ in range(3):
             await end_prepared(cluster, prepared, commit=commit)
         with pytest.raises((Fenced, Refused)):
             await end_prepared(cluster, prepared, commit=not commit)
         await prepare(cluster, topic, b"open")
-        return await committed_values(cluster, topic)
+        return await committed_values(cluster, topic, settled=False)
 
     assert with_cluster(decide) == ([b"decided"] if commit else [])
 

@@ -5,20 +5,25 @@ from penstock.client.consumer import Consumer, ConsumerRules
 from penstock.client.cursor import Reset
 from penstock.client.fetch_request import FetchRules
 from penstock.client.isolation import Isolation
+from penstock.client.offsets import When, offsets_of
 from penstock.model.identity import TopicPartition
 
 FETCH = FetchRules(wait_ms_max=20, isolation=Isolation.READ_COMMITTED)
 RULES = ConsumerRules(reset=Reset.EARLIEST, fetch=FETCH)
 
 
-async def committed_values(cluster: Cluster, topic: str) -> list[bytes]:
-    """Partition by partition, in order."""
+async def committed_values(cluster: Cluster, topic: str, *, settled: bool = True) -> list[bytes]:
+    """Partition by partition, in order. An end is told before the partitions know of it: where all
+    transactions are ended, this waits until all is `settled`.
+    """
     view = await cluster.need([topic])
     places = [TopicPartition(topic, one.index) for one in view.topics[topic].partitions]
     values: dict[TopicPartition, list[bytes]] = {place: [] for place in places}
     async with Consumer(cluster, rules=RULES) as consumer:
         await consumer.assign(places)
         ends = await consumer.end_offsets(places)
+        while settled and ends != await offsets_of(cluster, places, When.LATEST):
+            ends = await consumer.end_offsets(places)
         while any([await consumer.position(place) < end for place, end in ends.items()]):
             for record in await consumer.poll(wait_ms=100):
                 place = TopicPartition(record.topic, record.partition)
