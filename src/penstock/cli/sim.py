@@ -21,7 +21,9 @@ from penstock.cli.options import json_option
 from penstock.cli.show import print_json
 from penstock.model.error import PenstockError
 from penstock.sim.campaign import Verdict, campaign
+from penstock.sim.crash_points import small_transactions
 from penstock.sim.run import run_seed
+from penstock.sim.sim_node import Crash
 
 
 class PromiseBroken(PenstockError):
@@ -56,6 +58,7 @@ def run(seeds: int, start: int, workers: int | None, as_json: bool) -> None:
         "failed": failed,
         "crashes_and_stops": sum(verdict.lives - 1 for verdict in verdicts),
         "acked_records": sum(verdict.acks for verdict in verdicts),
+        "committed_transactions": sum(verdict.commits for verdict in verdicts),
         "virtual_seconds": sum(verdict.virtual_ms for verdict in verdicts) // 1000,
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -82,6 +85,28 @@ def replay(seed: int) -> None:
     )
     if outcome.violation is not None:
         raise PromiseBroken(f"seed {seed}: {outcome.violation}")
+
+
+@sim.command()
+@click.argument("seed", type=click.IntRange(min=0))
+@click.option("--stride", default=1, show_default=True, type=click.IntRange(min=1))
+@click.option("--power-loss", is_flag=True, help="Not a kill: what was not synced may be lost.")
+def crash(seed: int, stride: int, power_loss: bool) -> None:
+    """Crash a small run of transactions at every disk operation and at every await."""
+    scenario = small_transactions(seed)
+    places = run_seed(seed, scenario).places
+    kind = Crash.POWER_LOSS if power_loss else Crash.KILL
+    points = list(places.points(crash=kind, call_stride=stride, step_stride=stride))
+    failed = 0
+    with _progress(Console()) as progress:
+        for point in progress.track(points, description="crashes"):
+            violation = run_seed(seed, scenario, crash_point=point).violation
+            if violation is not None:
+                failed += 1
+                progress.console.print(f"[red]{point}[/red] {violation}", soft_wrap=True)
+    click.echo(f"crashes {len(points)}, failed {failed}")
+    if failed:
+        raise PromiseBroken(f"{failed} of {len(points)} crashes broke a promise")
 
 
 def _progress(console: Console) -> Progress:

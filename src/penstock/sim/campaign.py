@@ -20,6 +20,7 @@ class Verdict:
     trace_hash: str
     lives: int
     acks: int
+    commits: int  # of transactions
     virtual_ms: int
 
 
@@ -47,5 +48,6 @@ def _verdict(seed: int) -> Verdict:
         trace_hash=outcome.trace_hash,
         lives=outcome.lives,
         acks=outcome.acks,
+        commits=outcome.commits,
         virtual_ms=outcome.virtual_ms,
     )

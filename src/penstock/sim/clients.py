@@ -17,6 +17,7 @@ from penstock.client.configs import Change, Operation, Resource, ResourceKind, a
 from penstock.client.consumer import Consumer, ConsumerRules
 from penstock.client.cursor import Reset
 from penstock.client.fetch_request import FetchRules
+from penstock.client.fetched import ConsumedRecord
 from penstock.client.producer import Delivery, Producer, ProducerRules
 from penstock.client.trouble import ClientError, Refused
 from penstock.model.error import ErrorCode
@@ -123,22 +124,42 @@ async def read_along(lab: Laboratory, name: str, tether: Tether, chance: Random)
         fetch=FetchRules(partition_bytes_max=chance.choice((200, 2_000, 1 << 20))),
     )
     async with lab.cluster(name, tether) as cluster, Consumer(cluster, rules=rules) as consumer:
-        await _assign(lab, name, consumer, partitions)
-        last: dict[TopicPartition, int] = {}
-        while not lab.ending:
-            try:
-                records = await answered(name, "poll", consumer.poll(wait_ms=1_000))
-            except (ClientError, CorruptBatch) as trouble:
-                lab.trace.note(name, f"cannot read: {trouble}")
-                await asyncio.sleep(1)
-                continue
-            for record in records:
-                place = TopicPartition(record.topic, record.partition)
-                lab.history.see(record)
-                if record.offset <= last.get(place, -1):
-                    # A reset begins at the log's start again; it cannot jump back into the middle.
-                    lab.trace.note(name, f"starts over in {place} at {record.offset}")
-                last[place] = record.offset
+        await begin_at_start(lab, name, consumer, partitions)
+        async for record in read_on(lab, name, consumer):
+            lab.history.see(record)
+
+
+async def begin_at_start(
+    lab: Laboratory, name: str, consumer: Consumer, partitions: list[TopicPartition]
+) -> None:
+    while True:
+        try:
+            await answered(name, "assign", consumer.assign(partitions))
+        except ClientError as trouble:
+            lab.trace.note(name, f"cannot begin: {trouble}")
+            await asyncio.sleep(0.2)
+        else:
+            consumer.seek_to_beginning()
+            return
+
+
+async def read_on(lab: Laboratory, name: str, consumer: Consumer) -> AsyncIterator[ConsumedRecord]:
+    """Records as they come, until the simulation ends."""
+    last: dict[TopicPartition, int] = {}
+    while not lab.ending:
+        try:
+            records = await answered(name, "poll", consumer.poll(wait_ms=1_000))
+        except (ClientError, CorruptBatch) as trouble:
+            lab.trace.note(name, f"cannot read: {trouble}")
+            await asyncio.sleep(1)
+            continue
+        for record in records:
+            place = TopicPartition(record.topic, record.partition)
+            yield record
+            if record.offset <= last.get(place, -1):
+                # A reset begins at the log's start again; it cannot jump back into the middle.
+                lab.trace.note(name, f"starts over in {place} at {record.offset}")
+            last[place] = record.offset
 
 
 async def administer(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
@@ -267,17 +288,3 @@ def _producer_rules(scenario: Scenario, chance: Random) -> ProducerRules:
             backoff_ms=50,
         ),
     )
-
-
-async def _assign(
-    lab: Laboratory, name: str, consumer: Consumer, partitions: list[TopicPartition]
-) -> None:
-    while True:
-        try:
-            await answered(name, "assign", consumer.assign(partitions))
-        except ClientError as trouble:
-            lab.trace.note(name, f"cannot begin: {trouble}")
-            await asyncio.sleep(0.2)
-        else:
-            consumer.seek_to_beginning()
-            return

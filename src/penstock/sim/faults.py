@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.log.layout import LOG
 from penstock.model.identity import METADATA_TOPIC
@@ -16,9 +17,11 @@ from penstock.sim.platter import Content
 from penstock.sim.scenario import Fault, FaultKind
 from penstock.sim.sim_node import Crash, SimNode
 from penstock.sim.trace import Trace
+from penstock.sim.transacting.plan import PREFIX
 
 # A damaged journal is not served: what was acked is neither told nor forgotten.
-SPARED = (METADATA_TOPIC, OFFSETS_TOPIC)
+SPARED = (METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC)
+SPARED_PREFIXES = ("temp", PREFIX)
 CALLS_MAX = 60  # how many changes of the disk an armed crash waits for, at most
 
 
@@ -114,7 +117,7 @@ class Faults:
             return
         found = []
         for partition, log in sorted(broker.logs.items()):
-            if partition.topic in SPARED or partition.topic.startswith("temp"):
+            if partition.topic in SPARED or partition.topic.startswith(SPARED_PREFIXES):
                 continue
             for segment, after in zip(log.segments, log.segments[1:], strict=False):
                 if after.base_offset <= log.recovery_point and segment.size_bytes > HEADER_BYTES:

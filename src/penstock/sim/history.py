@@ -11,11 +11,13 @@ offset on that was not synced.
 
 from dataclasses import dataclass, field
 
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.fetched import ConsumedRecord
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
 from penstock.records.record import Headers
 from penstock.sim.commit_history import CommitHistory
+from penstock.sim.transacting.history import TransactionHistory
 from penstock.sim.trouble import Violation
 
 NEVER = 2**63
@@ -73,6 +75,7 @@ class History:
         self.settings: dict[str, dict[str, str | None]] = {}  # as acked; None while nobody knows
         self.uncertain: set[str] = set()  # topics of which nobody knows whether they were deleted
         self.commits: dict[str, dict[TopicPartition, CommitHistory]] = {}  # by group
+        self.transactions = TransactionHistory()
         self.acks = 0
         self.starts = 0  # of the node
 
@@ -151,6 +154,8 @@ class History:
 
     def power_lost(self, *, lasting: frozenset[str]) -> None:
         """The topics in `lasting` acked only what was synced; the others lose what was not."""
+        if TRANSACTION_TOPIC not in lasting:
+            self.transactions.nothing_promised = True
         if OFFSETS_TOPIC not in lasting:
             for commits in self.commits.values():
                 for commit in commits.values():

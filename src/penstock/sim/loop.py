@@ -34,6 +34,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     def __init__(self) -> None:
         self.now_us = 0
         self.steps = 0
+        self.alarm_step: int | None = None  # between which two steps `alarm` is to be called
+        self.alarm: Callable[[], None] = lambda: None
         self.failures: list[BaseException] = []  # of callbacks, which belong to nobody
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
@@ -192,9 +194,12 @@ class SimLoop(asyncio.AbstractEventLoop):
             if not handle.cancelled():
                 handle._run()
             steps += 1
+            self.steps += 1
+            if self.alarm_step is not None and self.steps >= self.alarm_step:
+                self.alarm_step = None
+                self.alarm()
             if steps > STEPS_AT_ONE_MOMENT_MAX:
                 raise Livelock(f"{steps} steps at {self.now_us} us; the last was {handle!r}")
-        self.steps += steps
 
     def _jump(self) -> None:
         """On to the next deadline: all timers of that moment become ready."""

@@ -8,7 +8,8 @@ from penstock.client.consumer import Consumer, ConsumerRules
 from penstock.client.cursor import Reset
 from penstock.client.fetch_request import FetchRules
 from penstock.client.fetched import ConsumedRecord
-from penstock.client.offsets import ListedOffset, When
+from penstock.client.isolation import Isolation
+from penstock.client.offsets import ListedOffset, When, list_offsets
 from penstock.client.trouble import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
@@ -41,12 +42,13 @@ async def read_all(
     *,
     compacted: frozenset[str],
     partition_bytes_max: int,
+    isolation: Isolation = Isolation.READ_UNCOMMITTED,
 ) -> list[FinalLog]:
     if not partitions:
         return []
-    admin = Admin(cluster)
-    starts = await admin.list_offsets(dict.fromkeys(partitions, When.EARLIEST))
-    ends = await admin.list_offsets(dict.fromkeys(partitions, When.LATEST))
+    starts = await list_offsets(cluster, dict.fromkeys(partitions, When.EARLIEST))
+    latest = dict.fromkeys(partitions, When.LATEST)
+    ends = await list_offsets(cluster, latest, isolation=isolation)
     logs = [
         FinalLog(
             partition=one,
@@ -57,7 +59,8 @@ async def read_all(
         for one in partitions
     ]
     rules = ConsumerRules(
-        reset=Reset.NONE, fetch=FetchRules(partition_bytes_max=partition_bytes_max)
+        reset=Reset.NONE,
+        fetch=FetchRules(partition_bytes_max=partition_bytes_max, isolation=isolation),
     )
     for log in logs:
         async with Consumer(cluster, rules=rules) as consumer:

@@ -10,13 +10,12 @@ Start reading at `run_seed`.
 
 import asyncio
 import warnings
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from random import Random
-from typing import Any
 
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.admin import Admin, NewTopic, first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.configs import Change, Operation, Resource, ResourceKind, alter_configs
@@ -33,9 +32,11 @@ from penstock.sim.checker.lost_records import check_lost_records
 from penstock.sim.checker.metadata import check_metadata
 from penstock.sim.checker.offsets import check_offsets
 from penstock.sim.checker.order import check_order
+from penstock.sim.client_process import Client, Work
 from penstock.sim.clients import Laboratory, administer, answered, produce, read_along
 from penstock.sim.clock import SimClock
 from penstock.sim.committing import commit_along
+from penstock.sim.crash_points import CrashPoint, Places, Unit, draw_crash_point
 from penstock.sim.entropy import stream
 from penstock.sim.faults import Faults
 from penstock.sim.history import NEVER, History
@@ -48,10 +49,12 @@ from penstock.sim.scenario import Scenario, draw
 from penstock.sim.sim_node import SimNode, where
 from penstock.sim.tether import Tether
 from penstock.sim.trace import Line, Trace
+from penstock.sim.transacting.stage import judge, set_up, works
 from penstock.sim.trouble import Deadlock, Livelock, Violation
 from penstock.world.tasks import TaskGroup
 
 INSPECT_MS = 100
+KINDS = ("producer", "reader", "admin", "committer", "app", "witness")  # as they are waited for
 END_MS_MAX = 200_000  # after the faults: clients give up within their own time-outs
 CHECKERS = (
     check_lost_records,
@@ -62,8 +65,6 @@ CHECKERS = (
     check_compaction,
 )
 
-Work = Callable[[Laboratory, str, Tether, Random], Coroutine[Any, Any, None]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -73,14 +74,28 @@ class Outcome:
     lines: tuple[Line, ...]
     lives: int
     acks: int
+    commits: int  # of transactions
     virtual_ms: int
     steps: int
+    places: Places  # for a crash
 
 
-def run_seed(seed: int, scenario: Scenario | None = None, *, log_lines: bool = False) -> Outcome:
-    """Runs one simulation. Same seed, same code: same trace, in any process."""
+def run_seed(
+    seed: int,
+    scenario: Scenario | None = None,
+    *,
+    crash_point: CrashPoint | None = None,
+    log_lines: bool = False,
+) -> Outcome:
+    """Runs one simulation. Same seed, same code: same trace, in any process.
+
+    Without a scenario it is the one of the seed, with the crash point of the seed if it has one.
+    """
     loop = SimLoop()  # type: ignore[abstract]  # what it lacks, nobody may call
-    simulation = Simulation(loop, draw(seed) if scenario is None else scenario)
+    if scenario is None:
+        scenario = draw(seed)
+        crash_point = draw_crash_point(seed, scenario)
+    simulation = Simulation(loop, scenario, crash_point)
     trace = simulation.trace
     with _quiet(), trace.log_lines(wanted=log_lines):
         violation = _verdict(simulation)
@@ -91,8 +106,10 @@ def run_seed(seed: int, scenario: Scenario | None = None, *, log_lines: bool = F
         lines=tuple(trace.lines),
         lives=simulation.node.lives,
         acks=simulation.history.acks,
+        commits=simulation.history.transactions.commits,
         virtual_ms=loop.now_us // 1000,
         steps=loop.steps,
+        places=simulation.places,
     )
 
 
@@ -121,48 +138,14 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-class Client:
-    """A client process: it may crash, and is then started anew under another name."""
-
-    def __init__(self, simulation: "Simulation", kind: str, work: Work) -> None:
-        self.kind = kind
-        self.done = False
-        self._simulation = simulation
-        self._work = work
-        self._tether = Tether()
-        self._lives = 0
-
-    async def run(self) -> None:
-        loop = self._simulation.loop
-        while not self.done:
-            self._lives += 1
-            name = f"{self.kind}.{self._lives}"
-            self._tether = tether = Tether()
-            chance = stream(self._simulation.scenario.seed, name)
-            work = loop.start_for(
-                name, self._work(self._simulation.lab, name, tether, chance), name=name
-            )
-            cut = asyncio.ensure_future(tether.cut.wait())
-            await asyncio.wait([work, cut], return_when=asyncio.FIRST_COMPLETED)
-            cut.cancel()
-            if tether.is_cut:
-                self._simulation.trace.note(name, "crashes")
-                for task in loop.tasks_of(name):
-                    task.cancel()
-                await asyncio.sleep(0.05)
-            else:
-                self.done = True
-                work.result()
-
-    def crash(self) -> None:
-        if not self.done:
-            self._tether.sever()
-
-
 class Simulation:
-    def __init__(self, loop: SimLoop, scenario: Scenario) -> None:
+    def __init__(
+        self, loop: SimLoop, scenario: Scenario, crash_point: CrashPoint | None = None
+    ) -> None:
         self.loop = loop
         self.scenario = scenario
+        self.places = Places()
+        self._crash_point = crash_point
         seed = scenario.seed
         self.trace = Trace(loop)
         self.history = History()
@@ -213,6 +196,8 @@ class Simulation:
             group.start(self.node.keep_alive(), name="keep the node alive")
             group.start(self._inspect(), name="inspect")
             await self._set_up()
+            self.places = Places(calls=self.node.calls, steps=self.loop.steps)
+            self._arm()
             self._start_clients(group)
             await self._faults.carry_out(self.scenario.faults)
             await self._wait_for_clients()
@@ -230,8 +215,10 @@ class Simulation:
                 for topic in self.scenario.topics
             )
             first_refusal(told.values())
-            if self.scenario.committers:
+            if self.scenario.committers or self.scenario.transactions is not None:
                 await self._set_up_offsets(cluster)
+            if self.scenario.transactions is not None:
+                await set_up(self.lab, cluster, self.scenario.transactions)
         for topic in self.scenario.topics:
             self.history.topics[topic.name] = True
             self.history.settings[topic.name] = dict(topic.settings)
@@ -246,6 +233,17 @@ class Simulation:
         ]
         first_refusal((await alter_configs(cluster, {resource: changes})).values())
 
+    def _arm(self) -> None:
+        point = self._crash_point
+        if point is None:
+            return
+        self.trace.note("fault", f"{point} to come")
+        if point.unit is Unit.CALL:
+            self.node.crash_in_a_call(point.crash, calls=point.number)
+        else:
+            self.loop.alarm = partial(self.node.crash, point.crash)
+            self.loop.alarm_step = self.loop.steps + point.number + 1
+
     def _start_clients(self, group: TaskGroup) -> None:
         scenario = self.scenario
         kinds: list[tuple[str, Work]] = [
@@ -254,8 +252,10 @@ class Simulation:
             *((("admin", administer),) if scenario.has_admin else ()),
             *((f"committer-{n}", commit_along) for n in range(scenario.committers)),
         ]
+        if scenario.transactions is not None:
+            kinds += works(scenario.transactions, self._log_ends)
         for kind, work in kinds:
-            client = Client(self, kind, work)
+            client = Client(kind, work, lab=self.lab, loop=self.loop)
             self.clients.append(client)
             group.start(client.run(), name=kind)
 
@@ -263,10 +263,14 @@ class Simulation:
         """Until producers have sent all; then the others are told that it is enough."""
         await asyncio.sleep(max(0, self.scenario.duration_ms - self.loop.now_us // 1000) / 1000)
         self.trace.note("fault", "no more of them")
+        self.loop.alarm_step = None
+        self.places = Places(
+            calls=self.node.calls - self.places.calls, steps=self.loop.steps - self.places.steps
+        )
         self._faults.heal()
         await asyncio.sleep(0.01)  # a crash that struck at this very moment has been noticed then
         await self._require_service()
-        for kind in ("producer", "reader", "admin", "committer"):
+        for kind in KINDS:
             self.lab.ending = kind != "producer"
             await self._wait_for(partial(self._all_done, kind), END_MS_MAX)
 
@@ -292,11 +296,16 @@ class Simulation:
     def _unserved(self) -> list[str]:
         """Those that have no excuse: where a synced bit has flipped, a log may refuse to open."""
         assert self.node.broker is not None
+        plan = self.scenario.transactions
         partitions = [
             TopicPartition(topic.name, index)
             for topic in self.scenario.topics
             for index in range(topic.partitions)
         ]
+        if plan is not None:
+            partitions += plan.places
+            partitions += [TopicPartition(TRANSACTION_TOPIC, index) for index in range(2)]
+            partitions += [TopicPartition(OFFSETS_TOPIC, index) for index in range(2)]
         return [
             str(partition)
             for partition in partitions
@@ -336,6 +345,9 @@ class Simulation:
                         partition_bytes_max=self._chance.choice((100, 1_000, 1 << 20)),
                     ),
                 )
+                if self.scenario.transactions is not None:
+                    judged = judge(self.lab, cluster, self.scenario.transactions, self.node.logs)
+                    await answered("judge", "transactions", judged)
             except ClientError as trouble:
                 raise Violation("readable", f"{when}: {trouble}") from trouble
         for check in CHECKERS:
@@ -367,6 +379,9 @@ class Simulation:
             self.retention.look_at(partition, log.start_offset)
         if self.retention.found is not None:
             raise self.retention.found
+
+    def _log_ends(self) -> dict[TopicPartition, int]:
+        return {partition: log.end_offset for partition, log in self.node.logs.items()}
 
     def _crash_client(self, which: float) -> None:
         self.clients[int(which * len(self.clients))].crash()

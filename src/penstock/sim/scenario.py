@@ -9,10 +9,16 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.sim.entropy import stream
+from penstock.sim.transacting.plan import (
+    ACK_FSYNC,
+    BROKER_SETTINGS,
+    TransactionPlan,
+    draw_transactions,
+)
 
-ACK_FSYNC = "penstock.ack.fsync"
 FLUSH_MESSAGES = "flush.messages"
 
 
@@ -31,6 +37,12 @@ class FaultKind(Enum):
     SLOW_NETWORK = "slow network"
     CLOCK_JUMP = "clock jump"
     CLIENT_CRASH = "client crash"
+
+
+KILLS = {
+    FaultKind.POWER_LOSS: FaultKind.KILL,
+    FaultKind.POWER_LOSS_IN_A_CALL: FaultKind.KILL_IN_A_CALL,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +96,7 @@ class Scenario:
     faults: tuple[Fault, ...]
     codec: int
     value_bytes_max: int  # beyond a sector, one batch lies in several and can be torn
+    transactions: TransactionPlan | None = None
 
     @property
     def lasting(self) -> frozenset[str]:
@@ -91,11 +104,18 @@ class Scenario:
         lasting = {topic.name for topic in self.topics if topic.acks_last}
         if self.offsets_settings.get(ACK_FSYNC) == "true":
             lasting.add(OFFSETS_TOPIC)
+        if self.transactions is not None and self.transactions.acks_last:
+            lasting.update(topic.name for topic in self.transactions.topics)
+            lasting.add(TRANSACTION_TOPIC)
         return frozenset(lasting)
 
 
-def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
-    """What the seed asks for; with these kinds of fault alone, if any are given."""
+def draw(
+    seed: int, kinds: tuple[FaultKind, ...] | None = None, *, transactions: bool = True
+) -> Scenario:
+    """What the seed asks for. With these kinds of fault alone, if any are given, and then without
+    transactions; these can be left out otherwise too.
+    """
     chance = stream(seed, "scenario")
     duration_ms = chance.choice((1_500, 3_000, 6_000))
     topics = [_topic(chance, "orders")]
@@ -120,7 +140,31 @@ def draw(seed: int, kinds: tuple[FaultKind, ...] | None = None) -> Scenario:
         value_bytes_max=chance.choice((0, 100, 900)),
     )
     drawn = _with_retention(stream(seed, "retention of records"), drawn)
-    return _with_commits(stream(seed, "commits"), drawn)
+    drawn = _with_commits(stream(seed, "commits"), drawn)
+    if kinds is not None or not transactions:
+        return drawn
+    return _with_transactions(stream(seed, "transactions"), drawn)
+
+
+def with_transactions(scenario: Scenario, chance: Random) -> Scenario:
+    """The same, with applications that work in transactions. Mostly they have it to themselves."""
+    plan = draw_transactions(chance)
+    alone = chance.random() < 0.7
+    faults = scenario.faults
+    if not plan.acks_last and chance.random() < 0.8:
+        # Else a power loss ends all promises, and what is left to see is that the node lives on.
+        faults = tuple(replace(fault, kind=KILLS.get(fault.kind, fault.kind)) for fault in faults)
+    return replace(
+        scenario,
+        broker_settings={**scenario.broker_settings, **BROKER_SETTINGS},
+        offsets_settings={**scenario.offsets_settings, ACK_FSYNC: str(plan.acks_last).lower()},
+        producers=0 if alone else scenario.producers,
+        readers=0 if alone else scenario.readers,
+        has_admin=scenario.has_admin and not alone,
+        committers=0 if alone else scenario.committers,
+        faults=faults,
+        transactions=plan,
+    )
 
 
 def _topic(chance: Random, name: str) -> TopicPlan:
@@ -187,6 +231,10 @@ def _with_commits(chance: Random, drawn: Scenario) -> Scenario:
         ACK_FSYNC: chance.choice(("true", "false")),
     }
     return replace(drawn, committers=chance.choice((0, 1, 2)), offsets_settings=settings)
+
+
+def _with_transactions(chance: Random, drawn: Scenario) -> Scenario:
+    return with_transactions(drawn, chance) if chance.random() < 0.5 else drawn
 
 
 def _broker_settings(chance: Random) -> dict[str, str]:

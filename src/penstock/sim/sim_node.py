@@ -79,6 +79,11 @@ class SimNode:
         self._settled = False  # no restart is slow or torn any more
 
     @property
+    def calls(self) -> int:
+        """How often this life has changed its disk."""
+        return self._tether.calls
+
+    @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
         """The logs that are open; none of a node that is crashing."""
         return {} if self.broker is None or self._tether.is_cut else self.broker.logs

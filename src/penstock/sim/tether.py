@@ -11,11 +11,12 @@ from penstock.sim.trouble import Severed
 
 
 class Tether:
-    __slots__ = ("_calls_left", "cut", "is_cut")
+    __slots__ = ("_calls_left", "calls", "cut", "is_cut")
 
     def __init__(self) -> None:
         self.is_cut = False
         self.cut = asyncio.Event()
+        self.calls = 0  # that have changed the disk
         self._calls_left: int | None = None
 
     def sever(self) -> None:
@@ -38,6 +39,7 @@ class Tether:
         """Before every change of the disk; true when this is where the process ends."""
         if self.is_cut:
             raise Severed
+        self.calls += 1
         if self._calls_left is None:
             return False
         self._calls_left -= 1

@@ -1,0 +1,158 @@
+"""The set-up of transactions in a simulation, who takes part, and the judgement in the end."""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
+from penstock.client.accumulator import BatchRules
+from penstock.client.admin import Admin, NewTopic, first_refusal
+from penstock.client.cluster import Cluster
+from penstock.client.configs import Change, Operation, Resource, ResourceKind, alter_configs
+from penstock.client.coordinators import Coordinators
+from penstock.client.group_offsets import Committed, committed_offsets
+from penstock.client.isolation import Isolation
+from penstock.client.offsets import When, offsets_of
+from penstock.client.producer import Producer, ProducerRules
+from penstock.log.partition_log import PartitionLog
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.sim.checker.transactions import check_fencing, check_transactions
+from penstock.sim.client_process import Work
+from penstock.sim.clients import Laboratory
+from penstock.sim.reading import read_all
+from penstock.sim.transacting.application import Ends, transact
+from penstock.sim.transacting.plan import TransactionPlan
+from penstock.sim.transacting.witness import watch
+from penstock.sim.trouble import Violation
+from penstock.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from penstock.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+TRANSACTION_KEY = 1
+SMALL_BATCHES = ProducerRules(batches=BatchRules(batch_bytes_max=1_000))
+QUIET_MS_MAX = 20_000  # beyond every time-out of a transaction
+OPEN_STATES = ["Ongoing", "PrepareCommit", "PrepareAbort"]
+
+
+async def set_up(lab: Laboratory, cluster: Cluster, plan: TransactionPlan) -> None:
+    """Topics, the coordinator's own, and all that the source will ever hold."""
+    admin = Admin(cluster)
+    told = await admin.create_topics(
+        NewTopic(name=topic.name, partitions=topic.partitions, settings=topic.settings)
+        for topic in plan.topics
+    )
+    first_refusal(told.values())
+    await _make_state_topic(cluster)
+    resource = Resource(ResourceKind.TOPIC, TRANSACTION_TOPIC)
+    changes = [
+        Change(name=name, operation=Operation.SET, value=value)
+        for name, value in plan.state_settings.items()
+    ]
+    first_refusal((await alter_configs(cluster, {resource: changes})).values())
+    async with Producer(cluster, rules=SMALL_BATCHES) as producer:
+        deliveries = []
+        for place in plan.source.places:
+            for number in range(plan.inputs):
+                sent = lab.history.send(
+                    producer=f"source.{place.partition}",
+                    number=number,
+                    topic=place.topic,
+                    key=b"%d" % number,
+                )
+                delivery = await producer.send(
+                    place.topic,
+                    sent.value,
+                    key=sent.key,
+                    headers=sent.headers,
+                    partition=place.partition,
+                )
+                deliveries.append((place, sent, delivery))
+        await producer.flush()
+        for place, sent, delivery in deliveries:
+            lab.history.ack(sent, place, delivery.result().offset)
+
+
+def works(plan: TransactionPlan, ends: Ends) -> list[tuple[str, Work]]:
+    """Who takes part, by name."""
+    found: list[tuple[str, Work]] = [("witness", watch)]
+    for application in plan.applications:
+        for instance in range(application.instances):
+            name = f"{application.transactional_id}-{'abc'[instance]}"
+            found.append((name, partial(transact, application, ends)))
+    return found
+
+
+async def judge(
+    lab: Laboratory,
+    cluster: Cluster,
+    plan: TransactionPlan,
+    logs: Mapping[TopicPartition, PartitionLog],
+) -> None:
+    """After all trouble: everything has ended, and ended whole."""
+    history = lab.history.transactions
+    if history.nothing_promised:
+        return
+    await _until_quiet(lab, cluster, plan)
+    compacted = frozenset(topic.name for topic in plan.topics if "cleanup.policy" in topic.settings)
+    read = await read_all(
+        cluster,
+        list(plan.places),
+        compacted=compacted,
+        partition_bytes_max=1_000,
+        isolation=Isolation.READ_COMMITTED,
+    )
+    offsets = {
+        application.transactional_id: await _offsets(cluster, application.transactional_id)
+        for application in plan.applications
+        if application.reads
+    }
+    check_transactions(lab.history, read, offsets)
+    check_fencing(history, logs)
+
+
+async def _make_state_topic(cluster: Cluster) -> None:
+    """The first question for a coordinator makes the topic."""
+    request = FindCoordinatorRequest(
+        key="setup", key_type=TRANSACTION_KEY, coordinator_keys=["setup"]
+    )
+    while True:
+        reply = await cluster.ask_any(request, FindCoordinatorResponse)
+        if reply.coordinators[0].error_code == ErrorCode.NONE:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def _until_quiet(lab: Laboratory, cluster: Cluster, plan: TransactionPlan) -> None:
+    """No transaction is open, and readers of what is committed are held back by none."""
+    deadline_ms = lab.clock.monotonic_ms() + QUIET_MS_MAX
+    while True:
+        request = ListTransactionsRequest(state_filters=OPEN_STATES)
+        reply = await cluster.ask_any(request, ListTransactionsResponse)
+        listed = [state.transactional_id for state in reply.transaction_states]
+        stable = await offsets_of(
+            cluster, plan.places, When.LATEST, isolation=Isolation.READ_COMMITTED
+        )
+        ends = await offsets_of(cluster, plan.places, When.LATEST)
+        held = [f"{p} at {stable[p]}" for p in plan.places if stable[p] < ends[p]]
+        if reply.error_code == ErrorCode.NONE and not listed and not held:
+            return
+        if lab.clock.monotonic_ms() > deadline_ms:
+            raise Violation(
+                "stable offset",
+                f"after {QUIET_MS_MAX} ms without trouble these are open: {listed}, and these are"
+                f" held back: {held} (error {reply.error_code})",
+            )
+        await asyncio.sleep(0.2)
+
+
+async def _offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
+    """What a group has committed, which no transaction is about to change any more."""
+    found: dict[TopicPartition, int] = {}
+    for place, told in (await committed_offsets(Coordinators(cluster), group, stable=True)).items():
+        if not isinstance(told, Committed):
+            raise Violation("transaction offsets", f"{group} is not told about {place}: {told}")
+        found[place] = int(told.offset)
+    return found

@@ -1,0 +1,28 @@
+"""One who reads what is committed, all along: never a record of a transaction that may be none."""
+
+from random import Random
+
+from penstock.client.consumer import Consumer, ConsumerRules
+from penstock.client.cursor import Reset
+from penstock.client.fetch_request import FetchRules
+from penstock.client.isolation import Isolation
+from penstock.model.identity import TopicPartition
+from penstock.sim.clients import CLUSTER_RULES, Laboratory, begin_at_start, read_on
+from penstock.sim.tether import Tether
+
+
+async def watch(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
+    assert lab.scenario.transactions is not None
+    rules = ConsumerRules(
+        reset=Reset.EARLIEST,
+        request_ms_max=CLUSTER_RULES.request_ms_max,
+        fetch=FetchRules(
+            partition_bytes_max=chance.choice((200, 2_000, 1 << 20)),
+            isolation=Isolation.READ_COMMITTED,
+        ),
+    )
+    async with lab.cluster(name, tether) as cluster, Consumer(cluster, rules=rules) as consumer:
+        await begin_at_start(lab, name, consumer, list(lab.scenario.transactions.places))
+        async for record in read_on(lab, name, consumer):
+            place = TopicPartition(record.topic, record.partition)
+            lab.history.transactions.see(lab.history.see(record).name, place, record.offset)
