@@ -1,5 +1,8 @@
 """Offsets of transactions: what counts live is what a replay of the journal finds."""
 
+import sys
+from types import FrameType
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,3 +117,30 @@ def test_the_record_written_last_counts_whichever_transaction_ends_first() -> No
     assert offset_of(followed([within(1, 5), within(2, 6), ended(2), ended(1)])) == 6
     assert offset_of(followed([within(1, 5), within(2, 6), ended(1), ended(2)])) == 6
     assert offset_of(followed([within(1, 5), plain(9), ended(1)])) == 9
+
+
+def calls_of_a_commit(*, open_count: int) -> int:
+    """How many calls it takes to replay one plain commit, with so many transactions open."""
+    latest = LatestRecords()
+    place = Place(base_offset=Offset(0), leader_epoch=LeaderEpoch(0), now_ms=1)
+    for producer in range(open_count):
+        batch = group_batch((within(producer, 1, partition=1),), place, codec=Codec.NONE)
+        latest.add(BatchView(memoryview(batch)))
+    commit = BatchView(memoryview(group_batch((plain(2),), place, codec=Codec.NONE)))
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        latest.add(commit)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_commit_is_replayed_at_the_same_cost_however_many_transactions_are_open() -> None:
+    assert calls_of_a_commit(open_count=1) == calls_of_a_commit(open_count=1000) > 0

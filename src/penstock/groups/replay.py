@@ -2,7 +2,8 @@
 
 A group that commits every few seconds rewrites the same keys for as long as no compaction passes.
 Offsets of a transaction count from its marker on, by the rules of `offsets/pending`; those of one
-that is open at the end are told as such.
+that is open at the end are told as such. As there may be ten thousand of these, a key knows the
+producers that have it pending.
 """
 
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ class LatestRecords:
     def __init__(self) -> None:
         self._latest = LatestValues()
         self._open: dict[ProducerId, Open] = {}
+        self._holders: dict[bytes, dict[ProducerId, None]] = {}
         self._written = 0
 
     def add(self, batch: BatchView) -> None:
@@ -57,6 +59,7 @@ class LatestRecords:
             for key, (number, epoch, value) in held.items()
         ]
         self._open = {}
+        self._holders = {}
         for _, producer_id, epoch, key, value in sorted(pending, key=lambda one: one[0]):
             offset = decode(key, value)
             if isinstance(offset, OffsetCommitted) and offset.value is not None:
@@ -70,14 +73,16 @@ class LatestRecords:
                 )
 
     def _hold(self, batch: BatchView) -> None:
-        held = self._open.setdefault(batch.producer_id, {})
+        producer_id = batch.producer_id
+        held = self._open.setdefault(producer_id, {})
         for key, value in keyed(batch):
             self._written += 1
             if key is not None:
                 held[key] = (self._written, batch.producer_epoch, value)
+                self._holders.setdefault(key, {})[producer_id] = None
 
     def _void(self, batch: BatchView) -> None:
-        if any(self._open.values()):
+        if self._holders:
             for key, _ in keyed(batch):
                 if key is not None:
                     self._drop(key, before=self._written + 1)
@@ -90,13 +95,23 @@ class LatestRecords:
         if marker is None:
             return
         held = self._open.pop(batch.producer_id, {})
-        if marker.committed:
-            for key, (number, _, value) in held.items():
+        for key, (number, _, value) in held.items():
+            self._forget(key, batch.producer_id)
+            if marker.committed:
                 self._drop(key, before=number)
                 self._latest.put(key, value)
 
     def _drop(self, key: bytes, *, before: int) -> None:
-        for held in self._open.values():
-            found = held.get(key)
-            if found is not None and found[0] < before:
+        for producer_id in tuple(self._holders.get(key, ())):
+            held = self._open[producer_id]
+            if held[key][0] < before:
                 del held[key]
+                if not held:
+                    del self._open[producer_id]
+                self._forget(key, producer_id)
+
+    def _forget(self, key: bytes, producer_id: ProducerId) -> None:
+        holders = self._holders[key]
+        del holders[producer_id]
+        if not holders:
+            del self._holders[key]
