@@ -327,6 +327,14 @@ class BatchSender:
             raise
 
 
+class QuietDelivery(Delivery):
+    """A delivery that nobody has to look at: the transaction's end tells what went wrong."""
+
+    def set_exception(self, exception: type | BaseException, /) -> None:
+        super().set_exception(exception)
+        self.exception()
+
+
 async def _wait(event: asyncio.Event, timeout_ms: int | None) -> None:
     """Until the event or the time; which of them it was does not matter."""
     with contextlib.suppress(TimeoutError):

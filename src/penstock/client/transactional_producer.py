@@ -40,7 +40,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client.accumulator import BatchRules
-from penstock.client.batch_sender import BatchSender, Delivery
+from penstock.client.batch_sender import BatchSender, Delivery, QuietDelivery
 from penstock.client.cluster import Cluster
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.group_offsets import NOBODY, Committed, Committer
@@ -203,7 +203,7 @@ class TransactionalProducer:
         size_bytes = record_bytes_max(key, value, headers)
         place = await self._place(topic, key, value, partition, size_bytes)
         now_ms = self.cluster.clock.now_ms() if timestamp_ms is None else timestamp_ms
-        delivery = _QuietDelivery()
+        delivery = QuietDelivery()
         if self._sender.append(place, Record(key, value, headers, now_ms), delivery):
             # Whoever sends in a loop finds room every time and never waits, so the sender gets its
             # turn here.
@@ -217,7 +217,7 @@ class TransactionalProducer:
         """
         self._allow(Wish.WRITE)
         await self._place(place.topic, None, None, place.partition, len(batch))
-        delivery = _QuietDelivery()
+        delivery = QuietDelivery()
         self._sender.append_ready(place, batch, delivery)
         return delivery
 
@@ -396,11 +396,3 @@ class TransactionalProducer:
         if self.state.stage in (Stage.ABORT_ONLY, Stage.OVER):
             assert self.state.trouble is not None
             self._sender.abandon(self.state.trouble)
-
-
-class _QuietDelivery(Delivery):
-    """A delivery that nobody has to look at: the transaction's end tells what went wrong."""
-
-    def set_exception(self, exception: type | BaseException, /) -> None:
-        super().set_exception(exception)
-        self.exception()
