@@ -1,5 +1,6 @@
 """Each checker of transactions sees the bug that it is there for, planted in the node."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -9,12 +10,15 @@ import pytest
 from penstock.broker.coordinators.marker_sending import MarkerSending
 from penstock.groups.offsets.pending import PendingOffsets
 from penstock.log.partition_log import PartitionLog
+from penstock.model.identity import METADATA_TOPIC
 from penstock.replication.guard import Guards
 from penstock.replication.partition import Partition
+from penstock.sim.disk import SimDisk
 from penstock.sim.entropy import stream
 from penstock.sim.run import run_seed
 from penstock.sim.scenario import FaultKind, Scenario, draw, with_transactions
 from penstock.transactions.state import Transaction
+from penstock.world.ports import File
 
 SEEDS_MAX = 40
 Patch = pytest.MonkeyPatch
@@ -106,3 +110,13 @@ def test_markers_that_are_not_resumed_after_a_crash_hold_readers_back(monkeypatc
     assert is_seen_by(
         "stable offset", "atomicity", faults=(FaultKind.KILL, FaultKind.KILL_IN_A_CALL)
     )
+
+
+def test_a_sync_that_syncs_nothing_loses_what_was_promised(monkeypatch: Patch) -> None:
+    sync = SimDisk.sync
+
+    async def forget_data(self: SimDisk, files: Sequence[File]) -> None:
+        await sync(self, [file for file in files if METADATA_TOPIC in file.path])
+
+    monkeypatch.setattr(SimDisk, "sync", forget_data)
+    assert is_seen_by("atomicity", "stable offset", faults=(FaultKind.POWER_LOSS,))
