@@ -16,6 +16,7 @@ from penstock.broker.api import (
     list_offsets,
     metadata,
     offset_for_leader_epoch,
+    write_txn_markers,
 )
 from penstock.broker.api_table import AnyApi
 from penstock.model.limit import ENTRIES_PER_TURN
@@ -54,6 +55,8 @@ from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from penstock.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+from rig.raw_producer import marker_request
 from rig.services import Broker
 
 MANY = 20 * ENTRIES_PER_TURN
@@ -126,6 +129,7 @@ LONG: list[tuple[AnyApi, int, Message]] = [
             ]
         ),
     ),
+    (write_txn_markers.API, 1, marker_request(7, 0, ("t", range(MANY)))),
 ]
 
 
@@ -202,3 +206,12 @@ def test_partition_named_many_times_is_described_once(broker: Broker) -> None:
     (result,) = broker.ask(describe_log_dirs.API, sizes, DescribeLogDirsResponse, version=4).results
     (found,) = result.topics
     assert [partition.partition_index for partition in found.partitions] == [0, 1]
+
+
+def test_partition_named_many_times_gets_one_marker(broker: Broker) -> None:
+    broker.create_topic("t", 2)
+    request = marker_request(7, 0, ("t", [0, 1, 0]), ("t", [0]))
+    told = broker.ask(write_txn_markers.API, request, WriteTxnMarkersResponse, version=1)
+    ((topic,),) = [marker.topics for marker in told.markers]
+    assert [partition.partition_index for partition in topic.partitions] == [0, 1]
+    assert [broker.partition("t", index).log.end_offset for index in (0, 1)] == [1, 1]

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from penstock.broker.api_table import AnyApi
+from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.log_directories import LogDirectories
 from penstock.broker.partitions import Partitions
 from penstock.broker.services import RequestContext, Services
 from penstock.metadata.image.broker import BrokerImage, Endpoint
 from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.broker import parse_broker
@@ -70,7 +72,14 @@ class Broker:
             controller=cast(Any, None),  # no data handler asks the controller
             partitions=self.partitions,
             groups=cast(Any, None),
-            transactions=cast(Any, None),
+            transactions=TransactionCoordinator(  # it leads no shard, and writes markers
+                world=self.world,
+                partitions=self.partitions,
+                controller=cast(Any, None),
+                producer_ids=cast(Any, None),
+                write_to_offsets=lambda *_: ErrorCode.NOT_COORDINATOR,
+                settings=self.settings.transactions,
+            ),
             producer_ids=cast(Any, None),
             fetch_sessions=FetchSessions(random_below=self.world.entropy.random_below),
             served={},

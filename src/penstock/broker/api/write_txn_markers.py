@@ -1,10 +1,9 @@
 """WriteTxnMarkers: a coordinator, or one who ends what hangs, tells partitions how it ended."""
 
-from collections.abc import Iterator
-
 from penstock.broker.api_table import Api
 from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, go_on
 from penstock.broker.waiting import all_acked
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
@@ -21,14 +20,29 @@ from penstock.wire.messages.write_txn_markers import (
 
 COMMIT_WAIT_MS_MAX = 30_000
 Errors = dict[TopicPartition, ErrorCode]
+Waiting = tuple[Errors, TopicPartition, Written]  # where to note it when it is not committed
+Marked = tuple[dict[int, Errors], list[Waiting]]
 
 
 async def handle(
     services: Services, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
     """The results of one producer stand together, however many markers are its own."""
+    by_producer, waiting = await go_on(_write_all(services, request))
+    last = {partition: offset for _, _, (partition, offset) in waiting}
+    await all_acked(tuple(last.items()), all_acks=True, wait_ms=COMMIT_WAIT_MS_MAX)
+    for errors, name, (partition, offset) in waiting:
+        if partition.high_watermark < offset:
+            ended = partition.has_ended
+            errors[name] = (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if ended else ErrorCode.REQUEST_TIMED_OUT
+            )
+    return _response(by_producer)
+
+
+def _write_all(services: Services, request: WriteTxnMarkersRequest) -> Steps[Marked]:
     by_producer: dict[int, Errors] = {}
-    waiting: list[tuple[Errors, TopicPartition, Written]] = []
+    waiting: list[Waiting] = []
     for asked in request.markers:
         errors = by_producer.setdefault(asked.producer_id, {})
         marker = Marker(
@@ -45,16 +59,8 @@ async def handle(
             else:
                 errors[name] = ErrorCode.NONE
                 waiting.append((errors, name, outcome))
-    await all_acked(
-        [written for _, _, written in waiting], all_acks=True, wait_ms=COMMIT_WAIT_MS_MAX
-    )
-    for errors, name, (partition, offset) in waiting:
-        if partition.high_watermark < offset:
-            ended = partition.has_ended
-            errors[name] = (
-                ErrorCode.NOT_LEADER_OR_FOLLOWER if ended else ErrorCode.REQUEST_TIMED_OUT
-            )
-    return _response(by_producer)
+            yield
+    return by_producer, waiting
 
 
 def refuse(
@@ -67,10 +73,13 @@ def refuse(
     return _response(by_producer)
 
 
-def _partitions(asked: WritableTxnMarker) -> Iterator[TopicPartition]:
-    for topic in asked.topics:
-        for index in topic.partition_indexes:
-            yield TopicPartition(topic.name, index)
+def _partitions(asked: WritableTxnMarker) -> dict[TopicPartition, None]:
+    """Each once: a second marker of the same would end nothing."""
+    return {
+        TopicPartition(topic.name, index): None
+        for topic in asked.topics
+        for index in topic.partition_indexes
+    }
 
 
 def _response(by_producer: dict[int, Errors]) -> WriteTxnMarkersResponse:
