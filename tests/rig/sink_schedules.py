@@ -4,7 +4,7 @@ from random import Random
 
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.trouble import Contended, SinkTrouble, Superseded
-from rig.sink_world import PARTITIONS, SinkWorld
+from rig.sink_world import PARTITIONS, PARTS, SinkWorld
 
 BATCHES = 4
 STEPS_MAX = 5_000
@@ -74,7 +74,7 @@ def explore_reused_id() -> SinkWorld:
     """
     world = SinkWorld(Random(1), two_phase=True, batches=1)
     run = world.start_driver()
-    while len(world.cluster.committed) < PARTITIONS:
+    while len(world.cluster.committed) < PARTITIONS * PARTS:
         all_step(world, run, times=1)
     last = world.cluster.last
     assert last is not None
@@ -82,7 +82,7 @@ def explore_reused_id() -> SinkWorld:
     del world.drivers[run]
     late = world.cluster.take_over(last.unfinished.transactions[0].transactional_id)
     assert isinstance(late, Prepared)
-    assert world.cluster.write(late, (0, 0))
+    assert world.cluster.write(late, (0, 0, 0))
     settle(world)
     world.check()
     return world

@@ -1,11 +1,12 @@
 """A small world for the flows of the sink: transactions, a decision topic, drivers and tasks.
 
 Every actor is a generator that does one thing a step; whoever holds the world chooses whose step is
-next, which answers are lost, and who dies. Rows are (batch, partition).
+next, which answers are lost, and who dies. Rows are (batch, partition, part).
 """
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -19,7 +20,8 @@ from penstock.spark.sink.trouble import SinkTrouble
 SINK = "orders.view"
 QUERY = "query"
 PARTITIONS = 2
-Row = tuple[int, int]
+PARTS = 2  # of what a task writes, each by itself
+Row = tuple[int, int, int]
 Steps = Generator[None, None, None]
 
 
@@ -61,9 +63,11 @@ class Cluster:
         return now
 
     def write(self, who: Prepared, row: Row) -> bool:
-        """Whether the row was taken: not from an identity that was taken over."""
+        """Whether the row was taken. Taking an id over keeps out whoever has not begun to write;
+        who has can go on in partitions that know the transaction, until it is ended.
+        """
         held = self.ids[who.transactional_id]
-        if held.epoch != who.epoch:
+        if held.epoch != who.epoch and held.written_by != who:
             return False
         held.written_by = held.written_by or who
         held.state = Seen.OPEN
@@ -162,7 +166,7 @@ class SinkWorld:
 
     def check(self) -> None:
         """When all is quiet: every row is there once, and nothing is left open."""
-        wanted = {(b, p) for b in range(self.committed_batches) for p in range(PARTITIONS)}
+        wanted = set(product(range(self.committed_batches), range(PARTITIONS), range(PARTS)))
         assert set(self.cluster.committed) == wanted, self.cluster.committed
         assert len(self.cluster.committed) == len(wanted)
         assert self.cluster.open_ids() == ()
@@ -273,15 +277,16 @@ class SinkWorld:
         begin = f"{SINK}.{driver.claim.run_id}.{partition}."
         return name.startswith(begin) and name.rstrip("'").endswith(f"#{batch_id}")
 
-    def _work(self, attempt: Attempt, row: Row, done: dict[int, Prepared]) -> Steps:
+    def _work(self, attempt: Attempt, row: tuple[int, int], done: dict[int, Prepared]) -> Steps:
         """A task's attempt: it never ends its transaction."""
         yield
         found = self.cluster.take_over(attempt.transactional_id)
         if isinstance(found, Reclaimed) or self._fails():
             return
-        yield
-        if not self.cluster.write(found, row) or self._fails():
-            return
+        for part in range(PARTS):
+            yield
+            if not self.cluster.write(found, (*row, part)) or self._fails():
+                return
         yield
         done.setdefault(row[1], found)
 

@@ -14,7 +14,7 @@ from rig.sink_schedules import (
     settle,
     unexpected,
 )
-from rig.sink_world import PARTITIONS, SinkWorld
+from rig.sink_world import PARTITIONS, PARTS, SinkWorld
 
 SCHEDULES = 600
 
@@ -83,7 +83,7 @@ def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> N
         del world.drivers[first]
         last = world.cluster.last
         decided = last is not None and last.unfinished is not None
-        whole = len(world.cluster.committed) == PARTITIONS
+        whole = len(world.cluster.committed) == PARTITIONS * PARTS
         world.cluster.time_out()
         settle(world)
         kinds = {type(trouble) for trouble in world.troubles}
