@@ -10,6 +10,7 @@ from penstock.broker.api_table import AnyApi
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.log_directories import LogDirectories
 from penstock.broker.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.services import RequestContext, Services
 from penstock.metadata.image.broker import BrokerImage, Endpoint
 from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
@@ -76,7 +77,9 @@ class Broker:
                 world=self.world,
                 partitions=self.partitions,
                 controller=cast(Any, None),
-                producer_ids=cast(Any, None),
+                producer_ids=ProducerIds(
+                    controller=cast(Any, None), node_id=NODE, broker_epoch=lambda: 1
+                ),
                 write_to_offsets=lambda *_: ErrorCode.NOT_COORDINATOR,
                 settings=self.settings.transactions,
             ),

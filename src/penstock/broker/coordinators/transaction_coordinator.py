@@ -11,7 +11,8 @@ from typing import Any
 
 from penstock.broker.controller_link import ControllerLink
 from penstock.broker.coordinators.internal_topic import InternalTopic
-from penstock.broker.coordinators.led_shards import LedShards
+from penstock.broker.coordinators.led_host import Stage
+from penstock.broker.coordinators.led_shards import LedShards, require_loaded
 from penstock.broker.coordinators.led_transactions import LedTransactions
 from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import MarkerSending, Written, write_marker
@@ -117,11 +118,15 @@ class TransactionCoordinator:
         return write_marker(self._partitions, name, marker, clock=self._world.clock)
 
     async def ask_all_shards(self, request: TransactionRequest, *, version: int) -> list[Any]:
-        """One reply of each shard. RequestError when one of them cannot tell."""
+        """One reply of each shard. RequestError when one of them cannot tell: what it does not list
+        would be taken for not there. One that has ended is another broker's.
+        """
         replies = []
         for led in self._shards:
-            reply = self._ask(led, request, version=version)
-            replies.append(await reply if isinstance(reply, asyncio.Future) else reply)
+            if led.host.stage is not Stage.ENDED:
+                require_loaded(led.host)
+                reply = self._ask(led, request, version=version)
+                replies.append(await reply if isinstance(reply, asyncio.Future) else reply)
         return replies
 
     async def _ask_again(
