@@ -264,6 +264,25 @@ def test_leaving_aborts_what_is_open(
     assert with_cluster(work) == []
 
 
+def test_leaving_asks_again_for_an_abort_that_was_not_answered(
+    penstock: Broker, with_cluster: Run, rules: TransactionRules
+) -> None:
+    topic = penstock.topic()
+
+    async def work(cluster: Cluster) -> list[bytes]:
+        async with TransactionalProducer(cluster, "t", rules=rules) as producer:
+            await producer.begin()
+            await (await producer.send(topic, b"open"))
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await producer.abort()
+            assert producer.state.stage is Stage.ABORTING
+        assert producer.state.stage in (Stage.NEW, Stage.READY)
+        return await committed_values(cluster, topic)
+
+    assert with_cluster(work) == []
+
+
 def test_transaction_that_outlives_its_time_out_is_aborted_and_the_next_one_goes_on(
     penstock: Broker, with_cluster: Run, rules: TransactionRules
 ) -> None:

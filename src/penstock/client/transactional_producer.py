@@ -152,7 +152,7 @@ class TransactionalProducer:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if self.state.stage in (Stage.OPEN, Stage.CLOSING, Stage.ABORT_ONLY):
+            if self.state.stage in (Stage.OPEN, Stage.CLOSING, Stage.ABORT_ONLY, Stage.ABORTING):
                 with contextlib.suppress(ClientError, TimeoutError):
                     async with asyncio.timeout(FAREWELL_MS / 1000):
                         await self.abort()
