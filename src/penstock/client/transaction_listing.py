@@ -121,6 +121,9 @@ async def describe_transactions(
 async def abort_transaction(coordinators: Coordinators, transactional_id: str) -> None:
     """Aborts what is open, whoever began it, and fences its producer. Returns when all partitions
     have been told. Refused where nothing is open, or the outcome is decided already.
+
+    That is looked at first, by another request: a producer which is at work meanwhile may be fenced
+    between two of its transactions, or in the next one, which is aborted then.
     """
     before = await _describe(coordinators, transactional_id)
     if isinstance(before, Refused):
