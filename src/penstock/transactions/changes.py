@@ -29,4 +29,11 @@ class PartitionsMarked:
     partitions: frozenset[TopicPartition]
 
 
-VolatileChange = SetDeadline | CancelDeadline | PartitionsMarked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryReached:
+    """The ids that this round of expiry has still to look at; none: it is over."""
+
+    left: tuple[str, ...]
+
+
+VolatileChange = SetDeadline | CancelDeadline | PartitionsMarked | ExpiryReached

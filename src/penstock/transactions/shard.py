@@ -13,7 +13,12 @@ from dataclasses import dataclass
 
 from penstock.machine.deadlines import Deadlines
 from penstock.model.identity import TopicPartition
-from penstock.transactions.changes import CancelDeadline, PartitionsMarked, SetDeadline
+from penstock.transactions.changes import (
+    CancelDeadline,
+    ExpiryReached,
+    PartitionsMarked,
+    SetDeadline,
+)
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.state import Transaction, TransactionState
 from penstock.transactions.timers import TimerKey, TransactionEnds
@@ -35,6 +40,7 @@ class TransactionShard:
         self.transactions: dict[str, Transaction] = {}
         self.unmarked: dict[str, Unmarked] = {}
         self.deadlines: Deadlines[TimerKey] = Deadlines()
+        self.expiry_left: tuple[str, ...] = ()  # ids that a round of expiry has still to see
         self._decisions = 0
 
     @property
@@ -61,6 +67,8 @@ class TransactionShard:
                 self.deadlines.set(change.key, change.at_ms)
             case CancelDeadline():
                 self.deadlines.cancel(change.key)
+            case ExpiryReached():
+                self.expiry_left = change.left
             case PartitionsMarked():
                 before = self.unmarked[change.transactional_id]
                 left = tuple(p for p in before.partitions if p not in change.partitions)

@@ -6,9 +6,9 @@ another coordinator's to decide.
 """
 
 from penstock.machine.decision import Decision
-from penstock.model.limit import TRANSACTIONAL_IDS_EXPIRED_MAX
+from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.transactions.asking import Situation
-from penstock.transactions.changes import CancelDeadline, SetDeadline
+from penstock.transactions.changes import CancelDeadline, ExpiryReached, SetDeadline
 from penstock.transactions.finish import abort_and_fence
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
@@ -30,19 +30,22 @@ def decide_transaction_ended(
 def decide_ids_expired(
     shard: TransactionShard, situation: Situation
 ) -> Decision[TransactionStored, None]:
-    """Removes some of the ids that are not in use, and comes again: at once if there are more."""
+    """One step of a round over all ids: removes those that are not in use, and comes again, at once
+    if there are more to look at. What comes in between may end any of these.
+    """
     unused_since_ms = situation.now_ms - situation.settings.transactional_id_expiration_ms
-    expired = [
+    to_see = shard.expiry_left or tuple(shard.transactions)
+    left = to_see[TRANSACTIONAL_IDS_PER_STEP:]
+    expired = tuple(
         TransactionStored(transactional_id=transactional_id, value=None)
-        for transactional_id, transaction in shard.transactions.items()
-        if not transaction.is_open and transaction.last_update_ms <= unused_since_ms
-    ]
-    if len(expired) > TRANSACTIONAL_IDS_EXPIRED_MAX:
-        del expired[TRANSACTIONAL_IDS_EXPIRED_MAX:]
+        for transactional_id in to_see[:TRANSACTIONAL_IDS_PER_STEP]
+        if _is_unused(shard.transactions.get(transactional_id), since_ms=unused_since_ms)
+    )
+    if left:
         again = SetDeadline(key=IDS_EXPIRE, at_ms=situation.monotonic_ms)
     else:
         again = next_expiry(situation)
-    return Decision(reply=None, records=tuple(expired), volatile=(again,))
+    return Decision(reply=None, records=expired, volatile=(ExpiryReached(left=left), again))
 
 
 def changes_after_load(shard: TransactionShard, situation: Situation) -> tuple[SetDeadline, ...]:
@@ -65,6 +68,15 @@ def next_expiry(situation: Situation) -> SetDeadline:
 
 def _may_time_out(transaction: Transaction) -> bool:
     return transaction.state is TransactionState.ONGOING and not transaction.is_two_phase
+
+
+def _is_unused(transaction: Transaction | None, *, since_ms: int) -> bool:
+    """Not so one that has been removed meanwhile."""
+    return (
+        transaction is not None
+        and not transaction.is_open
+        and transaction.last_update_ms <= since_ms
+    )
 
 
 def _left_ms(transaction: Transaction, *, now_ms: int) -> int:
