@@ -48,7 +48,9 @@ def led(tmp_path: Path) -> Iterator[LedTransactions]:
         append_failed=broker.partitions.append_failed,
         want_sync=broker.partitions.want_sync,
     )
-    shard = LedTransactions(partition, journal, send=lambda *_: None, has_opened=lambda: None)
+    shard = LedTransactions(
+        partition, journal, send=lambda *_: None, stop=lambda _: None, has_opened=lambda: None
+    )
     shard.host.replay((), next_offset=partition.log.end_offset)
     shard.loaded(
         Situation(

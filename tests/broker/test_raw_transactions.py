@@ -7,6 +7,7 @@ import pytest
 
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest
 from rig.raw_producer import Pipeline, RawProducer, latest, marker_request, open_offsets
 from rig.running_node import running_node
 
@@ -18,7 +19,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data: Path = tmp_path_factory.mktemp("node")
-    with running_node(data, group_initial_rebalance_delay_ms="0") as node:
+    settings = {"transaction_two_phase_commit_enable": "true"}
+    with running_node(data, group_initial_rebalance_delay_ms="0", **settings) as node:
         yield node.bootstrap
 
 
@@ -218,3 +220,22 @@ def test_a_marker_to_the_partition_of_a_groups_offsets_ends_what_is_pending(
     assert written(other, *hanging, ("__transaction_state", [0])) == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     ]
+
+
+def test_whoever_wrote_what_another_client_took_over_writes_nothing_more(
+    producer: RawProducer, topic: str, other: Pipeline
+) -> None:
+    assert producer.produce(topic, 0) == [(OK, 0)]
+    producer.commit_offsets("g", topic, offset=1)
+    take_over = InitProducerIdRequest(
+        transactional_id=topic, transaction_timeout_ms=10_000, keep_prepared_txn=True
+    )
+    taken = other.ask(take_over, version=6)
+    assert (taken.error_code, taken.ongoing_txn_producer_id) == (OK, producer.producer_id)
+    assert producer.produce(topic, 0, sequence=2) == [(ErrorCode.INVALID_PRODUCER_EPOCH, REFUSED)]
+    with pytest.raises(AssertionError, match=f"error_code={ErrorCode.INVALID_PRODUCER_EPOCH:d}"):
+        producer.commit_offsets("g", topic, offset=2)
+    producer.producer_id, producer.epoch = taken.producer_id, taken.producer_epoch
+    assert producer.end() is OK
+    assert latest(producer.pipeline, topic, committed=True) == 3
+    assert producer.fetch_offset("g", topic) == 1

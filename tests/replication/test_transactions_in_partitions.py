@@ -164,3 +164,13 @@ def test_a_plain_batch_of_any_epoch_does_not_keep_an_open_transaction_from_its_e
     assert refused(outcome) is ErrorCode.INVALID_TXN_STATE
     assert partition.end_transaction(marker(), now_ms=NOW_MS) == 3
     assert partition.last_stable_offset == 3
+
+
+def test_after_a_start_a_transaction_is_verified_once_more(partition: Partition) -> None:
+    begin(partition)
+    partition.end()
+    started = Partition(partition.log, leader_epoch=partition.leader_epoch)
+    assert refused(write(started, sequence=2, guard=Guard())) is ErrorCode.INVALID_TXN_STATE
+    begin(started, sequence=2)
+    assert isinstance(write(started, sequence=4, guard=Guard()), Appended)
+    assert started.last_stable_offset == 0

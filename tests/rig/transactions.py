@@ -22,7 +22,7 @@ from penstock.transactions.decide import (
     decide_loaded,
 )
 from penstock.transactions.enlist import Enlist, Enlisted
-from penstock.transactions.markers import MarkersNoted, MarkersWritten, SendMarkers
+from penstock.transactions.markers import MarkersNoted, MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored, decode, encode
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import Identity, Transaction
@@ -205,8 +205,9 @@ class Coordinator:
         self.submit(lambda: Decision(reply=None, records=(record,)))
 
     def _carry_out(self, effect: object) -> None:
-        assert isinstance(effect, SendMarkers)
-        self.sent.append(effect)
+        if not isinstance(effect, StopWriter):
+            assert isinstance(effect, SendMarkers)
+            self.sent.append(effect)
 
     def _fresh_producer_id(self) -> ProducerId | None:
         if self.producer_ids_left == 0:

@@ -206,14 +206,18 @@ class Partition:
 
     def in_transaction(self, producer_id: ProducerId, *, epoch: int) -> bool:
         """Whether the producer's transaction is open here, so that more of it may come."""
-        return in_transaction(self.log.producers.by_id.get(producer_id), epoch=epoch)
+        return self.guards.found_open(producer_id) and in_transaction(
+            self.log.producers.by_id.get(producer_id), epoch=epoch
+        )
 
     def require_transaction(self, producer_id: ProducerId, *, epoch: int, guard: Guard) -> None:
         """RequestError where a coordinator may not write for the producer's transaction."""
         producer = self.log.producers.by_id.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH)
-        if not self.guards.holds(producer_id, guard) and not in_transaction(producer, epoch=epoch):
+        if self.guards.holds(producer_id, guard):
+            self.guards.note_open(producer_id)
+        elif not self.in_transaction(producer_id, epoch=epoch):
             raise RequestError(ErrorCode.INVALID_TXN_STATE)
 
     def append(
@@ -257,6 +261,8 @@ class Partition:
             )
         batch.assign(base_offset=plan.base_offset, leader_epoch=plan.leader_epoch)
         self.append_numbered((batch,), now_ms=now_ms)
+        if guard is not None:
+            self.guards.note_open(batch.producer_id)
         end_offset = log.end_offset
         assert end_offset == batch.next_offset, (end_offset, batch.next_offset)
         by_our_clock = rules.timestamp_type is LOG_APPEND_TIME

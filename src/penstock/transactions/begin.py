@@ -20,6 +20,7 @@ from penstock.transactions.asking import (
 )
 from penstock.transactions.changes import CancelDeadline
 from penstock.transactions.finish import abort_and_fence, traded
+from penstock.transactions.markers import stop_writer
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import (
@@ -146,7 +147,8 @@ def _keep(
     )
     ends = TransactionEnds(kept.transactional_id)
     volatile = (CancelDeadline(key=ends),) if kept.is_two_phase else ()
-    return Decision(reply=_told(kept), records=(stored(kept),), volatile=volatile)
+    effects = (stop_writer(kept),)
+    return Decision(reply=_told(kept), records=(stored(kept),), volatile=volatile, effects=effects)
 
 
 def _held(request: InitProducerIdRequest) -> Identity | None:

@@ -40,6 +40,16 @@ class SendMarkers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StopWriter:
+    """An effect: another client has the transaction, and is not going to write in it. So these
+    partitions take nothing more of it.
+    """
+
+    producer_id: ProducerId
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersWritten:
     """These partitions have their markers, durably: some or all of those of one SendMarkers."""
 
@@ -70,12 +80,19 @@ def markers_of(shard: TransactionShard, decided: Transaction, *, number: int) ->
     )
 
 
-def resume(shard: TransactionShard) -> tuple[SendMarkers, ...]:
+def stop_writer(kept: Transaction) -> StopWriter:
+    assert kept.is_kept, kept
+    return StopWriter(producer_id=kept.writer.producer_id, partitions=kept.partitions)
+
+
+def resume(shard: TransactionShard) -> tuple[SendMarkers | StopWriter, ...]:
     """What a shard that was just loaded has left to do."""
-    return tuple(
+    unmarked = (
         markers_of(shard, shard.transactions[transactional_id], number=unmarked.number)
         for transactional_id, unmarked in shard.unmarked.items()
     )
+    kept = (stop_writer(each) for each in shard.transactions.values() if each.is_kept)
+    return (*unmarked, *kept)
 
 
 def decide_written(

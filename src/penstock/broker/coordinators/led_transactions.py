@@ -9,7 +9,7 @@ from penstock.machine.held import NotDone
 from penstock.replication.partition import Partition
 from penstock.transactions.asking import Situation
 from penstock.transactions.decide import TransactionRequest, decide, decide_due, decide_loaded
-from penstock.transactions.markers import MarkersWritten, SendMarkers
+from penstock.transactions.markers import MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
 
@@ -19,8 +19,8 @@ Sends = Callable[["LedTransactions", SendMarkers], None]
 
 
 class LedTransactions:
-    """Markers leave through `send`. What a predecessor left to do is taken up by `resume`, which
-    comes with `keep_time` at the latest.
+    """Markers leave through `send`, writers are stopped by `stop`. What a predecessor left to do is
+    taken up by `resume`, which comes with `keep_time` at the latest.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class LedTransactions:
         journal: PartitionJournal[TransactionStored],
         *,
         send: Sends,
+        stop: Callable[[StopWriter], None],
         has_opened: Callable[[], None],
     ) -> None:
         self.shard = TransactionShard(coordinator_epoch=partition.leader_epoch)
@@ -41,6 +42,7 @@ class LedTransactions:
             has_opened=has_opened,
         )
         self._send = send
+        self._stop = stop
         self._resumed = False
         self._waiting: dict[asyncio.Future[object], None] = {}
 
@@ -118,8 +120,11 @@ class LedTransactions:
         )
 
     def _carry_out(self, effect: object) -> None:
-        assert isinstance(effect, SendMarkers), effect
-        self._send(self, effect)
+        if isinstance(effect, StopWriter):
+            self._stop(effect)
+        else:
+            assert isinstance(effect, SendMarkers), effect
+            self._send(self, effect)
 
     def _tell_end(self) -> None:
         assert all(waiting.done() for waiting in self._waiting), "the host has told them"

@@ -32,7 +32,7 @@ from penstock.replication.marker import Marker
 from penstock.replication.partition import Partition
 from penstock.transactions.asking import NeedsProducerId, Situation
 from penstock.transactions.decide import TransactionRequest
-from penstock.transactions.markers import MarkersWritten
+from penstock.transactions.markers import MarkersWritten, StopWriter
 from penstock.transactions.records import TransactionStored, encode
 from penstock.transactions.replay import LatestTransactions
 from penstock.world.ports import World
@@ -179,12 +179,22 @@ class TransactionCoordinator:
             want_sync=self._partitions.want_sync,
         )
         led = LedTransactions(
-            partition, journal, send=self._sending.send, has_opened=self._look_again
+            partition,
+            journal,
+            send=self._sending.send,
+            stop=self._stop_writer,
+            has_opened=self._look_again,
         )
         if partition.log.end_offset == partition.log.start_offset:
             led.host.replay((), next_offset=partition.log.end_offset)
             led.loaded(self._situation())
         return led
+
+    def _stop_writer(self, stop: StopWriter) -> None:
+        for name in stop.partitions:
+            partition = self._partitions.find(*name)
+            if isinstance(partition, Partition):
+                partition.guards.clear(stop.producer_id)
 
     def _look_again(self) -> None:
         self._shards.look_again()
