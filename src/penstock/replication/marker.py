@@ -6,7 +6,7 @@ one then ends nothing and is written all the same.
 
 from dataclasses import dataclass
 
-from penstock.log.producer_state import ProducerState
+from penstock.log.producer_state import NO_COORDINATOR_EPOCH, ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.replication.leader import Refusal
@@ -26,24 +26,32 @@ class Marker:
 
 
 def refuse_marker(marker: Marker, producer: ProducerState | None) -> Refusal | None:
-    """Why a marker is not written: it is an old one, or an old coordinator's."""
-    if producer is None:
-        return None
+    """Why a marker is not written: it is no producer's, an old one, or an old coordinator's."""
     epoch = marker.producer_epoch
-    is_late = epoch < producer.epoch
-    if marker.transaction_version >= EPOCH_PER_TRANSACTION and epoch == producer.epoch:
-        is_late = producer.current_txn_first_offset is not None
-    if is_late:
+    if marker.producer_id < 0 or epoch < 0:
+        return Refusal(
+            code=ErrorCode.INVALID_REQUEST,
+            message=f"no producer has id {marker.producer_id} and epoch {epoch}",
+        )
+    if producer is not None and _is_late(marker, producer):
         return Refusal(
             code=ErrorCode.INVALID_PRODUCER_EPOCH,
             message=f"producer {marker.producer_id} has epoch {producer.epoch}, its marker {epoch}",
         )
-    if marker.coordinator_epoch < producer.coordinator_epoch:
+    known = NO_COORDINATOR_EPOCH if producer is None else producer.coordinator_epoch
+    if marker.coordinator_epoch < known:
         return Refusal(
             code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             message=(
-                f"the coordinator's epoch is {producer.coordinator_epoch}: "
+                f"the coordinator's epoch is {known}: "
                 f"a marker of {marker.coordinator_epoch} comes too late"
             ),
         )
     return None
+
+
+def _is_late(marker: Marker, producer: ProducerState) -> bool:
+    epoch = marker.producer_epoch
+    if marker.transaction_version >= EPOCH_PER_TRANSACTION and epoch == producer.epoch:
+        return producer.current_txn_first_offset is not None
+    return epoch < producer.epoch
