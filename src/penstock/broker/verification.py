@@ -2,7 +2,8 @@
 
 Clients of generation 1 have added the partition themselves: it is verified. For those of generation
 2 it is added on the way. Guards are taken before the question (`replication/guard`), so that a
-marker which comes before the append is not overlooked.
+marker which comes before the append is not overlooked. Where verification is turned off, it is so
+for records alone: offsets of a group are verified all the same.
 """
 
 import asyncio
