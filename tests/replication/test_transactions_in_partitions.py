@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.model.error import ErrorCode
-from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.identity import NodeId, ProducerEpoch, ProducerId
 from penstock.model.offset import Offset
 from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
@@ -174,3 +174,24 @@ def test_after_a_start_a_transaction_is_verified_once_more(partition: Partition)
     begin(started, sequence=2)
     assert isinstance(write(started, sequence=4, guard=Guard()), Appended)
     assert started.last_stable_offset == 0
+
+
+def test_a_transaction_is_passed_when_its_marker_is_committed(tmp_path: Path) -> None:
+    follower = NodeId(2)
+    broker = Broker(tmp_path)
+    broker.create_topic("t", replicas=(NodeId(1), follower))
+    partition = broker.partition("t")
+    begin(partition)
+    partition.end_transaction(marker(), now_ms=NOW_MS)
+    begin(partition, sequence=2)
+    stable: list[int] = []
+    for reached in (2, 3, 5):
+        partition.follower_reached(follower, Offset(reached))
+        partition.check()
+        stable.append(partition.last_stable_offset)
+    partition.end_transaction(marker(commit=False), now_ms=NOW_MS)
+    stable.append(partition.last_stable_offset)
+    partition.follower_reached(follower, Offset(6))
+    stable.append(partition.last_stable_offset)
+    assert stable == [0, 3, 3, 3, 6]
+    broker.close()

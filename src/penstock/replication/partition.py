@@ -10,10 +10,12 @@ Invariants:
  1. start offset <= high watermark <= end offset, and the high watermark never goes back.
  2. The leader itself is in sync; followers are in sync or not at all in `_follower_ends`.
  3. After `end` nothing is appended, and nobody observes.
- 4. Where acks wait for a sync, what the leader vouches for never goes back, and the high watermark
+ 4. Readers of what is committed pass no transaction before its marker is committed.
+ 5. Where acks wait for a sync, what the leader vouches for never goes back, and the high watermark
     never passes it.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -80,6 +82,7 @@ class Partition:
         "_rules",
         "_scratch",
         "_sync_records",
+        "_uncommitted_ends",
         "_unstable_bytes",
         "_vouched_offset",
         "changes",
@@ -118,6 +121,8 @@ class Partition:
         self._hidden_bytes = 0  # at least what lies between the high watermark and the end
         log.begin_epoch(leader_epoch)
         self._first_unstable_offset = log.producers.first_open_offset
+        # Markers above the high watermark: where each ends, and what was unstable before it.
+        self._uncommitted_ends: deque[tuple[Offset, Offset]] = deque()
         # At least what stands behind an open transaction: a marker shows it to waiting readers.
         self._unstable_bytes = 0 if self._first_unstable_offset is None else log.size_bytes
         self._scratch = scratch
@@ -145,7 +150,11 @@ class Partition:
         return last_stable_offset(
             start_offset=self.log.start_offset,
             high_watermark=self.high_watermark,
-            first_unstable_offset=self._first_unstable_offset,
+            first_unstable_offset=(
+                self._uncommitted_ends[0][1]
+                if self._uncommitted_ends
+                else self._first_unstable_offset
+            ),
         )
 
     @property
@@ -167,8 +176,11 @@ class Partition:
         assert self.high_watermark <= self.log.end_offset  # invariant 1
         assert self.in_sync_count <= self._replica_count  # invariant 2
         assert not (self.has_ended and self.observers)  # invariant 3
+        for end_offset, unstable_offset in self._uncommitted_ends:
+            assert self.high_watermark < end_offset  # invariant 4
+            assert self.last_stable_offset <= max(unstable_offset, self.log.start_offset)
         if self._sync_records is not None:
-            assert self.high_watermark <= self._vouched_offset  # invariant 4
+            assert self.high_watermark <= self._vouched_offset  # invariant 5
 
     def check_leader_epoch(self, asked: int) -> ErrorCode:
         return check_leader_epoch(asked=asked, known=self.leader_epoch)
@@ -300,6 +312,9 @@ class Partition:
         for batch in batches:
             self._hidden_bytes += batch.size_bytes
             if batch.attributes & READERS_WAIT:
+                unstable_offset = self._first_unstable_offset
+                if batch.is_control and unstable_offset is not None:
+                    self._uncommitted_ends.append((batch.next_offset, unstable_offset))
                 self._first_unstable_offset = log.producers.first_open_offset
                 if batch.is_control:
                     self.guards.clear(batch.producer_id)
@@ -378,6 +393,8 @@ class Partition:
             return
         assert reached > self.high_watermark, (reached, self.high_watermark)
         self.high_watermark = reached
+        while self._uncommitted_ends and self._uncommitted_ends[0][0] <= reached:
+            self._uncommitted_ends.popleft()
         self.changes += 1
         # Too many bytes make an observer look once too often; too few would let it sleep.
         byte_count = self._hidden_bytes

@@ -5,8 +5,9 @@
 The high watermark is the offset up to which every in-sync replica has the log; it never goes back
 while a leader leads. Where acks wait for a sync it also stops where the leader vouches for its own
 copy no longer, so that nobody sees what a power loss could take. The last stable offset is the
-first offset of the oldest open transaction, or the high watermark. Records can be deleted while
-their transaction is open: then it is where the log starts.
+first offset of the oldest open transaction, or the high watermark. A transaction is open until its
+marker is below the high watermark. Records can be deleted while it is: then the last stable offset
+is where the log starts.
 """
 
 from collections.abc import Iterable
