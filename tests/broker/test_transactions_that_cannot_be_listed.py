@@ -7,12 +7,12 @@ import pytest
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.metadata.image.image import Delta
 from penstock.model.error import ErrorCode, RequestError
-from penstock.transactions.describe import ListTransactions
+from penstock.transactions.describe import filters_of
 from penstock.wire.messages.list_transactions import ListTransactionsRequest
 from rig.produced import NOW_MS, produced
 from rig.services import Broker
 
-LIST = ListTransactions(request=ListTransactionsRequest())
+ALL = filters_of(ListTransactionsRequest())
 
 
 async def refusals_until_loaded(broker: Broker) -> list[ErrorCode]:
@@ -22,7 +22,7 @@ async def refusals_until_loaded(broker: Broker) -> list[ErrorCode]:
     codes: list[ErrorCode] = []
     while not codes or codes[-1] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         with pytest.raises(RequestError) as refused:
-            await transactions.ask_all_shards(LIST, version=2)
+            await transactions.list_all(ALL, version=2)
         codes.append(refused.value.code)
         await asyncio.sleep(0)
     running.cancel()

@@ -5,7 +5,9 @@ import pytest
 from penstock.model.error import ErrorCode
 from penstock.transactions.describe import (
     DescribeTransaction,
+    Filters,
     ListTransactions,
+    filters_of,
     listed_together,
 )
 from penstock.wire.messages.describe_transactions import TopicData, TransactionState
@@ -38,9 +40,15 @@ def describe(coordinator: Coordinator, transactional_id: str) -> TransactionStat
     return reply
 
 
-def listed(coordinator: Coordinator, asked: ListTransactions) -> list[str]:
-    reply = coordinator.ask(asked)
+def listing(coordinator: Coordinator, filters: Filters) -> ListTransactionsResponse:
+    ids = tuple(coordinator.shard.transactions)
+    reply = coordinator.ask(ListTransactions(filters=filters, transactional_ids=ids))
     assert isinstance(reply, ListTransactionsResponse)
+    return reply
+
+
+def listed(coordinator: Coordinator, filters: Filters) -> list[str]:
+    reply = listing(coordinator, filters)
     return [state.transactional_id for state in reply.transaction_states]
 
 
@@ -105,28 +113,33 @@ def test_what_is_not_there_is_an_error(
 def test_a_list_holds_what_passes_all_filters(
     coordinator: Coordinator, request_: ListTransactionsRequest, expected: list[str]
 ) -> None:
-    assert listed(coordinator, ListTransactions(request=request_)) == expected
+    assert listed(coordinator, filters_of(request_)) == expected
 
 
 def test_a_list_holds_the_ids_that_a_pattern_matches(coordinator: Coordinator) -> None:
-    asked = ListTransactions(request=ListTransactionsRequest(), matches=lambda id: "e" in id)
-    assert listed(coordinator, asked) == ["empty", "open", "done"]
-    asked = ListTransactions(request=ListTransactionsRequest(), matches=lambda id: id == "open")
-    assert listed(coordinator, asked) == ["open"]
+    request = ListTransactionsRequest()
+    filters = filters_of(request, matches=lambda id: "e" in id)
+    assert listed(coordinator, filters) == ["empty", "open", "done"]
+    filters = filters_of(request, matches=lambda id: id == "open")
+    assert listed(coordinator, filters) == ["open"]
 
 
-def test_filters_that_are_no_states_are_told(coordinator: Coordinator) -> None:
-    request = ListTransactionsRequest(state_filters=["Ongoing", "Odd", "Dead", "Odd"])
-    reply = coordinator.ask(ListTransactions(request=request))
+def test_a_list_is_asked_for_some_ids_at_a_time(coordinator: Coordinator) -> None:
+    filters = filters_of(ListTransactionsRequest())
+    some = ListTransactions(filters=filters, transactional_ids=("done", "gone meanwhile"))
+    reply = coordinator.ask(some)
     assert isinstance(reply, ListTransactionsResponse)
-    assert reply.unknown_state_filters == ["Odd"]
+    assert [state.transactional_id for state in reply.transaction_states] == ["done"]
+
+
+def test_filters_that_are_no_states_are_told_once() -> None:
+    request = ListTransactionsRequest(state_filters=["Ongoing", "Odd", "Dead", "Odd"])
+    assert listed_together(filters_of(request), ()).unknown_state_filters == ["Odd"]
 
 
 def test_the_lists_of_many_shards_are_one(coordinator: Coordinator) -> None:
-    request = ListTransactions(request=ListTransactionsRequest(state_filters=["Ongoing", "Odd"]))
-    replies = [coordinator.ask(request), Coordinator().ask(request)]
-    together = listed_together(r for r in replies if isinstance(r, ListTransactionsResponse))
+    filters = filters_of(ListTransactionsRequest(state_filters=["Ongoing", "Odd"]))
+    replies = [listing(coordinator, filters), listing(Coordinator(), filters)]
+    together = listed_together(filters, replies)
     assert [state.transactional_id for state in together.transaction_states] == ["open"]
     assert together.unknown_state_filters == ["Odd"]
-    failed = ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert listed_together([together, failed]) is failed

@@ -70,7 +70,7 @@ REGEX_STEPS_MAX = 400_000  # to match all topics: a tenth of a second or so, the
 GROUP_REGEXES_MAX = 100  # different ones of the members of a group
 
 # Transactions
-TRANSACTIONAL_IDS_PER_STEP = 1000  # looked at for expiry before others get their turn
+TRANSACTIONAL_IDS_PER_STEP = 1000  # looked at before others get their turn
 
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions

@@ -1,6 +1,6 @@
 """What people may see: DescribeTransactions and ListTransactions.
 
-A list is gathered from all shards of all coordinators, each with its own reply.
+A list is gathered from all shards of all coordinators, some ids at a time.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,6 +13,7 @@ from penstock.transactions.asking import Situation
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import BY_WORD, Transaction
+from penstock.transactions.state import TransactionState as State
 from penstock.wire.messages import list_transactions
 from penstock.wire.messages.describe_transactions import TopicData, TransactionState
 from penstock.wire.messages.list_transactions import (
@@ -29,11 +30,36 @@ class DescribeTransaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListTransactions:
-    """The request, with its pattern made ready by whoever knows Kafka's kind of expressions."""
+class Filters:
+    """What a list is to hold. Made once for all of it: a client may name thousands of each."""
 
-    request: ListTransactionsRequest
-    matches: Callable[[str], bool] | None = None
+    states: frozenset[State]
+    unknown_states: tuple[str, ...]  # none of them, nor of `states`: any
+    producer_ids: frozenset[int]  # none: any
+    longer_than_ms: int  # below 0: any
+    matches: Callable[[str], bool] | None  # None: any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListTransactions:
+    """Those of some ids that pass: a shard may have more of them than can be seen in one step."""
+
+    filters: Filters
+    transactional_ids: tuple[str, ...]
+
+
+def filters_of(
+    request: ListTransactionsRequest, *, matches: Callable[[str], bool] | None = None
+) -> Filters:
+    """`matches` is the request's pattern, by whoever knows Kafka's kind of expressions."""
+    words = dict.fromkeys(request.state_filters)
+    return Filters(
+        states=frozenset(BY_WORD[word] for word in words if word in BY_WORD),
+        unknown_states=tuple(word for word in words if word not in BY_WORD),
+        producer_ids=frozenset(request.producer_id_filters),
+        longer_than_ms=request.duration_filter,
+        matches=matches,
+    )
 
 
 def decide_describe(
@@ -62,47 +88,40 @@ def decide_describe(
 def decide_list(
     shard: TransactionShard, situation: Situation, asked: ListTransactions
 ) -> Decision[TransactionStored, ListTransactionsResponse]:
-    request = asked.request
-    states = {BY_WORD[word] for word in request.state_filters if word in BY_WORD}
-    producer_ids = frozenset(request.producer_id_filters)
-    longer_than_ms = request.duration_filter
-
-    def is_wanted(transaction: Transaction) -> bool:
-        # As in Apache Kafka, what never began has lasted since the beginning of time.
-        lasted_ms = situation.now_ms - (transaction.start_ms or 0)
-        return (
-            (not producer_ids or transaction.producer_id in producer_ids)
-            and (not request.state_filters or transaction.state in states)
-            and (longer_than_ms < 0 or lasted_ms > longer_than_ms)
-            and (asked.matches is None or asked.matches(transaction.transactional_id))
-        )
-
-    listed = [
-        list_transactions.TransactionState(
-            transactional_id=transaction.transactional_id,
-            producer_id=transaction.producer_id,
-            transaction_state=transaction.state.word,
-        )
-        for transaction in shard.transactions.values()
-        if is_wanted(transaction)
-    ]
-    unknown = [word for word in request.state_filters if word not in BY_WORD]
-    return Decision(
-        reply=ListTransactionsResponse(
-            unknown_state_filters=list(dict.fromkeys(unknown)), transaction_states=listed
-        )
-    )
+    listed = []
+    for transactional_id in asked.transactional_ids:
+        transaction = shard.transactions.get(transactional_id)
+        if transaction is not None and _passes(transaction, asked.filters, situation.now_ms):
+            listed.append(
+                list_transactions.TransactionState(
+                    transactional_id=transactional_id,
+                    producer_id=transaction.producer_id,
+                    transaction_state=transaction.state.word,
+                )
+            )
+    return Decision(reply=ListTransactionsResponse(transaction_states=listed))
 
 
-def listed_together(replies: Iterable[ListTransactionsResponse]) -> ListTransactionsResponse:
-    """One reply for many shards; the first that failed speaks for all."""
-    together = ListTransactionsResponse()
+def listed_together(
+    filters: Filters, replies: Iterable[ListTransactionsResponse]
+) -> ListTransactionsResponse:
+    """One reply out of many."""
+    together = ListTransactionsResponse(unknown_state_filters=list(filters.unknown_states))
     for reply in replies:
-        if reply.error_code != ErrorCode.NONE:
-            return reply
-        together.unknown_state_filters = reply.unknown_state_filters
         together.transaction_states.extend(reply.transaction_states)
     return together
+
+
+def _passes(transaction: Transaction, filters: Filters, now_ms: int) -> bool:
+    any_state = not filters.states and not filters.unknown_states
+    # As in Apache Kafka, what never began has lasted since the beginning of time.
+    lasted_ms = now_ms - (transaction.start_ms or 0)
+    return (
+        (not filters.producer_ids or transaction.producer_id in filters.producer_ids)
+        and (any_state or transaction.state in filters.states)
+        and (filters.longer_than_ms < 0 or lasted_ms > filters.longer_than_ms)
+        and (filters.matches is None or filters.matches(transaction.transactional_id))
+    )
 
 
 def _not_described(

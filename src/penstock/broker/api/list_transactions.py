@@ -5,7 +5,7 @@ from penstock.broker.services import RequestContext, Services
 from penstock.groups.regex.pattern import Pattern, compile_pattern
 from penstock.groups.regex.syntax import InvalidRegex
 from penstock.model.error import ErrorCode, RequestError
-from penstock.transactions.describe import ListTransactions, listed_together
+from penstock.transactions.describe import filters_of, listed_together
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -16,17 +16,16 @@ from penstock.wire.messages.list_transactions import (
 async def handle(
     services: Services, request: ListTransactionsRequest, context: RequestContext
 ) -> ListTransactionsResponse:
-    asked = ListTransactions(request=request)
+    filters = filters_of(request)
     try:
         if request.transactional_id_pattern:
             pattern = compile_pattern(request.transactional_id_pattern)
-            asked = ListTransactions(request=request, matches=lambda name: matches(pattern, name))
-        replies: list[ListTransactionsResponse] = await services.transactions.ask_all_shards(
-            asked, version=context.header.api_version
-        )
+            filters = filters_of(request, matches=lambda name: matches(pattern, name))
+        version = context.header.api_version
+        replies = await services.transactions.list_all(filters, version=version)
     except InvalidRegex as trouble:
         raise RequestError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(trouble)) from trouble
-    return listed_together(replies)
+    return listed_together(filters, replies)
 
 
 def refuse(

@@ -24,6 +24,7 @@ from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
+from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.model.settings.transactions import TransactionSettings
 from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.records.build import build_batch
@@ -32,9 +33,11 @@ from penstock.replication.marker import Marker
 from penstock.replication.partition import Partition
 from penstock.transactions.asking import NeedsProducerId, Situation
 from penstock.transactions.decide import TransactionRequest
+from penstock.transactions.describe import Filters, ListTransactions
 from penstock.transactions.markers import MarkersWritten, StopWriter
 from penstock.transactions.records import TransactionStored, encode
 from penstock.transactions.replay import LatestTransactions
+from penstock.wire.messages.list_transactions import ListTransactionsResponse
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
@@ -117,16 +120,22 @@ class TransactionCoordinator:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return write_marker(self._partitions, name, marker, clock=self._world.clock)
 
-    async def ask_all_shards(self, request: TransactionRequest, *, version: int) -> list[Any]:
-        """One reply of each shard. RequestError when one of them cannot tell: what it does not list
-        would be taken for not there. One that has ended is another broker's.
+    async def list_all(self, filters: Filters, *, version: int) -> list[ListTransactionsResponse]:
+        """The replies of all shards, some ids at a time. RequestError when one of them cannot tell:
+        what it does not list would be taken for not there. One that has ended is another broker's.
         """
         replies = []
         for led in self._shards:
-            if led.host.stage is not Stage.ENDED:
+            ids = tuple(led.shard.transactions)
+            for start in range(0, max(len(ids), 1), TRANSACTIONAL_IDS_PER_STEP):
+                if led.host.stage is Stage.ENDED:
+                    break
                 require_loaded(led.host)
+                some = ids[start : start + TRANSACTIONAL_IDS_PER_STEP]
+                request = ListTransactions(filters=filters, transactional_ids=some)
                 reply = self._ask(led, request, version=version)
                 replies.append(await reply if isinstance(reply, asyncio.Future) else reply)
+                await asyncio.sleep(0)
         return replies
 
     async def _ask_again(

@@ -1,0 +1,90 @@
+"""A list of many transactional ids keeps no other client waiting."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import cast
+
+from penstock.broker.api import list_transactions
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
+from penstock.metadata.image.image import Delta
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
+from penstock.records.build import build_batch
+from penstock.records.record import Record
+from penstock.transactions.records import encode, stored
+from penstock.transactions.state import Transaction, TransactionState
+from penstock.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from rig.produced import NOW_MS
+from rig.services import Broker
+
+STEPS = 5
+COUNT = STEPS * TRANSACTIONAL_IDS_PER_STEP
+
+
+def transaction(number: int) -> Transaction:
+    return Transaction(
+        transactional_id=f"t{number}",
+        producer_id=ProducerId(number),
+        producer_epoch=ProducerEpoch(0),
+        timeout_ms=60_000,
+        state=TransactionState.EMPTY,
+        last_update_ms=NOW_MS,
+    )
+
+
+def lead_many(broker: Broker) -> None:
+    """The broker coordinates that many ids, all of one shard."""
+    broker.create_topic(TRANSACTION_TOPIC)
+    written = build_batch(
+        [
+            Record(*encode(stored(transaction(number))), timestamp_ms=NOW_MS)
+            for number in range(COUNT)
+        ]
+    )
+    broker.partition(TRANSACTION_TOPIC).append(memoryview(written), all_acks=True, now_ms=NOW_MS)
+    image = broker.services.image
+    created = Delta(topics_created=(image.topics_by_name[TRANSACTION_TOPIC],))
+    broker.services.transactions.apply(created, image, broker.settings.transactions)
+
+
+async def list_all(broker: Broker) -> ListTransactionsResponse | None:
+    """None while they are being loaded."""
+    response = broker.send(list_transactions.API, ListTransactionsRequest(), version=2)
+    try:
+        reply = await cast(Awaitable[ListTransactionsResponse], response)
+    except RequestError as refusal:
+        assert refusal.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await asyncio.sleep(0)
+        return None
+    return reply
+
+
+def test_others_get_their_turn_while_it_is_made(broker: Broker) -> None:
+    async def scenario() -> tuple[int, ListTransactionsResponse]:
+        running = asyncio.create_task(broker.services.transactions.run())
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(other())
+        reply = None
+        while reply is None:
+            turns = 0
+            reply = await list_all(broker)
+        beside.cancel()
+        running.cancel()
+        return turns, reply
+
+    lead_many(broker)
+    turns, reply = asyncio.run(scenario())
+    broker.services.transactions.close()
+    assert len(reply.transaction_states) == COUNT
+    assert turns >= STEPS
