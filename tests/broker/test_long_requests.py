@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from penstock.broker.api import (
+    add_partitions_to_txn,
     delete_records,
     describe_configs,
     describe_log_dirs,
@@ -22,6 +23,10 @@ from penstock.broker.api_table import AnyApi
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.wire.codec import encode, encode_parts
 from penstock.wire.definition import Message
+from penstock.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -130,6 +135,13 @@ LONG: list[tuple[AnyApi, int, Message]] = [
         ),
     ),
     (write_txn_markers.API, 1, marker_request(7, 0, ("t", range(MANY)))),
+    (
+        add_partitions_to_txn.API,
+        3,
+        AddPartitionsToTxnRequest(
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="t", partitions=list(range(MANY)))]
+        ),
+    ),
 ]
 
 

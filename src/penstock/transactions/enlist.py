@@ -176,8 +176,13 @@ def _by_topic(
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> tuple[TopicPartition, ...]:
+    """Each once, in the order of the request."""
     return tuple(
-        TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions
+        dict.fromkeys(
+            TopicPartition(topic.name, partition)
+            for topic in topics
+            for partition in topic.partitions
+        )
     )
 
 

@@ -3,9 +3,12 @@
 One partition that is not there keeps all others of its transaction out.
 """
 
+from collections.abc import Mapping, Sequence
+
 from penstock.broker.api_table import Api
 from penstock.broker.coordinators.each import ask_each
 from penstock.broker.services import RequestContext, Services
+from penstock.broker.turns import Steps, by_turns
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
@@ -30,14 +33,21 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     version = context.header.api_version
     asked = enlistments(request, version=version)
+    looked = by_turns(
+        _troubles_with(services.image, asked, by_client=version < BATCHED_FROM_VERSION)
+    )
+    troubles = looked if isinstance(looked, list) else await looked
 
-    def ask(enlist: Enlist) -> object:
-        trouble = trouble_with(services.image, enlist, by_client=version < BATCHED_FROM_VERSION)
+    def ask(part: tuple[Enlist, Enlisted | None]) -> object:
+        enlist, trouble = part
         if trouble is not None:
             return trouble
         return services.transactions.ask(enlist.transactional_id, enlist, version=version)
 
-    answers: list[Enlisted] = await ask_each(asked, ask, refuse_one)
+    parts = list(zip(asked, troubles, strict=True))
+    answers: list[Enlisted] = await ask_each(
+        parts, ask, lambda part, code: refuse_one(part[0], code)
+    )
     return enlist_reply(
         [
             (enlist.transactional_id, answer.errors)
@@ -63,9 +73,23 @@ def refuse_one(enlist: Enlist, code: ErrorCode) -> Enlisted:
     return Enlisted(errors=dict.fromkeys(enlist.partitions, code), error=code)
 
 
-def trouble_with(image: Image, enlist: Enlist, *, by_client: bool) -> Enlisted | None:
-    """The answer where a partition cannot be added; None when all can."""
-    errors = {name: _trouble(image, name, by_client=by_client) for name in enlist.partitions}
+def _troubles_with(
+    image: Image, asked: Sequence[Enlist], *, by_client: bool
+) -> Steps[list[Enlisted | None]]:
+    """For each the answer where a partition cannot be added; None when all can. A topic that is
+    deleted meanwhile does no harm: it needs no marker.
+    """
+    answers: list[Enlisted | None] = []
+    for enlist in asked:
+        errors: dict[TopicPartition, ErrorCode | None] = {}
+        for name in enlist.partitions:
+            errors[name] = _trouble(image, name, by_client=by_client)
+            yield
+        answers.append(_answer(errors))
+    return answers
+
+
+def _answer(errors: Mapping[TopicPartition, ErrorCode | None]) -> Enlisted | None:
     if not any(errors.values()):
         return None
     told = {name: error or ErrorCode.OPERATION_NOT_ATTEMPTED for name, error in errors.items()}
