@@ -2,24 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from penstock.broker.coordinators.led_transactions import LedTransactions
 from penstock.broker.coordinators.marker_sending import MarkerSending
-from penstock.broker.coordinators.partition_journal import PartitionJournal
-from penstock.broker.coordinators.transaction_coordinator import transaction_batch
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
-from penstock.model.settings.transactions import TransactionSettings
 from penstock.sim.loop import SimLoop
-from penstock.transactions.asking import Situation
 from penstock.transactions.markers import MarkersWritten, SendMarkers
-from penstock.transactions.records import TransactionStored
-from rig.services import Broker
 
 HOUR_SECONDS = 3_600
 PLACE = TopicPartition("orders", 0)
@@ -33,35 +24,6 @@ MARKERS = SendMarkers(
     partitions=(PLACE,),
     transaction_version=2,
 )
-
-
-@pytest.fixture
-def led(tmp_path: Path) -> Iterator[LedTransactions]:
-    """A shard of transactions that has begun to serve."""
-    broker = Broker(tmp_path)
-    broker.create_topic(TRANSACTION_TOPIC)
-    partition = broker.partition(TRANSACTION_TOPIC)
-    journal: PartitionJournal[TransactionStored] = PartitionJournal(
-        partition,
-        transaction_batch,
-        clock=broker.world.clock,
-        append_failed=broker.partitions.append_failed,
-        want_sync=broker.partitions.want_sync,
-    )
-    shard = LedTransactions(
-        partition, journal, send=lambda *_: None, stop=lambda _: None, has_opened=lambda: None
-    )
-    shard.host.replay((), next_offset=partition.log.end_offset)
-    shard.loaded(
-        Situation(
-            settings=TransactionSettings(),
-            now_ms=0,
-            monotonic_ms=0,
-            fresh_producer_id=lambda: None,
-        )
-    )
-    yield shard
-    broker.close()
 
 
 @pytest.mark.parametrize(

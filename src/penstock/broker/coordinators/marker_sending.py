@@ -1,8 +1,11 @@
 """Markers on their way: from a decided transaction into its partitions, however long that takes.
 
-What can be written at once is, in the step of the decision; `run` sees to the rest. A marker counts
-as written when it is committed. A partition that is gone counts as well, and so does one that has
-moved on to a later epoch: the transaction is over there.
+What can be written at once is, in the step of the decision, unless it is much: a transaction may
+have thousands of partitions, and a shard that was just loaded thousands of decisions. `run` sees to
+the rest, with turns for others in between.
+
+A marker counts as written when it is committed. A partition that is gone counts as well, and so
+does one that has moved on to a later epoch: the transaction is over there.
 """
 
 import asyncio
@@ -30,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_SECONDS, RETRY_SECONDS_MAX = 0.1, 5.0
 COMMIT_WAIT_MS = 1000
+MARKERS_PER_TURN = 100
 # There is nothing to end where the partition, or the transaction in it, is no more.
 OVER = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -45,7 +49,8 @@ class Sending:
 
     led: LedTransactions
     markers: SendMarkers
-    left: list[TopicPartition]
+    left: list[TopicPartition]  # to be tried, in this round
+    refused: list[TopicPartition] = field(default_factory=list)  # and in the next one
     written: list[Written] = field(default_factory=list)  # and perhaps not committed yet
     told: dict[TopicPartition, ErrorCode] = field(default_factory=dict)  # refusals in the log
 
@@ -66,9 +71,15 @@ class MarkerSending:
         self._to_send.set()
 
     def flush(self) -> None:
-        """Writes what was queued, as far as it can be done without waiting."""
-        while self._queue:
+        """Writes what was queued, as far as it can be done without waiting, and without others
+        having to wait for long.
+        """
+        marker_count = 0
+        while self._queue and marker_count < MARKERS_PER_TURN:
             sending = self._queue.popleft()
+            if sending.led.host.stage is not Stage.LOADED:
+                continue  # another coordinator sends them
+            marker_count += len(sending.left)
             if not self._advance(sending):
                 self._unfinished.append(sending)
                 self._to_send.set()
@@ -82,21 +93,27 @@ class MarkerSending:
                 self.flush()
                 while self._unfinished:
                     tasks.start(self._finish(self._unfinished.popleft()))
+                if self._queue:
+                    self._to_send.set()
+                    await asyncio.sleep(0)
 
     async def _finish(self, sending: Sending) -> None:
         wait_seconds = RETRY_SECONDS
         while sending.led.host.stage is Stage.LOADED:
-            if sending.written and not sending.left:
+            if sending.left:
+                await asyncio.sleep(0)
+            elif sending.written and not sending.refused:
                 await all_acked(sending.written, all_acks=True, wait_ms=COMMIT_WAIT_MS)
             else:
                 # A marker was refused, or all are committed and the journal took no report of it.
                 await asyncio.sleep(wait_seconds)
                 wait_seconds = min(2 * wait_seconds, RETRY_SECONDS_MAX)
+                sending.left, sending.refused = sending.refused, []
             if self._advance(sending):
                 return
 
     def _advance(self, sending: Sending) -> bool:
-        """Whether nothing is left to do."""
+        """Takes a turn: whether nothing is left to do."""
         markers = sending.markers
         marker = Marker(
             producer_id=markers.producer_id,
@@ -105,15 +122,16 @@ class MarkerSending:
             committed=markers.commit,
             transaction_version=markers.transaction_version,
         )
-        refused: list[TopicPartition] = []
-        for name in sending.left:
+        for name in sending.left[:MARKERS_PER_TURN]:
             outcome = self._write(name, marker)
             if not isinstance(outcome, ErrorCode):
                 sending.written.append(outcome)
             elif outcome not in OVER:
-                refused.append(name)
+                sending.refused.append(name)
                 self._tell_refusal(sending, name, outcome)
-        sending.left = refused
+        del sending.left[:MARKERS_PER_TURN]
+        if sending.left:
+            return False
         sending.written = [
             (partition, offset)
             for partition, offset in sending.written
@@ -122,9 +140,9 @@ class MarkerSending:
         # A partition that ended before its marker was committed gets another one.
         for partition, _ in sending.written:
             if partition.has_ended:
-                sending.left.append(partition.name)
+                sending.refused.append(partition.name)
         sending.written = [one for one in sending.written if not one[0].has_ended]
-        if sending.left or sending.written:
+        if sending.refused or sending.written:
             return False
         return self._report(
             sending.led,
