@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from click.testing import CliRunner
 
+from penstock.cli.transactions import transactions as transactions_group
 from penstock.testing import Broker
 from rig.command import Outcome
 from rig.dialogue import Dialogue
@@ -92,3 +94,19 @@ def test_topics_that_are_not_there_are_named(transactions: Command) -> None:
     for command in ("hanging --topic nowhere", "abort --topic nowhere:0 --start-offset 1"):
         refused = transactions(command)
         assert (refused.status, refused.err) == (1, "penstock: nowhere: there is no such topic\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["list", "--older-than", "99999999999999999999d"], "longer than brokers can count"),
+        (["list", "--producer-id", str(2**63)], "not in the range"),
+        (["describe", ""], "has 1 to 32767 bytes, not 0"),
+        (["describe", "\udcff"], "is not UTF-8"),
+        (["abort", "x" * 40_000], "has 1 to 32767 bytes, not 40000"),
+    ],
+)
+def test_what_no_broker_can_be_asked_is_refused_in_clear_words(words: list[str], why: str) -> None:
+    outcome = CliRunner().invoke(transactions_group, words)
+    assert outcome.exit_code == 2
+    assert why in outcome.output

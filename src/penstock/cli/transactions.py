@@ -33,18 +33,39 @@ from penstock.client.transaction_listing import (
 from penstock.client.trouble import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.wire.primitive import STRING_BYTES_MAX
 
 # What Kafka allows a transaction at most, unless its brokers are set otherwise.
 LONG = "15m"
+INT64_MAX = 2**63 - 1
 
 
 def _duration(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
     try:
-        return None if text is None else parse_duration_ms(text)
+        duration_ms = None if text is None else parse_duration_ms(text)
     except ValueError:
         raise click.BadParameter(
             f"{text!r}: expected a duration such as 90s, 1h30m or 2d"
         ) from None
+    if duration_ms is not None and duration_ms > INT64_MAX:
+        raise click.BadParameter(f"{text!r} is longer than brokers can count")
+    return duration_ms
+
+
+def _ids(
+    context: click.Context, parameter: click.Parameter, names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Such as a transactional id can be; what was typed need not even be UTF-8."""
+    for name in names:
+        try:
+            size_bytes = len(name.encode())
+        except UnicodeEncodeError:
+            raise click.BadParameter(f"{name!r} is not UTF-8") from None
+        if not 0 < size_bytes <= STRING_BYTES_MAX:
+            raise click.BadParameter(
+                f"a transactional id has 1 to {STRING_BYTES_MAX} bytes, not {size_bytes}"
+            )
+    return names
 
 
 @click.group()
@@ -58,7 +79,7 @@ def transactions() -> None:
     "--producer-id",
     "producer_ids",
     multiple=True,
-    type=int,
+    type=click.IntRange(min=0, max=INT64_MAX),
     help="Only of this producer; repeatable.",
 )
 @click.option(
@@ -94,7 +115,7 @@ def list_command(
 
 
 @transactions.command()
-@click.argument("names", nargs=-1, metavar="[ID...]")
+@click.argument("names", nargs=-1, metavar="[ID...]", callback=_ids)
 @cluster_options
 def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
     """Describe transactions: state, producer, since when, time-out, partitions.
@@ -157,7 +178,7 @@ def hanging(
 
 
 @transactions.command()
-@click.argument("names", nargs=-1, metavar="[ID...]")
+@click.argument("names", nargs=-1, metavar="[ID...]", callback=_ids)
 @topics_option
 @click.option(
     "--start-offset",
