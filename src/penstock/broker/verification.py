@@ -25,7 +25,7 @@ from penstock.transactions.finish import GENERATION_2
 from penstock.transactions.state import Identity
 from penstock.wire.messages.produce import ProduceRequest
 
-TOPIC_IDS_FROM = 13
+TOPIC_IDS_FROM = 13  # of Produce
 ABORTABLE_FROM = 11  # the error that lets a client go on after an abort
 ADDS_FROM = 12
 # Clients do not try again after these; after the one that is told instead they do. Those of
@@ -160,12 +160,18 @@ def told(code: ErrorCode, *, version: int) -> Unverified:
                 f"Underlying error: {code.name}"
             ),
         )
-    if code is ErrorCode.PRODUCER_FENCED:
-        return Unverified(code=ErrorCode.INVALID_PRODUCER_EPOCH, message=None)
-    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
-        code = ErrorCode.INVALID_TXN_STATE
+    code = in_words_of_writers(code, abortable=version >= ABORTABLE_FROM)
     message = "Partition was not added to the transaction"
     return Unverified(code=code, message=message if code is ErrorCode.INVALID_TXN_STATE else None)
+
+
+def in_words_of_writers(code: ErrorCode, *, abortable: bool) -> ErrorCode:
+    """`abortable`: the client knows the error that lets it go on after an abort."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
 
 
 def _transactional(

@@ -27,7 +27,7 @@ from penstock.broker.produce_refusals import (
     tell_stranger,
 )
 from penstock.broker.services import RequestContext, Services
-from penstock.broker.verification import Unverified, Verification
+from penstock.broker.verification import TOPIC_IDS_FROM, Unverified, Verification
 from penstock.broker.waiting import all_acked, is_acked
 from penstock.model.error import CloseConnection, ErrorCode
 from penstock.model.offset import Offset
@@ -53,7 +53,6 @@ EMPTY = b""
 ACKS_NONE = 0
 ACKS_LEADER = 1
 ACKS_ALL = -1
-TOPIC_IDS_FROM = 13
 BATCHES_FROM = 3
 CURRENT_LEADER_FROM = 10
 ZSTD_FROM = 7

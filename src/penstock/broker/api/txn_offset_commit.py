@@ -73,10 +73,7 @@ async def _verify(
         answer = await verification.outcome_of(answer)
     [partition] = verified.asked
     code = answer.errors[partition.name] if isinstance(answer, Enlisted) else answer.code
-    if code is ErrorCode.PRODUCER_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
-        code = ErrorCode.INVALID_TXN_STATE
+    code = verification.in_words_of_writers(code, abortable=version >= ABORTABLE_FROM)
     if code is ErrorCode.NOT_COORDINATOR:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # that of the group is found
     if code is not ErrorCode.NONE:
