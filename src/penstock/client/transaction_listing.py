@@ -64,7 +64,7 @@ class TransactionDescription:
     coordinator: NodeId
     start_ms: int | None  # of the wall clock; None: it has not begun
     timeout_ms: int | None  # None: it waits for another coordinator's decision (two-phase commit)
-    partitions: tuple[TopicPartition, ...]  # those that have no marker yet
+    partitions: tuple[TopicPartition, ...]  # until its coordinator knows that all have markers
 
     @property
     def is_ongoing(self) -> bool:
