@@ -68,6 +68,8 @@ class ConfluentClient:
         consumer = self._consumer()
         found: list[Found] = []
         try:
+            # Where no leader is known yet, librdkafka asks for the first offset by a timer only.
+            consumer.list_topics(topic, timeout=PATIENCE_SECONDS)
             consumer.assign([TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
             # A seek is refused until the partition is being fetched; the first message says so.
             assert consumer.poll(PATIENCE_SECONDS) is not None
