@@ -28,6 +28,11 @@ def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     assert run_seed(seed, replace(draw(seed, transactions=False), committers=0)).violation is None
 
 
+def test_a_decision_that_is_put_off_does_not_end_a_compiled_node() -> None:
+    """Here the journal of a coordinator refuses what is due, for want of room."""
+    assert run_seed(379).violation is None
+
+
 def test_a_partition_that_nobody_leads_is_asked_about_with_patience() -> None:
     """Here a topic is made while the disk is full; a producer waits for its leader for 40 s."""
     outcome = run_seed(73, replace(draw(73, transactions=False), committers=0))

@@ -130,7 +130,7 @@ class LedHost(Generic[JournalRecord]):
     ) -> bool:
         """Does one thing whose time has come; False when there is none, for now."""
         self._host.expire(now_ms)
-        if self._retry_ms is not None and now_ms < self._retry_ms:
+        if self._is_put_off(now_ms):
             return False
         self._retry_ms = None
         deadlines = self._machine.deadlines
@@ -153,7 +153,7 @@ class LedHost(Generic[JournalRecord]):
                 self._retry_ms = now_ms + RETRY_MS
 
         self.submit(decide_one, deadline_ms=deadline_ms, answer=answer)
-        return self._retry_ms is None
+        return not self._is_put_off(now_ms)
 
     def end(self, stage: Stage = Stage.ENDED) -> None:
         """Nothing is decided here any more; whoever waits is told."""
@@ -190,6 +190,10 @@ class LedHost(Generic[JournalRecord]):
             if self._has_opened is not None and self._host.is_open:
                 has_opened, self._has_opened = self._has_opened, None
                 has_opened()
+
+    def _is_put_off(self, now_ms: int) -> bool:
+        # Asked, not looked up: compiled code takes what was set to None in a function for None.
+        return self._retry_ms is not None and now_ms < self._retry_ms
 
 
 def refusal(outcome: NotDone) -> RequestError:
