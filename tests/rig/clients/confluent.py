@@ -21,6 +21,7 @@ from rig.clients.face import PATIENCE_SECONDS, REQUEST_BYTES_MAX, Found, Message
 
 # Syslog's "critical": librdkafka otherwise tells standard error of every broker that went away.
 QUIET = 2
+READERS_MAX = 2  # one was seen that got nothing at all: a second tells if the node is why
 
 
 class ConfluentClient:
@@ -65,14 +66,9 @@ class ConfluentClient:
         return [receipt for receipt in receipts if receipt is not None]
 
     def read(self, topic: str, partition: int, *, from_offset: int, count: int) -> list[Found]:
-        consumer = self._consumer()
+        consumer = self._reader(topic, partition)
         found: list[Found] = []
         try:
-            # Where no leader is known yet, librdkafka asks for the first offset by a timer only.
-            consumer.list_topics(topic, timeout=PATIENCE_SECONDS)
-            consumer.assign([TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
-            # A seek is refused until the partition is being fetched; the first message says so.
-            assert consumer.poll(PATIENCE_SECONDS) is not None
             consumer.seek(TopicPartition(topic, partition, from_offset))
             deadline = time.monotonic() + PATIENCE_SECONDS
             while len(found) < count and time.monotonic() < deadline:
@@ -139,6 +135,18 @@ class ConfluentClient:
     def close(self) -> None:
         self._asking.close()
         del self._admin
+
+    def _reader(self, topic: str, partition: int) -> confluent_kafka.Consumer:
+        """One that has got its first message: until then a seek is refused."""
+        for _ in range(READERS_MAX):
+            consumer = self._consumer()
+            # Where no leader is known yet, librdkafka asks for the first offset by a timer only.
+            consumer.list_topics(topic, timeout=PATIENCE_SECONDS)
+            consumer.assign([TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
+            if consumer.poll(PATIENCE_SECONDS / READERS_MAX) is not None:
+                return consumer
+            consumer.close()
+        raise AssertionError(f"{READERS_MAX} consumers in turn found nothing in {topic}")
 
     def _consumer(self) -> confluent_kafka.Consumer:
         return confluent_kafka.Consumer(
