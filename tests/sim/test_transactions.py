@@ -11,6 +11,7 @@ FOUND_BUGS = (
     3,  # a fetch that began at an abort marker hid the committed records behind it
     19,  # with a full disk, markers were reported again and again, and nothing else was done
     1155,  # an identity that a power loss had made the coordinator forget was given out again
+    2205,  # an application waited for one that a power loss had made the coordinator forget
 )
 POINTS = 10  # of each kind
 
