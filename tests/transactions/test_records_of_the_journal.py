@@ -150,7 +150,8 @@ def test_damage_is_told(key: bytes, damaged: bytes | None) -> None:
 @given(key=st.binary(max_size=12), damaged=st.none() | st.binary(max_size=80))
 def test_any_bytes_are_read_or_refused(key: bytes, damaged: bytes | None) -> None:
     with contextlib.suppress(UnreadableTransactionRecord):
-        decode(b"\0\0" + key, damaged)
+        found = decode(b"\0\0" + key, damaged)
+        assert found is None or decode(*encode(found)) == found
 
 
 @given(

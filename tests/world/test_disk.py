@@ -245,7 +245,9 @@ def test_cancelled_waiter_does_not_take_the_sync_from_the_others(
         second = asyncio.create_task(disk.sync([file]))
         await asyncio.sleep(0)
         first.cancel()
-        await second
+        await asyncio.wait([first, second])
+        assert first.cancelled()
+        assert second.exception() is None
 
     asyncio.run(scenario())
     file.close()
