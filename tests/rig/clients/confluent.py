@@ -21,7 +21,6 @@ from rig.clients.face import PATIENCE_SECONDS, REQUEST_BYTES_MAX, Found, Message
 
 # Syslog's "critical": librdkafka otherwise tells standard error of every broker that went away.
 QUIET = 2
-READERS_MAX = 2  # one was seen that got nothing at all: a second tells if the node is why
 
 
 class ConfluentClient:
@@ -138,15 +137,12 @@ class ConfluentClient:
 
     def _reader(self, topic: str, partition: int) -> confluent_kafka.Consumer:
         """One that has got its first message: until then a seek is refused."""
-        for _ in range(READERS_MAX):
-            consumer = self._consumer()
-            # Where no leader is known yet, librdkafka asks for the first offset by a timer only.
-            consumer.list_topics(topic, timeout=PATIENCE_SECONDS)
-            consumer.assign([TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
-            if consumer.poll(PATIENCE_SECONDS / READERS_MAX) is not None:
-                return consumer
-            consumer.close()
-        raise AssertionError(f"{READERS_MAX} consumers in turn found nothing in {topic}")
+        consumer = self._consumer()
+        # Where no leader is known yet, librdkafka asks for the first offset by a timer only.
+        consumer.list_topics(topic, timeout=PATIENCE_SECONDS)
+        consumer.assign([TopicPartition(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
+        assert consumer.poll(PATIENCE_SECONDS) is not None, f"nothing was found in {topic}"
+        return consumer
 
     def _consumer(self) -> confluent_kafka.Consumer:
         return confluent_kafka.Consumer(
