@@ -140,8 +140,8 @@ $(RUN_STAMP): $(BUILD) | $(BIN)/python
 	@touch $@
 
 $(DEV_STAMP): $(BUILD) | $(BIN)/python
-	@echo "== compiling and installing penstock, and what its tests need: a minute or two"
-	@$(INSTALL) --editable '.[dev]'
+	@echo "== compiling and installing penstock, and what its tests need, Spark among them: some minutes"
+	@$(INSTALL) --editable '.[dev,spark,tables,demo]'
 	@$(BYTECODE)
 	@$(BIN)/penstock --version
 	@touch $@ $(RUN_STAMP)
