@@ -1,0 +1,35 @@
+"""The pipelines by name. Nothing of them is loaded here: Spark is heavy, and a list needs none.
+
+Each is a package beside this module; the command line loads its modules when one is used.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    name: str
+    summary: str
+    inputs: tuple[str, ...]  # topics that its generator writes
+    outputs: tuple[str, ...]  # topics and tables that it writes itself
+    needs_postgres: bool = False  # it does not start without one
+
+    @property
+    def job_module(self) -> str:
+        """Holds `start(spark, place) -> list[StreamingQuery]`."""
+        return f"{__package__}.{self.name}.job"
+
+    @property
+    def generator_module(self) -> str:
+        """Holds `events(seed) -> Iterator[Event]`."""
+        return f"{__package__}.{self.name}.generate"
+
+    @property
+    def topology(self) -> Path:
+        return Path(__file__).with_name(self.name) / "topology.toml"
+
+
+_ALL: tuple[Pipeline, ...] = ()
+
+PIPELINES = {pipeline.name: pipeline for pipeline in _ALL}

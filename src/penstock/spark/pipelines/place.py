@@ -1,0 +1,49 @@
+"""Where a pipeline runs: its cluster, its folder, its database, and for how long. Pure.
+
+A job gets nothing else from outside, so the same job runs in a test, on a laptop and by
+spark-submit. Everything that must survive a restart lies in `folder`: give the same folder again,
+and every query goes on where it was.
+"""
+
+from dataclasses import dataclass
+
+from penstock.model.error import PenstockError
+
+TRIGGER_SECONDS = 1.0
+
+
+class NoDatabase(PenstockError):
+    """The pipeline writes into PostgreSQL, and was told of none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    bootstrap: str
+    folder: str  # a path, or the URL of a file system that all of Spark's workers reach
+    postgres: str | None = None  # a DSN; None: there is no database
+    once: bool = False  # what is there now, and then the end
+    trigger_seconds: float = TRIGGER_SECONDS  # a new batch begins so often, where not `once`
+    batch_records_max: int | None = None  # of each source; None: all there is
+
+    def __post_init__(self) -> None:
+        assert self.bootstrap
+        assert self.folder
+        assert self.trigger_seconds >= 0
+
+    def checkpoint(self, query: str) -> str:
+        """The checkpoint folder of a query of this pipeline."""
+        return self._inside("checkpoints", query)
+
+    def table(self, name: str) -> str:
+        """The folder of a Delta table of this pipeline."""
+        return self._inside("tables", name)
+
+    def database(self) -> str:
+        """The DSN, for a pipeline that can't do without."""
+        if self.postgres is None:
+            raise NoDatabase("this pipeline writes into PostgreSQL: say where with --postgres DSN")
+        return self.postgres
+
+    def _inside(self, *names: str) -> str:
+        assert all(names), names
+        return "/".join((self.folder.rstrip("/"), *names))

@@ -1,0 +1,73 @@
+"""How jobs read topics and start queries, so that all of them do it in one way.
+
+A query has one name for everything: its checkpoint folder, its sink's identity on the cluster, and
+what the progress shows. Two runs of one query against one cluster are therefore one sink, and the
+older run is fenced by the newer.
+"""
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.spark.pipelines.place import Place
+
+FORMAT = "penstock"
+
+
+def read_topics(spark: SparkSession, place: Place, *topics: str, **options: str) -> DataFrame:
+    """A stream of the records of topics, from their first; the columns are the source's."""
+    assert topics
+    reader = (
+        spark.readStream.format(FORMAT)
+        .option("kafka.bootstrap.servers", place.bootstrap)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", "earliest")
+    )
+    if place.batch_records_max is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(place.batch_records_max))
+    return reader.options(**options).load()
+
+
+def write_topics(
+    frame: DataFrame,
+    place: Place,
+    *,
+    query: str,
+    output_mode: str = "append",
+    topic: str | None = None,
+    **options: str,
+) -> StreamingQuery:
+    """Starts a query into topics, exactly once; a row's column `topic` where no topic is given."""
+    writer = (
+        _writer(frame, place, query)
+        .format(FORMAT)
+        .outputMode(output_mode)
+        .option("kafka.bootstrap.servers", place.bootstrap)
+        .option("sinkId", query)
+    )
+    if topic is not None:
+        writer = writer.option("topic", topic)
+    return writer.options(**options).start()
+
+
+def write_batches(
+    frame: DataFrame,
+    place: Place,
+    *,
+    query: str,
+    into: Callable[[DataFrame, int], None],
+    output_mode: str = "append",
+) -> StreamingQuery:
+    """Starts a query that hands each batch and its number to `into`, which must bear a repeat."""
+    return _writer(frame, place, query).outputMode(output_mode).foreachBatch(into).start()
+
+
+def _writer(frame: DataFrame, place: Place, query: str) -> DataStreamWriter:
+    writer = frame.writeStream.queryName(query).option(
+        "checkpointLocation", place.checkpoint(query)
+    )
+    if place.once:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{round(place.trigger_seconds * 1000)} milliseconds")
