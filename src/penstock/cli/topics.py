@@ -7,8 +7,6 @@ import click
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import listed, print_json, print_table
-from penstock.cli.topics_plan import plan_topics, read_topics_file
-from penstock.cli.topics_state import carry_out, found_topics
 from penstock.client.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.configs import (
@@ -21,6 +19,8 @@ from penstock.client.configs import (
     describe_configs,
 )
 from penstock.client.routing import TopicView
+from penstock.client.topology import plan_topics, read_topics_file
+from penstock.client.topology_apply import carry_out, found_topics
 from penstock.client.trouble import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import id_text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.topics_plan import (
+from penstock.client.topology import (
     AddPartitions,
     BadTopicsFile,
     CreateTopic,

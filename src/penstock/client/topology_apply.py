@@ -3,14 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
-from penstock.cli.topics_plan import (
-    AddPartitions,
-    CreateTopic,
-    FoundTopic,
-    SetSettings,
-    Step,
-    WantedTopic,
-)
 from penstock.client.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.configs import (
@@ -21,6 +13,14 @@ from penstock.client.configs import (
     Source,
     alter_configs,
     describe_configs,
+)
+from penstock.client.topology import (
+    AddPartitions,
+    CreateTopic,
+    FoundTopic,
+    SetSettings,
+    Step,
+    WantedTopic,
 )
 from penstock.client.trouble import Refused
 
