@@ -79,10 +79,12 @@ def fetch_into(home: Path, wanted: str) -> None:
                 command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX
             )
         except subprocess.TimeoutExpired:
-            raise PeerMissing(f"Maven did not fetch Kafka within {FETCH_SECONDS_MAX} s") from None
+            raise PeerMissing(
+                f"Maven did not fetch {home.name} within {FETCH_SECONDS_MAX} s"
+            ) from None
         if outcome.returncode != 0:
             reason = (outcome.stdout + outcome.stderr).strip().splitlines()[:1]
-            raise PeerMissing(f"Maven cannot fetch Apache Kafka {VERSION}: {reason}")
+            raise PeerMissing(f"Maven cannot fetch {home.name}: {reason}")
         jars.rename(home)
 
 
