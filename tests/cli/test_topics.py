@@ -101,12 +101,19 @@ def test_file_of_topics_is_made_true_and_then_is(run: Run, tmp_path: Path) -> No
     file.write_text(
         """
         [topics.orders]
+        key = "order_id"
         partitions = 2
-        settings = { "retention.ms" = 1000, "unclean.leader.election.enable" = true }
+        guarantee = "exactly-once"
+        retention = "7d"
+        settings = { "unclean.leader.election.enable" = true }
         [topics.clicks]
+        compaction = true
         """
     )
-    first = "create orders: 2 partitions retention.ms=1000 unclean.leader.election.enable=true"
+    first = (
+        "create orders: 2 partitions cleanup.policy=delete retention.ms=604800000"
+        " unclean.leader.election.enable=true"
+    )
     assert run(f"topics apply {file} --dry-run").lines[0] == first
     assert run("topics list --json").json() == []
     assert run(f"topics apply {file}").lines[0] == first
@@ -119,3 +126,6 @@ def test_file_of_topics_is_made_true_and_then_is(run: Run, tmp_path: Path) -> No
     file.write_text("[topics.orders]\npartitions = 1")
     refused = run(f"topics apply {file}")
     assert (refused.status, "can't go back to 1" in refused.err) == (1, True)
+    file.write_text("[topics.orders]\nretain = '7d'")
+    refused = run(f"topics apply {file}")
+    assert (refused.status, "topics.orders.retain is not known" in refused.err) == (1, True)

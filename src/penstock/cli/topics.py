@@ -19,8 +19,8 @@ from penstock.client.configs import (
     describe_configs,
 )
 from penstock.client.routing import TopicView
-from penstock.client.topology import plan_topics, read_topics_file
-from penstock.client.topology_apply import carry_out, found_topics
+from penstock.client.topology import read_topology
+from penstock.client.topology_apply import apply_topology
 from penstock.client.trouble import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import id_text
@@ -209,19 +209,18 @@ def apply_file(file: Path, dry_run: bool, bootstrap: str, as_json: bool) -> None
 
     \b
     [topics.orders]
+    key = "order_id"
     partitions = 6
-    replicas = 1
-    settings = { "retention.ms" = 604800000 }
+    guarantee = "exactly-once"
+    retention = "7d"
+    settings = { "max.message.bytes" = 2097152 }
 
     Missing topics are created, partitions added, the settings named are set. Nothing is deleted.
     """
-    wanted = read_topics_file(file)
+    wanted = read_topology(file)
 
     async def work(cluster: Cluster) -> list[str]:
-        plan = plan_topics(wanted, await found_topics(cluster, wanted))
-        if not dry_run:
-            await carry_out(cluster, plan)
-        return [str(step) for step in plan]
+        return [str(step) for step in await apply_topology(cluster, wanted, dry_run=dry_run)]
 
     steps = with_cluster(bootstrap, work)
     if as_json:

@@ -1,130 +1,153 @@
-"""Topics as a file wants them, against topics as they are: the steps between the two.
+"""A topology: the topics that somebody wants, as a file (TOML or JSON) says it.
 
-`plan_topics` is pure. Steps only add and set, never delete: what a file does not name it does not
-know of.
+    [topics."shop.orders"]
+    key = "order_id"               what records are keyed by, and so what they are in order by
+    partitions = 6                 default: the broker's
+    replicas = 3                   default: the broker's
+    guarantee = "exactly-once"     what its writer promises: at-most-once | at-least-once | ...
+    retention = "7d"               30s, 15m, 12h, 7d, or forever
+    compaction = true              the latest value of each key is kept
+    settings = { "max.message.bytes" = 2097152 }
+
+`key` and `guarantee` are for readers of the file and for tools; the cluster is not told. A name
+that stands for nothing is refused, with the nearest that does. `parse_topology` is pure.
 """
 
+import difflib
 import json
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from penstock.model.error import PenstockError
 
+TOPIC_KEYS = (
+    "key",
+    "partitions",
+    "replicas",
+    "guarantee",
+    "retention",
+    "compaction",
+    "settings",
+)
+CLEANUP = "cleanup.policy"
+RETENTION = "retention.ms"
+FOREVER = "forever"
+FOREVER_MS = -1
+MS_OF_UNIT = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+DURATION = re.compile(r"([1-9]\d*)([smhd])")
 
-class BadTopicsFile(PenstockError):
+
+class BadTopology(PenstockError):
     """A file that does not say which topics there should be."""
 
 
-class ImpossiblePlan(PenstockError):
-    """The file wants what a topic can't become."""
+class Guarantee(Enum):
+    AT_MOST_ONCE = "at-most-once"
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedTopic:
     name: str
+    key: str | None = None
+    guarantee: Guarantee | None = None
     partitions: int | None = None
     replicas: int | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)  # retention and compaction too
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTopic:
-    partitions: int
-    settings: Mapping[str, str | None]  # those of its own
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateTopic:
-    topic: WantedTopic
-
-    def __str__(self) -> str:
-        partitions = self.topic.partitions or "the broker's number of"
-        settings = "".join(f" {name}={value}" for name, value in self.topic.settings.items())
-        return f"create {self.topic.name}: {partitions} partitions{settings}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AddPartitions:
-    name: str
-    count: int  # that there are afterwards
-
-    def __str__(self) -> str:
-        return f"alter {self.name}: {self.count} partitions"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetSettings:
-    name: str
-    settings: Mapping[str, str]
-
-    def __str__(self) -> str:
-        settings = "".join(f" {name}={value}" for name, value in self.settings.items())
-        return f"alter {self.name}:{settings}"
-
-
-Step = CreateTopic | AddPartitions | SetSettings
-
-
-def plan_topics(wanted: Mapping[str, WantedTopic], found: Mapping[str, FoundTopic]) -> list[Step]:
-    """What to do, in the order of the file."""
-    steps: list[Step] = []
-    for name, topic in wanted.items():
-        there = found.get(name)
-        if there is None:
-            steps.append(CreateTopic(topic=topic))
-            continue
-        if topic.partitions is not None and topic.partitions < there.partitions:
-            raise ImpossiblePlan(
-                f"{name} has {there.partitions} partitions, and can't go back to {topic.partitions}"
-            )
-        if topic.partitions is not None and topic.partitions > there.partitions:
-            steps.append(AddPartitions(name=name, count=topic.partitions))
-        changed = {n: v for n, v in topic.settings.items() if there.settings.get(n) != v}
-        if changed:
-            steps.append(SetSettings(name=name, settings=changed))
-    return steps
-
-
-def read_topics_file(path: Path) -> dict[str, WantedTopic]:
+def read_topology(path: Path) -> dict[str, WantedTopic]:
+    """The topics of a file, by name, in its order."""
     try:
         text = path.read_text("utf-8")
         content: object = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (ValueError, UnicodeDecodeError) as trouble:
-        raise BadTopicsFile(f"{path}: {trouble}") from trouble
-    topics = content.get("topics") if isinstance(content, dict) else None
-    if not isinstance(topics, dict) or not topics:
-        raise BadTopicsFile(f"{path}: expected a table `topics` with a table for each topic")
-    return {name: _wanted(path, name, entry) for name, entry in topics.items()}
+    except (OSError, ValueError) as trouble:
+        raise BadTopology(f"{path}: {trouble}") from trouble
+    try:
+        return parse_topology(content)
+    except BadTopology as trouble:
+        raise BadTopology(f"{path}: {trouble}") from trouble
 
 
-def _wanted(path: Path, name: str, entry: object) -> WantedTopic:
+def parse_topology(content: object) -> dict[str, WantedTopic]:
+    if not isinstance(content, dict) or not isinstance(content.get("topics"), dict):
+        raise BadTopology("expected a table `topics` with a table for each topic")
+    _refuse_unknown(content, ("topics",), where="")
+    topics = content["topics"]
+    if not topics:
+        raise BadTopology("`topics` names no topic")
+    return {name: _wanted(name, entry) for name, entry in topics.items()}
+
+
+def _wanted(name: str, entry: object) -> WantedTopic:
+    where = f"topics.{name}"
     if not isinstance(entry, dict):
-        raise BadTopicsFile(f"{path}: topics.{name} is no table")
-    unknown = set(entry) - {"partitions", "replicas", "settings"}
-    if unknown:
-        raise BadTopicsFile(
-            f"{path}: topics.{name}.{min(unknown)} is not known: expected partitions, replicas"
-            " or settings"
-        )
+        raise BadTopology(f"{where} is no table")
+    _refuse_unknown(entry, TOPIC_KEYS, where=f"{where}.")
     settings = entry.get("settings", {})
     if not isinstance(settings, dict):
-        raise BadTopicsFile(f"{path}: topics.{name}.settings is no table")
+        raise BadTopology(f"{where}.settings is no table")
+    cleaning = _cleaning(where, entry)
+    twice = [setting for setting in settings if setting in cleaning]
+    if twice:
+        raise BadTopology(f"{where}: {twice[0]} follows from retention and compaction already")
+    key = entry.get("key")
+    if key is not None and not isinstance(key, str):
+        raise BadTopology(f"{where}.key is no text")
     return WantedTopic(
         name=name,
-        partitions=_count(path, name, entry, "partitions"),
-        replicas=_count(path, name, entry, "replicas"),
-        settings={setting: _text(value) for setting, value in settings.items()},
+        key=key,
+        guarantee=_guarantee(where, entry.get("guarantee")),
+        partitions=_count(where, entry, "partitions"),
+        replicas=_count(where, entry, "replicas"),
+        settings=cleaning | {setting: _text(value) for setting, value in settings.items()},
     )
 
 
-def _count(path: Path, name: str, entry: Mapping[str, object], what: str) -> int | None:
+def _cleaning(where: str, entry: Mapping[str, object]) -> dict[str, str]:
+    """The settings that `retention` and `compaction` stand for; none where neither is given."""
+    retention, compaction = entry.get("retention"), entry.get("compaction")
+    if compaction is not None and not isinstance(compaction, bool):
+        raise BadTopology(f"{where}.compaction is neither true nor false")
+    settings = {}
+    if compaction:
+        settings[CLEANUP] = "compact" if retention is None else "compact,delete"
+    elif compaction is not None or retention is not None:
+        settings[CLEANUP] = "delete"
+    if retention is not None:
+        settings[RETENTION] = str(_duration_ms(where, retention))
+    return settings
+
+
+def _duration_ms(where: str, value: object) -> int:
+    if value == FOREVER:
+        return FOREVER_MS
+    found = DURATION.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise BadTopology(f"{where}.retention is {value!r}: expected such as 12h, 7d or {FOREVER}")
+    return int(found[1]) * MS_OF_UNIT[found[2]]
+
+
+def _guarantee(where: str, value: object) -> Guarantee | None:
+    if value is None:
+        return None
+    known = [guarantee.value for guarantee in Guarantee]
+    if value not in known:
+        raise BadTopology(f"{where}.guarantee is {value!r}: expected {', '.join(known)}")
+    return Guarantee(value)
+
+
+def _count(where: str, entry: Mapping[str, object], what: str) -> int | None:
     value = entry.get(what)
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadTopicsFile(f"{path}: topics.{name}.{what} is no number above 0")
+        raise BadTopology(f"{where}.{what} is no number above 0")
     return value
 
 
@@ -135,3 +158,12 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return ",".join(map(_text, value))
     return str(value)
+
+
+def _refuse_unknown(entry: Mapping[str, object], known: Collection[str], *, where: str) -> None:
+    for name in entry:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, n=1)
+        instead = f"did you mean {near[0]}?" if near else f"expected {', '.join(known)}"
+        raise BadTopology(f"{where}{name} is not known: {instead}")

@@ -1,4 +1,4 @@
-"""What a plan of topics starts from, and how its steps are carried out."""
+"""Makes a cluster match a topology: looks what is there, plans, and carries the steps out."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
@@ -14,15 +14,26 @@ from penstock.client.configs import (
     alter_configs,
     describe_configs,
 )
-from penstock.client.topology import (
+from penstock.client.topology import WantedTopic
+from penstock.client.topology_plan import (
     AddPartitions,
     CreateTopic,
     FoundTopic,
     SetSettings,
     Step,
-    WantedTopic,
+    plan_topics,
 )
 from penstock.client.trouble import Refused
+
+
+async def apply_topology(
+    cluster: Cluster, wanted: Mapping[str, WantedTopic], *, dry_run: bool = False
+) -> list[Step]:
+    """The steps that were needed; with `dry_run` none of them is done. Nothing is ever deleted."""
+    plan = plan_topics(wanted, await found_topics(cluster, wanted))
+    if not dry_run:
+        await carry_out(cluster, plan)
+    return plan
 
 
 async def found_topics(
@@ -37,8 +48,10 @@ async def found_topics(
     for name in there:
         entries = configs[Resource(ResourceKind.TOPIC, name)]
         assert not isinstance(entries, Refused)
+        partitions = view.topics[name].partitions
         found[name] = FoundTopic(
-            partitions=len(view.topics[name].partitions),
+            partitions=len(partitions),
+            replicas=max((len(partition.replicas) for partition in partitions), default=0),
             settings={e.name: e.value for e in entries if e.source is Source.TOPIC},
         )
     return found

@@ -1,0 +1,44 @@
+"""From topics as they are to topics as a topology wants them."""
+
+import pytest
+
+from penstock.client.topology import WantedTopic
+from penstock.client.topology_plan import (
+    AddPartitions,
+    CreateTopic,
+    FoundTopic,
+    ImpossiblePlan,
+    SetSettings,
+    plan_topics,
+)
+
+
+def test_only_what_differs_is_done() -> None:
+    wanted = {
+        "new": WantedTopic(name="new", partitions=3),
+        "grows": WantedTopic(name="grows", partitions=3, settings={"a": "1", "b": "2"}),
+        "same": WantedTopic(name="same", settings={"a": "1"}),
+    }
+    found = {
+        "grows": FoundTopic(partitions=1, replicas=1, settings={"a": "1"}),
+        "same": FoundTopic(partitions=9, replicas=1, settings={"a": "1", "c": "3"}),
+        "unnamed": FoundTopic(partitions=1, replicas=1, settings={}),
+    }
+    assert plan_topics(wanted, found) == [
+        CreateTopic(topic=wanted["new"]),
+        AddPartitions(name="grows", count=3),
+        SetSettings(name="grows", settings={"b": "2"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (WantedTopic(name="a", partitions=2), "a has 3 partitions, and can't go back to 2"),
+        (WantedTopic(name="a", replicas=3), "a has 1 replicas, and the file wants 3"),
+    ],
+)
+def test_nothing_is_planned_that_a_topic_cannot_become(wanted: WantedTopic, reason: str) -> None:
+    found = {"a": FoundTopic(partitions=3, replicas=1, settings={})}
+    with pytest.raises(ImpossiblePlan, match=reason):
+        plan_topics({"new": WantedTopic(name="new"), "a": wanted}, found)
