@@ -1,1 +1,37 @@
-"""Penstock and Spark: topics as data frames, and data frames into topics exactly once."""
+"""Spark on Penstock: a ready session, and the format "penstock" for a session of one's own.
+
+    spark = penstock.spark.session()
+    orders = spark.readStream.format("penstock").options(**options).load()
+
+    penstock.spark.register(spark)  # a session that was made elsewhere
+
+Spark comes with an extra, and half of what lies here does without: the names below are loaded when
+they are first used. This table is the one place here that imports late.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.spark.registration import register
+    from penstock.spark.start import session
+
+__all__ = ["register", "session"]
+
+_HOME = {
+    "register": "penstock.spark.registration",
+    "session": "penstock.spark.start",
+}
+_EXTRA = ("pyspark", "pyarrow", "pandas", "py4j")
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    except ModuleNotFoundError as missing:
+        if missing.name not in _EXTRA:
+            raise
+        sentence = f"penstock.spark.{name} needs Spark: pip install 'penstock[spark]'"
+        raise ModuleNotFoundError(sentence, name=missing.name) from None

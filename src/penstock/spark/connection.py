@@ -1,0 +1,46 @@
+"""From options to the brokers: `connect` opens a cluster, `run` carries out what is to be done.
+
+Spark calls sources and sinks as plain functions, in processes and threads of its own, and in a
+notebook beside a loop that is running already. So `run` has one loop for each call: in the thread
+that calls it, or in one of its own where that thread's loop is busy.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from penstock.client.bootstrap import parse_addresses
+from penstock.client.cluster import Cluster, ClusterRules
+from penstock.spark.options import BadOption, ConnectionOptions
+from penstock.world.clock import RealClock
+from penstock.world.tcp import TcpNetwork
+
+PLAINTEXT = "PLAINTEXT"
+
+Result = TypeVar("Result")
+
+
+def connect(connection: ConnectionOptions) -> Cluster:
+    """The way to the brokers, to be used as `async with`."""
+    protocol = connection.setting("security.protocol") or PLAINTEXT
+    if protocol.upper() != PLAINTEXT:
+        raise BadOption(
+            f"option kafka.security.protocol is {protocol!r}: only {PLAINTEXT} is spoken so far"
+        )
+    rules = ClusterRules(
+        client_id=connection.setting("client.id") or "penstock-spark",
+        request_ms_max=connection.number("request.timeout.ms", 30_000, least=1),
+        connect_ms_max=connection.number("socket.connection.setup.timeout.ms", 10_000, least=1),
+    )
+    return Cluster(TcpNetwork(), RealClock(), parse_addresses(connection.bootstrap), rules=rules)
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """What the work returns or raises, once it has ended."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock") as thread:
+        return thread.submit(asyncio.run, work).result()

@@ -1,0 +1,77 @@
+"""`session()`: a Spark session that is ready to read and to write topics.
+
+Where nothing else is told it runs on this machine, in a size for small ones. Whoever told it
+something wins, in this order: the arguments, spark-submit, Spark's own files of defaults, and last
+what stands here. A session that is there already is used as it is.
+"""
+
+import os
+import sys
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from penstock.spark.java import java_home
+from penstock.spark.registration import register
+
+# Everywhere: what a program computes is the same wherever it runs.
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+# On one machine nobody else has to reach it, and hundreds of tiny tasks only cost time.
+LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "4",
+}
+LOCAL = "local[*]"
+
+
+def session(
+    app_name: str = "penstock", *, master: str | None = None, **settings: str
+) -> SparkSession:
+    """A session with the format "penstock"; on this machine unless someone says otherwise.
+
+    `settings` are Spark's, by their full names: `session(**{"spark.driver.memory": "2g"})`.
+    JavaMissing when there is no Java to run on.
+    """
+    remote = os.environ.get("SPARK_REMOTE")
+    told = {"spark.app.name": app_name, **settings}
+    if master is not None:
+        told["spark.master"] = master
+    if remote is not None and master is None:
+        spark = _asked(told).remote(remote).getOrCreate()
+    elif SparkSession.getActiveSession() is not None:
+        spark = _asked(settings).getOrCreate()
+    else:
+        spark = _asked(_all_settings(told)).getOrCreate()
+    register(spark)
+    return spark
+
+
+def _asked(settings: dict[str, str]) -> SparkSession.Builder:
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+def _all_settings(told: dict[str, str]) -> dict[str, str]:
+    """What was told, and of what stands above that which Spark's JVM does not know better."""
+    # The workers' Python has to be this one, with all that is installed beside it.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    started_by_submit = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not started_by_submit and SparkContext._gateway is None:
+        home = java_home(os.environ)
+        if home is not None:
+            os.environ["JAVA_HOME"] = str(home)
+    # The JVM is started first, and with what was told, for only then it knows Spark's files.
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(told.items())))
+    known = dict(SparkConf().getAll()) | told
+    master = known.get("spark.master", LOCAL)
+    defaults = {"spark.master": master} | SETTINGS
+    if master.startswith("local"):
+        defaults |= LOCAL_SETTINGS
+    return {name: value for name, value in defaults.items() if name not in known} | told
