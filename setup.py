@@ -29,7 +29,7 @@ SOURCE = Path("src")
 COMPILED_LIST = Path("penstock", "compiled.txt")
 LIBRARY = "penstock"  # its file is penstock__mypyc
 BINARIES = {".so", ".pyd"}
-KERNEL = ("walk", "write", "keys")
+KERNEL = ("walk", "columns", "write", "keys")
 
 
 class BuildExtensions(build_ext):
@@ -127,7 +127,7 @@ def kernel_extension(name: str) -> Extension:
     return Extension(
         f"penstock.records.kernel.{name}",
         sources=[f"{folder}/{name}.pyx"],
-        depends=[f"{folder}/varint.pxd"],
+        depends=[f"{folder}/varint.pxd", f"{folder}/fields.pxd"],
         optional=True,
     )
 

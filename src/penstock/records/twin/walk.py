@@ -149,7 +149,7 @@ def _read(
     fixed_timestamp: int | None,
 ) -> Iterator[Record]:
     make = tuple.__new__
-    for timestamp_delta, offset_delta, key, value, headers, _ in _fields(data, record_count):
+    for timestamp_delta, offset_delta, key, value, headers, _ in fields_of(data, record_count):
         timestamp = fixed_timestamp
         if timestamp is None:
             timestamp = wrap_int64(base_timestamp + timestamp_delta)
@@ -167,10 +167,11 @@ def read_columns(
     """The same records as columns; the headers of each stay encoded."""
     offsets = array("q")
     timestamps = array("q")
-    keys = _Column()
-    values = _Column()
-    raw_headers = _Column()
-    for timestamp_delta, offset_delta, key, value, _, raw in _fields(bytes(payload), record_count):
+    keys = GrowingColumn()
+    values = GrowingColumn()
+    raw_headers = GrowingColumn()
+    held = bytes(payload)
+    for timestamp_delta, offset_delta, key, value, _, raw in fields_of(held, record_count):
         offsets.append(wrap_int64(base_offset + offset_delta))
         timestamps.append(
             wrap_int64(base_timestamp + timestamp_delta)
@@ -190,13 +191,14 @@ def read_columns(
     )
 
 
-class _Column:
+class GrowingColumn:
     """A column of bytes that grows."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._offsets = array("i", (0,))
         self._validity = bytearray()
+        self.has_nulls = False
 
     def append(self, content: bytes | None) -> None:
         row = len(self._offsets) - 1
@@ -205,6 +207,8 @@ class _Column:
         if content is not None:
             self._data += content
             self._validity[row // 8] |= 1 << row % 8
+        else:
+            self.has_nulls = True
         self._offsets.append(len(self._data))
 
     def finish(self) -> BytesColumn:
@@ -214,7 +218,7 @@ class _Column:
 _Fields = tuple[int, int, bytes | None, bytes | None, Headers, bytes]
 
 
-def _fields(data: bytes, record_count: int) -> Iterator[_Fields]:
+def fields_of(data: bytes, record_count: int) -> Iterator[_Fields]:
     """Timestamp and offset delta, key, value, headers and encoded headers of each record."""
     data_end = len(data)
     position = 0
