@@ -22,9 +22,12 @@ export PENSTOCK_COMPILE := no
 endif
 BUILD := pyproject.toml setup.py hot-modules.txt constraints.txt $(KERNEL) $(HOT)
 
-# Tests run in two halves side by side: these mostly wait, for clients and for Java; the others compute.
+# Tests run in three parts, two at a time: with real clients, with Spark, and the others. The first two
+# mostly wait, for Java; the others compute, and are told of while they run.
 CLIENT_TESTS := tests/interop tests/peer tests/examples
+SPARK_TESTS := tests/spark
 CLIENT_REPORT := $(VENV)/.penstock-client-tests
+SPARK_REPORT := $(VENV)/.penstock-spark-tests
 
 # What `make bench` is told, such as BENCH=--quick.
 BENCH ?=
@@ -44,12 +47,12 @@ NODE_KILLS ?= 10
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test test-clients test-others soak lint format bench build unbuild clean
+.PHONY: help demo test test-clients test-spark test-others soak lint format bench build unbuild clean
 
 help:
 	@echo "make demo    set up, start a node, write and read back a million records"
-	@echo "make test    set up, check style and types, run every test, in two halves side by side:"
-	@echo "             test-clients, with real clients and Apache Kafka, and test-others"
+	@echo "make test    set up, check style and types, run every test, in three parts, two at a time:"
+	@echo "             test-clients, with real clients and Apache Kafka, test-spark, and test-others"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
 	@echo "             FOR=1h: a real node under constant load; KILLS=50: one that is killed that often"
 	@echo "             RECORDS=100000: exactly once, while the application and the node are killed"
@@ -67,15 +70,19 @@ demo: $(RUN_STAMP)
 test: lint
 	@echo "== tests"
 	@$(BYTECODE)
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-clients test-others
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-others test-spark test-clients
 
-# Its report is shown whole when it has ended: the two would else be written into each other.
+# Reports are shown whole when a part has ended: they would else be written into each other.
 test-clients: $(DEV_STAMP)
 	@$(BIN)/python -m pytest $(CLIENT_TESTS) >$(CLIENT_REPORT) 2>&1; \
 		status=$$?; echo; echo "== tests with real clients"; cat $(CLIENT_REPORT); exit $$status
 
+test-spark: $(DEV_STAMP)
+	@$(BIN)/python -m pytest $(SPARK_TESTS) >$(SPARK_REPORT) 2>&1; \
+		status=$$?; echo; echo "== tests with Spark"; cat $(SPARK_REPORT); exit $$status
+
 test-others: $(DEV_STAMP)
-	$(BIN)/python -m pytest $(CLIENT_TESTS:%=--ignore=%)
+	$(BIN)/python -m pytest $(patsubst %,--ignore=%,$(CLIENT_TESTS) $(SPARK_TESTS))
 
 ifneq ($(FOR),)
 soak: $(DEV_STAMP)

@@ -1,6 +1,7 @@
 """One Spark session and one node for all tests that need them, each in a process of its own."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,14 +11,12 @@ from pyspark.sql import SparkSession
 import penstock.spark
 from rig.broker import NO_RETENTION_ROUND
 from rig.clients.confluent import ConfluentClient
+from rig.postgres import Databases
 from rig.serve import ServedNode
+from rig.small_spark import SMALL_SPARK
 
+TESTS = Path(__file__).resolve().parents[1]
 TOPIC_NUMBERS = itertools.count(1)
-SESSION_SETTINGS = {
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.log.level": "ERROR",
-}
 NODE_SETTINGS = {
     "auto.create.topics.enable": "false",
     "transaction.two.phase.commit.enable": "true",
@@ -27,11 +26,14 @@ NODE_SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Its workers know the rig, and its tasks are tried up to three times."""
+    known = [str(TESTS), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, known))
     warehouse = tmp_path_factory.mktemp("warehouse")
     session = penstock.spark.session(
         "tests",
-        master="local[2]",
-        **SESSION_SETTINGS,
+        master="local[2,3]",
+        **SMALL_SPARK,
         **{"spark.sql.warehouse.dir": str(warehouse)},
     )
     yield session
@@ -71,3 +73,17 @@ def topic(confluent: ConfluentClient) -> Callable[..., str]:
 def folder(tmp_path: Path) -> Path:
     """Where a test keeps checkpoints and tables."""
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def databases() -> Iterator[Databases]:
+    """A server of PostgreSQL, which decodes its log for whoever asks."""
+    found = Databases()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def postgres(databases: Databases) -> str:
+    """The DSN of an empty database."""
+    return databases.fresh()

@@ -6,12 +6,13 @@ import sys
 import textwrap
 from pathlib import Path
 
+TESTS = Path(__file__).resolve().parents[1]
 JOB = """
     import penstock.spark
 
-    spark = penstock.spark.session(
-        master="local[1]", **{"spark.driver.memory": "512m", "spark.log.level": "ERROR"}
-    )
+    from rig.small_spark import SMALL_SPARK
+
+    spark = penstock.spark.session(master="local[1]", **SMALL_SPARK)
     numbers = spark.range(100).selectExpr("id % 3 AS third", "id")
     # Through the workers' Python and through a shuffle, both of which Java has a part in.
     counted = numbers.mapInPandas(lambda frames: frames, numbers.schema).groupBy("third").count()
@@ -72,7 +73,11 @@ def without_java(folder: Path) -> dict[str, str]:
             if tool.name != "java" and not (tools / tool.name).is_symlink():
                 (tools / tool.name).symlink_to(tool)
     kept = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    return kept | {"PATH": str(tools), "XDG_CACHE_HOME": str(folder / "cache")}
+    return kept | {
+        "PATH": str(tools),
+        "PYTHONPATH": str(TESTS),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
 
 
 def run_job(source: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:

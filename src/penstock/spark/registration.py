@@ -8,7 +8,13 @@ from penstock.spark.data_source import PenstockDataSource
 FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
+REGISTERED = "spark.penstock.registered"
+
+
 def register(spark: SparkSession) -> None:
     """Adds the source and the sink to a session; once more does no harm."""
+    if spark.conf.get(REGISTERED, None) is not None:
+        return
     spark.conf.set(FILTER_PUSHDOWN, "true")
     spark.dataSource.register(PenstockDataSource)
+    spark.conf.set(REGISTERED, "true")

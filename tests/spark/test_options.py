@@ -1,0 +1,84 @@
+"""Options have the names of Spark's Kafka source and sink, and none is ignored in silence."""
+
+import pickle
+
+import pytest
+
+from penstock.spark.options import BadOption, Given, given
+
+KNOWN = ("subscribe", "startingOffsets", "failOnDataLoss", "minPartitions", "mode")
+BOOTSTRAP = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+
+
+def read(**options: str) -> Given:
+    return given(options | BOOTSTRAP, known=KNOWN)
+
+
+def test_names_have_no_case() -> None:
+    assert read(SUBSCRIBE="a", startingoffsets="earliest").text("startingOffsets") == "earliest"
+    assert given({"Kafka.Bootstrap.Servers": "b:1"}, known=()).connection().bootstrap == "b:1"
+
+
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [
+        ("startingOffset", "startingOffsets"),
+        ("subscribed", "subscribe"),
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("failOnDataloss ", "failOnDataLoss"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_refused_with_the_one_that_was_meant(
+    told: str, meant: str
+) -> None:
+    with pytest.raises(BadOption) as refusal:
+        read(**{told: "1"})
+    assert str(refusal.value) == f"there is no option {told}: did you mean {meant}?"
+
+
+def test_a_name_like_no_other_is_refused_without_a_guess() -> None:
+    with pytest.raises(BadOption, match=r"^there is no option quux$"):
+        read(quux="1")
+
+
+@pytest.mark.parametrize("name", ["kafka.auto.offset.reset", "kafka.Key.Deserializer"])
+def test_what_spark_decides_itself_cannot_be_told(name: str) -> None:
+    with pytest.raises(BadOption, match=f"option {name.lower()} can't be given"):
+        read(**{name: "x"})
+
+
+def test_what_spark_adds_itself_is_no_fault() -> None:
+    assert read(checkpointLocation="/c", path="/p", queryName="q").text("path") == "/p"
+
+
+def test_settings_of_the_client_are_passed_on() -> None:
+    connection = read(**{"kafka.client.id": "me", "kafka.linger.ms": "5"}).connection()
+    assert connection.setting("client.id") == "me"
+    assert connection.number("linger.ms", 0) == 5
+    assert connection.number("batch.size", 7) == 7
+    assert connection.setting("bootstrap.servers") is None
+    assert pickle.loads(pickle.dumps(connection)) == connection
+
+
+def test_without_an_address_nothing_is_read() -> None:
+    with pytest.raises(BadOption, match=r"option kafka\.bootstrap\.servers is missing"):
+        given({}, known=()).connection()
+
+
+@pytest.mark.parametrize("told", ["0", "-1", "many", "", "1.5", "٣"])
+def test_a_number_must_be_one(told: str) -> None:
+    with pytest.raises(BadOption, match=r"option minPartitions is .*: it must be a whole number"):
+        read(minPartitions=told).number("minPartitions")
+
+
+def test_a_choice_must_be_among_what_can_be_chosen() -> None:
+    assert read(failOnDataLoss="FALSE").flag("failOnDataLoss", True) is False
+    assert read().flag("failOnDataLoss", True) is True
+    with pytest.raises(BadOption, match="option failOnDataLoss is 'no': it can be true or false"):
+        read(failOnDataLoss="no").flag("failOnDataLoss", True)
+
+
+def test_a_list_of_names_has_each_once_and_at_least_one() -> None:
+    assert read(subscribe=" a,b ,a,").names("subscribe") == ("a", "b")
+    with pytest.raises(BadOption, match="option subscribe is empty"):
+        read(subscribe=" , ").names("subscribe")

@@ -1,0 +1,72 @@
+"""A session is made for small machines, unless someone says otherwise."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock.spark
+from penstock.spark import start
+from rig.small_spark import SMALL_SPARK
+
+SHOWN = """
+import penstock.spark
+
+spark = penstock.spark.session("mine")
+shown = ["spark.master", "spark.sql.shuffle.partitions", "spark.app.name"]
+print("SHOWN", *(spark.conf.get(name) for name in shown), sep="|")
+"""
+
+
+def test_a_second_session_is_the_first_with_what_was_told(spark: SparkSession) -> None:
+    broadcast = "spark.sql.autoBroadcastJoinThreshold"
+    before = spark.conf.get(broadcast)
+    again = penstock.spark.session(**{broadcast: "1000"})
+    assert again is spark
+    assert spark.conf.get(broadcast) == "1000"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # not our default over it
+    spark.conf.set(broadcast, str(before))
+
+
+def test_it_listens_to_this_machine_alone(spark: SparkSession) -> None:
+    settings = dict(spark.sparkContext.getConf().getAll())
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.driver.host"] == "127.0.0.1"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def test_workers_run_the_same_python(spark: SparkSession) -> None:
+    [told] = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
+    assert told == sys.executable
+
+
+def test_timestamps_are_in_universal_time_everywhere(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert start.SETTINGS["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_what_spark_submit_was_told_wins(tmp_path: Path) -> None:
+    program = tmp_path / "job.py"
+    program.write_text(SHOWN, "utf-8")
+    submit = Path(sys.executable).with_name("spark-submit")
+    settings = SMALL_SPARK | {"spark.sql.shuffle.partitions": "3"}
+    told = ["--master", "local[1]"]
+    for name, value in settings.items():
+        told += ["--conf", f"{name}={value}"]
+    ended = subprocess.run(
+        [str(submit), *told, str(program)],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "SHOWN|local[1]|3|mine" in ended.stdout
+
+
+@pytest.mark.parametrize("name", ["session", "register"])
+def test_the_public_face_holds_what_is_documented(name: str) -> None:
+    assert callable(getattr(penstock.spark, name))
