@@ -3,7 +3,7 @@
 from random import Random
 
 from penstock.spark.sink.decision import Prepared
-from penstock.spark.sink.trouble import Contended, SinkTrouble, Superseded
+from penstock.spark.sink.trouble import Contended, OlderBatch, SinkTrouble, Superseded
 from rig.sink_world import PARTITIONS, PARTS, SinkWorld
 
 BATCHES = 4
@@ -29,8 +29,9 @@ def settle(world: SinkWorld) -> None:
 
 
 def unexpected(world: SinkWorld) -> list[SinkTrouble]:
-    """A driver that met another may have to stop; nothing is lost by it."""
-    return [one for one in world.troubles if not isinstance(one, Superseded | Contended)]
+    """A driver that met another, or comes after it, may have to stop; nothing is lost by it."""
+    stopped = Superseded | Contended | OlderBatch
+    return [one for one in world.troubles if not isinstance(one, stopped)]
 
 
 def all_step(world: SinkWorld, run: str, *, times: int) -> None:

@@ -13,7 +13,16 @@ from typing import Any
 from penstock.spark.sink import actions
 from penstock.spark.sink.actions import Action, Reclaimed, Seen, WriteOutcome
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, decode, encode
-from penstock.spark.sink.flows import Driver, claim, decide, give_up
+from penstock.spark.sink.flows import (
+    Driver,
+    claim,
+    decide,
+    give_up,
+    is_decided,
+    may_write,
+    must_claim,
+    plan,
+)
 from penstock.spark.sink.names import Attempt, batch_part
 from penstock.spark.sink.trouble import SinkTrouble
 
@@ -21,6 +30,8 @@ SINK = "orders.view"
 QUERY = "query"
 PARTITIONS = 2
 PARTS = 2  # of what a task writes, each by itself
+FENCED_STEPS_MAX = 8
+PATIENCE = 6
 Row = tuple[int, int, int]
 Steps = Generator[None, None, None]
 
@@ -101,9 +112,10 @@ class Cluster:
     def open_ids(self) -> tuple[str, ...]:
         return tuple(name for name, held in self.ids.items() if held.written_by is not None)
 
-    def decide(self, record: SinkRecord, fenced_with: int) -> WriteOutcome:
+    def decide(self, record: SinkRecord | None, fenced_with: int) -> WriteOutcome:
         if fenced_with != self.decider_epoch:
             return WriteOutcome.FENCED
+        assert record is not None, "a query's record stays"
         self.record = encode(record)
         if record.unfinished is not None and record.unfinished not in self.decisions:
             assert not any(
@@ -122,6 +134,18 @@ class Cluster:
         held.written_by = None
         held.state = state
         held.epoch += 1
+
+
+@dataclass(slots=True, kw_only=True)
+class Job:
+    """The tasks of one batch: what they were told, and what they have come to."""
+
+    driver: Driver
+    batch_id: int
+    planned: SinkRecord | None
+    tried: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
+    done: dict[int, Prepared | None] = field(default_factory=dict)
+    trouble: SinkTrouble | None = None
 
 
 class SinkWorld:
@@ -172,14 +196,14 @@ class SinkWorld:
         assert self.cluster.open_ids() == ()
 
     def _drive(self, driver: Driver) -> Steps:
-        """A query: claims, runs its batches, and gives up on trouble as Spark does."""
+        """A query: runs its batches, and gives up on trouble as Spark does."""
         try:
-            last = yield from self._carry_out(claim(driver))
             while not self.finished:
                 batch_id = self.committed_batches
-                prepared = yield from self._run_tasks(driver, batch_id, last)
+                planned = yield from self._carry_out(plan())
                 try:
-                    last = yield from self._carry_out(decide(driver, batch_id, prepared))
+                    prepared = yield from self._run_tasks(driver, batch_id, planned)
+                    yield from self._carry_out(decide(driver, batch_id, prepared))
                 except SinkTrouble:
                     yield from self._carry_out(give_up(driver))
                     raise
@@ -203,6 +227,9 @@ class SinkWorld:
                 answer = None
             else:
                 answer = self._answer(action, fenced_with)
+            if answer is WriteOutcome.FENCED:
+                for _ in range(self.dice.randrange(FENCED_STEPS_MAX)):  # who backs off meets fewer
+                    yield
 
     def _answer(self, action: Action, fenced_with: int) -> object:
         cluster = self.cluster
@@ -221,11 +248,12 @@ class SinkWorld:
             case actions.ListOpen(prefix):
                 return tuple(name for name in cluster.open_ids() if name.startswith(prefix))
             case actions.Abort(name):
-                return cluster.abort(name)
+                cluster.abort(name)
+                return None
             case _:
                 raise AssertionError(action)
 
-    def _write(self, record: SinkRecord, fenced_with: int) -> WriteOutcome:
+    def _write(self, record: SinkRecord | None, fenced_with: int) -> WriteOutcome:
         if self.losses > 0 and self.dice.random() < 0.3:
             self.losses -= 1
             if self.dice.random() < 0.5:
@@ -234,61 +262,74 @@ class SinkWorld:
         return self.cluster.decide(record, fenced_with)
 
     def _run_tasks(
-        self, driver: Driver, batch_id: int, last: SinkRecord
+        self, driver: Driver, batch_id: int, planned: SinkRecord | None
     ) -> Generator[None, None, Sequence[Prepared]]:
         """Each partition by attempts until one succeeds; a second one may run beside it."""
-        done: dict[int, Prepared] = {}
-        tried = [0] * PARTITIONS
+        job = Job(driver=driver, batch_id=batch_id, planned=planned)
         for partition in range(PARTITIONS):
-            self._try(driver, batch_id, partition, tried, done)
+            self._try(job, partition)
             if self.dice.random() < 0.3:
-                self._try(driver, batch_id, partition, tried, done)  # speculation
-        while len(done) < PARTITIONS:
+                self._try(job, partition)  # speculation
+        while len(job.done) < PARTITIONS:
             yield
+            if job.trouble is not None:
+                raise job.trouble
             for partition in range(PARTITIONS):
-                running = any(self._is_of(name, driver, batch_id, partition) for name in self.tasks)
-                if partition not in done and not running:
-                    self._try(driver, batch_id, partition, tried, done)
-        return [done[partition] for partition in range(PARTITIONS)]
+                running = any(self._is_of(name, job, partition) for name in self.tasks)
+                if partition not in job.done and not running:
+                    self._try(job, partition)
+        written = (job.done[partition] for partition in range(PARTITIONS))
+        return [one for one in written if one is not None]
 
-    def _try(
-        self,
-        driver: Driver,
-        batch_id: int,
-        partition: int,
-        tried: list[int],
-        done: dict[int, Prepared],
-    ) -> None:
+    def _try(self, job: Job, partition: int) -> None:
         attempt = Attempt(
             sink=SINK,
-            run_id=driver.claim.run_id,
+            run_id=job.driver.claim.run_id,
             partition=partition,
             stage_attempt=0,
-            attempt=tried[partition],
-            batch=batch_part(batch_id, two_phase=driver.two_phase),
+            attempt=job.tried[partition],
+            batch=batch_part(job.batch_id, two_phase=job.driver.two_phase),
         )
-        tried[partition] += 1
-        name = f"{attempt.transactional_id}#{batch_id}"
+        job.tried[partition] += 1
+        name = f"{attempt.transactional_id}#{job.batch_id}"
         while name in self.tasks:  # one of an earlier batch under the same name still runs
             name += "'"
-        self.tasks[name] = self._work(attempt, (batch_id, partition), done)
+        self.tasks[name] = self._work(attempt, job)
 
-    def _is_of(self, name: str, driver: Driver, batch_id: int, partition: int) -> bool:
-        begin = f"{SINK}.{driver.claim.run_id}.{partition}."
-        return name.startswith(begin) and name.rstrip("'").endswith(f"#{batch_id}")
+    def _is_of(self, name: str, job: Job, partition: int) -> bool:
+        begin = f"{SINK}.{job.driver.claim.run_id}.{partition}."
+        return name.startswith(begin) and name.rstrip("'").endswith(f"#{job.batch_id}")
 
-    def _work(self, attempt: Attempt, row: tuple[int, int], done: dict[int, Prepared]) -> Steps:
+    def _work(self, attempt: Attempt, job: Job) -> Steps:
         """A task's attempt: it never ends its transaction."""
         yield
+        mine = job.driver.claim
+        if must_claim(mine, job.planned):
+            try:
+                yield from self._claim(job, patience=0 if attempt.partition == 0 else PATIENCE)
+            except SinkTrouble as trouble:
+                job.trouble = trouble
+                return
+        if is_decided(mine, job.batch_id, job.planned):
+            job.done.setdefault(attempt.partition, None)
+            return
         found = self.cluster.take_over(attempt.transactional_id)
         if isinstance(found, Reclaimed) or self._fails():
             return
         for part in range(PARTS):
             yield
-            if not self.cluster.write(found, (*row, part)) or self._fails():
+            row = (job.batch_id, attempt.partition, part)
+            if not self.cluster.write(found, row) or self._fails():
                 return
         yield
-        done.setdefault(row[1], found)
+        job.done.setdefault(attempt.partition, found)
+
+    def _claim(self, job: Job, *, patience: int) -> Steps:
+        """The task of partition 0 claims; who has waited for it in vain claims too."""
+        for _ in range(patience):
+            if (yield from self._carry_out(may_write(job.driver, job.planned))):
+                return
+        yield from self._carry_out(claim(job.driver, job.batch_id, job.planned))
 
     def _fails(self) -> bool:
         if self.failing > 0 and self.dice.random() < 0.2:

@@ -8,17 +8,20 @@ import pytest
 
 from penstock.spark.sink import flows
 from penstock.spark.sink.actions import Abort, Commit, Fence, ReadLast, Reclaim
-from penstock.spark.sink.decision import Decided, Prepared, SinkRecord
+from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord
 from penstock.spark.sink.flows import Driver, Flow
 from rig.sink_schedules import explore, explore_reused_id
 
 SCHEDULES = 3_000
+CLEAR = flows._clear
 
 
-def claim_that_forgets(record: SinkRecord, **changes: Any) -> SinkRecord:
-    if "claim" in changes:
-        return SinkRecord(claim=changes["claim"])
-    return replace(record, **changes)
+def claim_that_forgets(record: SinkRecord, claim: Claim) -> SinkRecord:
+    return SinkRecord(claim=claim)
+
+
+def claim_of_anyone(record: SinkRecord, claim: Claim) -> SinkRecord:
+    return replace(record, claim=claim)
 
 
 def decision_of_anyone(
@@ -48,13 +51,17 @@ def commit_once(driver: Driver, decided: Prepared) -> Flow[None]:
     yield Commit(decided)
 
 
-def clear_without_a_look(driver: Driver) -> Flow[None]:
+def clear_without_a_look(driver: Driver, *, own: bool) -> Flow[None]:
     for transactional_id in (yield from flows._open(driver)):
         yield Abort(transactional_id)
 
 
-def clear_nothing(driver: Driver) -> Flow[None]:
+def clear_nothing(driver: Driver, *, own: bool) -> Flow[None]:
     yield ReadLast()
+
+
+def clear_what_tasks_write(driver: Driver, *, own: bool) -> Flow[None]:
+    yield from CLEAR(driver, own=True)
 
 
 def give_up_everything(driver: Driver) -> Flow[None]:
@@ -71,12 +78,12 @@ def finish_before_it_is(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
 
 
 BUGS: list[tuple[str, Callable[..., Any]]] = [
-    ("replace", claim_that_forgets),
     ("_decision", decision_of_anyone),
     ("_decision", decision_each_time),
     ("_commit", commit_once),
     ("_clear", clear_without_a_look),
     ("_clear", clear_nothing),
+    ("_clear", clear_what_tasks_write),
     ("_finish", finish_before_it_is),
 ]
 
@@ -86,6 +93,13 @@ def test_planted_bug_is_found(
     place: str, bug: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flows, place, bug)
+    with pytest.raises(AssertionError):
+        for seed in range(SCHEDULES):
+            explore(seed, two_phase=True)
+
+
+def test_claim_that_forgets_the_decision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SinkRecord, "claimed_by", claim_that_forgets)
     with pytest.raises(AssertionError):
         for seed in range(SCHEDULES):
             explore(seed, two_phase=True)

@@ -12,14 +12,14 @@ from types import TracebackType
 from typing import Self
 
 from penstock.client.accumulator import BatchRules
-from penstock.client.batch_sender import BatchSender
+from penstock.client.batch_sender import BatchSender, QuietDelivery
 from penstock.client.cluster import Cluster
 from penstock.client.partitioner import Partitioner, Sticky
 from penstock.client.pending_batch import Delivered
 from penstock.client.produce_request import Writer
 from penstock.client.trouble import RETRIABLE, Refused, error_code
 from penstock.model.error import ErrorCode
-from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.records.build import record_bytes_max
 from penstock.records.record import Headers, Record
 from penstock.transactions.state import Identity
@@ -115,6 +115,18 @@ class Producer:
             # Whoever sends in a loop finds room every time and never waits, so the sender gets its
             # turn here.
             await asyncio.sleep(0)
+        return delivery
+
+    async def send_batch(self, place: TopicPartition, batch: bytearray) -> Delivery:
+        """Takes in a record batch that was built elsewhere, compressed or not; its delivery tells
+        the offset of its first record. The bytes are the producer's from now on.
+        """
+        assert not self._sender.closed, "the producer was closed"
+        await self._sender.place(
+            place.topic, key=None, value=None, partition=place.partition, size_bytes=len(batch)
+        )
+        delivery = QuietDelivery()
+        self._sender.append_ready(place, batch, delivery)
         return delivery
 
     async def flush(self) -> None:

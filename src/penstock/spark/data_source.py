@@ -13,6 +13,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.spark.sink.batch import BatchSink
+from penstock.spark.sink.options import sink_options
+from penstock.spark.sink.stream import StreamSink
+from penstock.spark.source.batch import BatchReader
+from penstock.spark.source.columns import schema_of
+from penstock.spark.source.options import includes_headers, source_options
+from penstock.spark.source.stream import StreamReader
+
 NAME = "penstock"
 
 
@@ -21,17 +29,17 @@ class PenstockDataSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> StructType | str:
-        raise NotImplementedError
+    def schema(self) -> StructType:
+        return schema_of(include_headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        raise NotImplementedError
+        return BatchReader(source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        raise NotImplementedError
+        return StreamReader(source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        raise NotImplementedError
+        return BatchSink(sink_options(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        raise NotImplementedError
+        return StreamSink(sink_options(self.options), schema)

@@ -24,9 +24,11 @@ class ReadLast:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """-> WriteOutcome. In a transaction of the decider, by the identity of the last Fence."""
+    """-> WriteOutcome. In a transaction of the decider, by the identity of the last Fence. None
+    takes the sink's record away.
+    """
 
-    record: SinkRecord
+    record: SinkRecord | None
 
 
 class WriteOutcome(Enum):

@@ -4,21 +4,24 @@
     DECIDED     a batch is these transactions, whether they have ended already or not
     DONE        all of them have been committed
 
-A claim keeps the decision before it: whoever claims has to see it through.
+A claim keeps the decision before it: whoever claims has to see it through. It also keeps the runs
+that held the sink before, the latest of them, so that none of those claims it back.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 VERSION = 1
+FORMER_MAX = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """Who writes: one run of one query."""
+    """Who writes: one run of one query, in one place where Spark's driver runs."""
 
     query_id: str
     run_id: str
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,12 @@ class SinkRecord:
     claim: Claim
     decided: Decided | None = None
     is_done: bool = True
+    former: tuple[str, ...] = ()  # runs that have been superseded, the latest at the end
+    once: bool = False  # a single write: when it is done, the record goes
+
+    def claimed_by(self, claim: Claim) -> "SinkRecord":
+        former = (*self.former, self.claim.run_id)[-FORMER_MAX:]
+        return replace(self, claim=claim, former=former)
 
     @property
     def unfinished(self) -> Decided | None:
@@ -64,6 +73,7 @@ def encode(record: SinkRecord) -> bytes:
             "version": VERSION,
             "query": record.claim.query_id,
             "run": record.claim.run_id,
+            "driver": record.claim.driver,
             "decided": decided
             and {
                 "query": decided.query_id,
@@ -74,6 +84,8 @@ def encode(record: SinkRecord) -> bytes:
                 ],
             },
             "done": record.is_done,
+            "former": record.former,
+            "once": record.once,
         }
     ).encode()
 
@@ -85,9 +97,11 @@ def decode(data: bytes) -> SinkRecord:
             raise UnreadableDecision(f"version {found['version']}: {VERSION} is what is known here")
         decided = found["decided"]
         return SinkRecord(
-            claim=Claim(query_id=found["query"], run_id=found["run"]),
+            claim=Claim(query_id=found["query"], run_id=found["run"], driver=found["driver"]),
             decided=None if decided is None else _decided(decided),
             is_done=found["done"],
+            former=tuple(found["former"]),
+            once=found["once"],
         )
     except (KeyError, TypeError, ValueError) as trouble:
         if isinstance(trouble, UnreadableDecision):

@@ -1,12 +1,17 @@
-"""The protocol of the exactly-once sink, as it runs on the driver. Pure: see `actions`.
+"""The protocol of the exactly-once sink. Pure: see `actions`.
 
 Tasks write, each attempt in a transaction of its own, and leave it open. The batch is written when
 the driver has recorded which of them are it; that they are committed after that is only completion,
 and anyone who comes later may do it.
 
-    claim    fence, read, claim; complete what is decided; abort what is not and of other runs
-    decide   fence, read, decide, unless superseded; commit; done; abort the rest
-    give_up  fence, read; abort what of this run is not decided
+    plan        on the driver, before the tasks of a batch: read
+    claim       in a task of a run's first batch: fence, read, claim; complete what is decided;
+                abort what is not and of other runs
+    may_write   in the other tasks of that batch: read, until it is claimed
+    decide      on the driver: fence, read, decide, unless superseded; commit; done; abort the rest
+    give_up     on the driver: fence, read; abort what of this run is not decided
+    write_once  on the driver, for a write that is no query's: decide, commit, take the record away
+    recover     anywhere: complete what is decided
 
 Invariants, whatever crashes between two actions:
  1. A transaction is committed only if a decision names it, as it was when it was decided.
@@ -16,7 +21,8 @@ Invariants, whatever crashes between two actions:
  4. DONE is written when every transaction of the decision is committed.
 
 Of 3: which runs are older is known only by the claims. A list of open transactions is therefore
-made before the claim is looked at again: a run that claims afterwards is not on it.
+made before the claim is looked at again: a run that claims afterwards is not on it, since no task
+writes before its run has claimed.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -63,17 +69,54 @@ class Driver:
     two_phase: bool
 
 
-def claim(driver: Driver) -> Flow[SinkRecord]:
-    """Before the first batch of a run; what it returns tells which batch was decided last."""
+def plan() -> Flow[SinkRecord | None]:
+    """Before each batch; what was found is handed to its tasks."""
+    found: SinkRecord | None = yield ReadLast()
+    return found
+
+
+def must_claim(claim: Claim, planned: SinkRecord | None) -> bool:
+    """Whether a run has still to claim, by what was found when its batch was planned."""
+    return planned is None or planned.claim != claim
+
+
+def is_decided(claim: Claim, batch_id: int, planned: SinkRecord | None) -> bool:
+    """Whether there is nothing to be written for a batch."""
+    decided = None if planned is None else planned.decided
+    return decided is not None and (decided.query_id, decided.batch_id) == (
+        claim.query_id,
+        batch_id,
+    )
+
+
+def may_write(driver: Driver, planned: SinkRecord | None) -> Flow[bool]:
+    """Whether somebody has claimed for this run by now."""
+    last: SinkRecord | None = yield ReadLast()
+    if last is None:
+        return False
+    if last.claim != driver.claim and _is_newer(driver, last, planned):
+        raise _superseded(driver, last)
+    return last.claim == driver.claim
+
+
+def claim(driver: Driver, batch_id: int, planned: SinkRecord | None) -> Flow[SinkRecord]:
+    """Before a run's first batch is decided. Whoever has claimed since it was planned is newer, and
+    so is whoever superseded this run before; and so is who has decided a later batch.
+    """
 
     def claimed(last: SinkRecord | None) -> SinkRecord:
         if last is None:
             return SinkRecord(claim=driver.claim)
-        return replace(last, claim=driver.claim)
+        if last.claim == driver.claim:
+            return last
+        if _is_newer(driver, last, planned):
+            raise _superseded(driver, last)
+        _is_next(driver, last, batch_id)
+        return last.claimed_by(driver.claim)
 
     record = yield from _write(claimed)
     record = yield from _finish(driver, record)
-    yield from _clear(driver)
+    yield from _clear(driver, own=False)
     return record
 
 
@@ -82,7 +125,7 @@ def decide(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Flow[
     batch = Decided(query_id=driver.claim.query_id, batch_id=batch_id, transactions=tuple(prepared))
     record = yield from _write(lambda last: _decision(driver, last, batch))
     record = yield from _finish(driver, record)
-    yield from _clear(driver)
+    yield from _clear(driver, own=True)
     return record
 
 
@@ -97,26 +140,78 @@ def give_up(driver: Driver) -> Flow[None]:
             yield Abort(transactional_id)
 
 
+def write_once(driver: Driver, prepared: Sequence[Prepared]) -> Flow[None]:
+    """When every task of a write has written. Nobody else has its sink's name; whoever recovers
+    may be quicker to complete it, and then the record is gone.
+    """
+    decided = Decided(query_id=driver.claim.query_id, batch_id=0, transactions=tuple(prepared))
+    record = SinkRecord(claim=driver.claim, decided=decided, is_done=False, once=True)
+    yield from _write(lambda last: record)
+    yield from _complete(driver, record)
+
+
+def recover(driver: Driver) -> Flow[int]:
+    """In place of a driver that has died: commits what it decided; how many transactions. While
+    one lives, nothing is lost by it either.
+    """
+    yield Fence()
+    last: SinkRecord | None = yield ReadLast()
+    decided = None if last is None else last.unfinished
+    if last is None or decided is None:
+        return 0
+    in_place = replace(driver, claim=last.claim)
+    if last.once:
+        yield from _complete(in_place, last)
+    else:
+        yield from _finish(in_place, last)
+    return len(decided.transactions)
+
+
+def _complete(driver: Driver, record: SinkRecord) -> Flow[None]:
+    """Of a single write: without its record it is done."""
+    assert record.once
+    assert record.unfinished is not None
+    for transaction in record.unfinished.transactions:
+        yield from _commit(driver, transaction)
+    yield Fence()
+    last: SinkRecord | None = yield ReadLast()
+    if last == record:
+        # Where this is lost, somebody recovers what is complete, which does no harm.
+        yield Write(None)
+
+
 def _decision(driver: Driver, last: SinkRecord | None, batch: Decided) -> SinkRecord | None:
     """What is written for a batch; None: it is decided already."""
     if last is None or last.claim != driver.claim:
         raise _superseded(driver, last)
-    before = last.decided
-    if before is not None and before.query_id == batch.query_id:
-        if batch.batch_id == before.batch_id:
-            return None
-        if batch.batch_id < before.batch_id:
-            raise OlderBatch(
-                f"sink {driver.sink}: batch {batch.batch_id} of query {batch.query_id} comes too "
-                f"late, {before.batch_id} is decided: its checkpoint is an old one"
-            )
-        if batch.batch_id > before.batch_id + 1:
-            raise MissingBatch(
-                f"sink {driver.sink}: batch {batch.batch_id} of query {batch.query_id} cannot be "
-                f"next, {before.batch_id} is the last decided: decisions are missing"
-            )
+    if not _is_next(driver, last, batch.batch_id):
+        return None
     assert last.is_done, "a claim completes what it finds, and so does every decision"
-    return SinkRecord(claim=driver.claim, decided=batch, is_done=False)
+    return replace(last, decided=batch, is_done=False)
+
+
+def _is_newer(driver: Driver, last: SinkRecord, planned: SinkRecord | None) -> bool:
+    """Whether another run, which holds the sink, came after this one."""
+    seen = None if planned is None else planned.claim
+    return last.claim != seen or driver.claim.run_id in last.former
+
+
+def _is_next(driver: Driver, last: SinkRecord, batch_id: int) -> bool:
+    """False: the batch is decided already. Another query's decisions say nothing of it."""
+    before, query_id = last.decided, driver.claim.query_id
+    if before is None or before.query_id != query_id:
+        return True
+    if batch_id < before.batch_id:
+        raise OlderBatch(
+            f"sink {driver.sink}: batch {batch_id} of query {query_id} comes too late,"
+            f" {before.batch_id} is decided: its checkpoint is an old one"
+        )
+    if batch_id > before.batch_id + 1:
+        raise MissingBatch(
+            f"sink {driver.sink}: batch {batch_id} of query {query_id} cannot be next,"
+            f" {before.batch_id} is the last decided: decisions are missing"
+        )
+    return batch_id != before.batch_id
 
 
 def _write(change: Callable[[SinkRecord | None], SinkRecord | None]) -> Flow[SinkRecord]:
@@ -144,11 +239,11 @@ def _finish(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
     for transaction in decided.transactions:
         yield from _commit(driver, transaction)
 
-    def done(last: SinkRecord | None) -> SinkRecord:
+    def done(last: SinkRecord | None) -> SinkRecord | None:
         if last is None or last.claim != driver.claim:
             raise _superseded(driver, last)
-        assert last.decided == decided, "only this run decides"
-        return replace(last, is_done=True)
+        # Another process of this run may have completed it too, and gone on.
+        return replace(last, is_done=True) if last.decided == decided else None
 
     return (yield from _write(done))
 
@@ -179,14 +274,17 @@ def _commit(driver: Driver, decided: Prepared) -> Flow[None]:
     raise Contended(f"transaction {decided.transactional_id} is taken over again and again")
 
 
-def _clear(driver: Driver) -> Flow[None]:
-    """Aborts what was left open, of this run and of older ones; all that is decided is done."""
+def _clear(driver: Driver, *, own: bool) -> Flow[None]:
+    """Aborts what was left open, of older runs and of the `own` one; all that is decided is done.
+    While tasks of the own run write, what they write is spared.
+    """
     left = yield from _open(driver)
     last: SinkRecord | None = yield ReadLast()
     if last is None or last.claim != driver.claim:
         raise _superseded(driver, last)
     for transactional_id in left:
-        yield Abort(transactional_id)
+        if own or _run_of(transactional_id) != driver.claim.run_id:
+            yield Abort(transactional_id)
 
 
 def _open(driver: Driver) -> Flow[list[str]]:

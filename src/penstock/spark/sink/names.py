@@ -1,6 +1,7 @@
 """The names under which a sink writes.
 
     <sink>-decider                                                      who writes decisions
+    <sink>-probe                                                        who asks what is allowed
     <sink>.<run>.<partition>.<stage attempt>.<attempt>.<batch>          one attempt of one task
 
 With two-phase commit the last part is the batch modulo 2, so that the number of ids stays bounded:
@@ -32,6 +33,10 @@ class Attempt:
 
 def decider_id(sink: str) -> str:
     return f"{sink}-decider"
+
+
+def probe_id(sink: str) -> str:
+    return f"{sink}-probe"
 
 
 def prefix_of(sink: str) -> str:

@@ -1,17 +1,44 @@
 """The options of the sink: what is written where, and with which promise."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.spark.options import ConnectionOptions, given
+from penstock.model.limit import KIB, MIB
+from penstock.records.compression import Codec
+from penstock.spark.options import BadOption, ConnectionOptions, Given, given
 
-KNOWN = ("topic", "includeHeaders", "sinkId", "mode", "decisionTopic")
+IDENTITY = ("sinkId", "queryId", "runId", "batchId")
+KNOWN = ("topic", "includeHeaders", "mode", "decisionTopic", "twoPhase", *IDENTITY)
+DECISION_TOPIC = "__penstock_sinks"
+BATCH_BYTES = 256 * KIB
+REQUEST_BYTES = MIB
+BUFFER_BYTES = 32 * MIB
+DELIVERY_MS = 120_000
+TIMEOUT_MS = 900_000  # what a broker allows at most, unless it is told otherwise
 
 
 class SinkMode(Enum):
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
+
+
+class TwoPhase(Enum):
+    """Whether transactions wait for the decision without a time-out."""
+
+    AUTO = "auto"  # where the brokers let them
+    REQUIRED = "required"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchIdentity:
+    """Which batch of a query a write is, where the query's program calls it (foreachBatch)."""
+
+    query_id: str
+    run_id: str
+    batch_id: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,18 +47,73 @@ class SinkOptions:
     topic: str | None = None
     mode: SinkMode = SinkMode.EXACTLY_ONCE
     sink_id: str | None = None
-    decision_topic: str | None = None
+    decision_topic: str = DECISION_TOPIC
     checkpoint_location: str | None = None
+    identity: BatchIdentity | None = None
+    two_phase: TwoPhase = TwoPhase.AUTO
+    timeout_ms: int = TIMEOUT_MS  # of transactions, where they are not two-phase
+    codec: Codec = Codec.NONE
+    batch_bytes: int = BATCH_BYTES
+    request_bytes: int = REQUEST_BYTES
+    buffer_bytes: int = BUFFER_BYTES
+    delivery_ms_max: int = DELIVERY_MS
+
+    @property
+    def query_sink(self) -> str:
+        """The name of a query's sink: as it was given, or by the checkpoint that the query has."""
+        if self.sink_id is not None:
+            return self.sink_id
+        if self.checkpoint_location is None:
+            raise BadOption(
+                "option sinkId is missing: exactly-once needs a name that stays the same, that or"
+                " option checkpointLocation"
+            )
+        place = self.checkpoint_location.removeprefix("file://").removeprefix("file:").rstrip("/")
+        return f"spark-{hashlib.sha256(place.encode()).hexdigest()[:16]}"
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Of a writer's options; BadOption, in one line, for what is wrong with them."""
     read = given(options, known=KNOWN)
+    connection = read.connection()
+    batch_bytes = connection.number("batch.size", BATCH_BYTES, least=1)
     return SinkOptions(
-        connection=read.connection(),
+        connection=connection,
         topic=read.text("topic"),
         mode=read.choice("mode", {mode.value: mode for mode in SinkMode}, SinkMode.EXACTLY_ONCE),
         sink_id=read.text("sinkId"),
-        decision_topic=read.text("decisionTopic"),
+        decision_topic=read.text("decisionTopic") or DECISION_TOPIC,
         checkpoint_location=read.text("checkpointLocation"),
+        identity=_identity(read),
+        two_phase=read.choice("twoPhase", {one.value: one for one in TwoPhase}, TwoPhase.AUTO),
+        timeout_ms=connection.number("transaction.timeout.ms", TIMEOUT_MS, least=1),
+        codec=_codec(connection.setting("compression.type")),
+        batch_bytes=batch_bytes,
+        request_bytes=connection.number("max.request.size", REQUEST_BYTES, least=1),
+        buffer_bytes=max(batch_bytes, connection.number("buffer.memory", BUFFER_BYTES, least=1)),
+        delivery_ms_max=connection.number("delivery.timeout.ms", DELIVERY_MS, least=1),
     )
+
+
+def _identity(read: Given) -> BatchIdentity | None:
+    query_id, run_id, batch_id = read.text("queryId"), read.text("runId"), read.text("batchId")
+    if query_id is None and run_id is None and batch_id is None:
+        return None
+    number = read.number("batchId", least=0)
+    missing = [name for name in IDENTITY if name not in read]
+    if query_id is None or run_id is None or number is None or missing:
+        raise BadOption(f"option {missing[0]} is missing: a batch of a query has all of them")
+    if "." in run_id:
+        raise BadOption(f"option runId is {run_id!r}: it can have no dots")
+    return BatchIdentity(query_id=query_id, run_id=run_id, batch_id=number)
+
+
+def _codec(told: str | None) -> Codec:
+    names = {codec.name.lower(): codec for codec in Codec}
+    if told is None:
+        return Codec.NONE
+    if told.strip().lower() not in names:
+        raise BadOption(
+            f"option kafka.compression.type is {told!r}: it can be {' or '.join(names)}"
+        )
+    return names[told.strip().lower()]

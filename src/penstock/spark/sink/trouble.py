@@ -23,3 +23,15 @@ class LostTransaction(SinkTrouble):
 
 class Contended(SinkTrouble):
     """Others take the decider over again and again."""
+
+
+class WrongDecisionTopic(SinkTrouble):
+    """The decision topic would forget what was decided."""
+
+
+class WrongColumns(SinkTrouble):
+    """What is written has not the columns that a topic needs, or not of their types."""
+
+
+class NoTwoPhase(SinkTrouble):
+    """Two-phase commit is required, and the brokers do not let the sink have it."""

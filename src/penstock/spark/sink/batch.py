@@ -1,0 +1,113 @@
+"""A write that is no query's: all of it, or nothing.
+
+Spark makes and pickles the writer once, for its tasks and for its end: so its identity goes all the
+way. Without `sinkId` that is made here, and the decision is there from the moment that it is made
+until it is carried out. With `sinkId` it is a sink's like a query's, and each write a generation of
+its own, unless it is told which batch of which run of a query it is.
+"""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.spark.connection import connect, run
+from penstock.spark.options import BadOption
+from penstock.spark.sink.columns import columns_of
+from penstock.spark.sink.decision import Claim, Prepared
+from penstock.spark.sink.driver import (
+    Plan,
+    decide_batch,
+    decide_write,
+    give_up_batch,
+    place_of_driver,
+    plan_write,
+)
+from penstock.spark.sink.flows import is_decided
+from penstock.spark.sink.names import Attempt, batch_part
+from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
+from penstock.spark.sink.plain import write_plainly
+from penstock.spark.sink.task import Work, write_attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written(WriterCommitMessage):
+    prepared: Prepared | None
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Making it asks nobody anything."""
+
+    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise BadOption('a topic can\'t be overwritten: write with mode("append")')
+        self.options = options
+        self.columns = columns_of(schema, topic=options.topic)
+        self.exactly_once = options.mode is SinkMode.EXACTLY_ONCE
+        own = str(uuid.uuid4())
+        self.identity = options.identity or BatchIdentity(query_id=own, run_id=own, batch_id=0)
+        self.sink = options.sink_id or f"write-{own}"
+        self.once = options.sink_id is None
+        self.plan: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles a writer before its tasks begin, and nobody else does."""
+        if self.exactly_once and self.plan is None:
+            claim = self._claim(place_of_driver())
+            batch_id = self.identity.batch_id
+            self.plan = run(plan_write(self.options, self.sink, claim, batch_id, once=self.once))
+        return self.__dict__.copy()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = TaskContext.get()
+        assert task is not None, "Spark calls this in tasks"
+        work = Work(
+            rows=iterator,
+            columns=self.columns,
+            options=self.options,
+            partition=task.partitionId(),
+        )
+        if self.plan is None:
+            return run(write_plainly(work))
+        return run(self._write(work, self.plan, task.attemptNumber()))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self.plan is None:
+            return
+        written = [one for one in messages if isinstance(one, Written)]
+        assert len(written) == len(messages), messages
+        prepared = [one.prepared for one in written if one.prepared is not None]
+        driver = self.plan.driver(self._claim(self.plan.place))
+        if not self.once:
+            run(decide_batch(self.options, driver, self.identity.batch_id, prepared))
+        elif prepared:
+            run(decide_write(self.options, driver, prepared))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self.plan is not None:
+            driver = self.plan.driver(self._claim(self.plan.place))
+            run(give_up_batch(self.options, self.sink, driver))
+
+    def _claim(self, place: str) -> Claim:
+        return Claim(query_id=self.identity.query_id, run_id=self.identity.run_id, driver=place)
+
+    async def _write(self, work: Work, plan: Plan, attempt: int) -> Written:
+        batch_id = self.identity.batch_id
+        if is_decided(self._claim(plan.place), batch_id, plan.found):
+            return Written(prepared=None)
+        own = Attempt(
+            sink=self.sink,
+            run_id=self.identity.run_id,
+            partition=work.partition,
+            stage_attempt=0,
+            attempt=attempt,
+            batch=batch_part(batch_id, two_phase=plan.two_phase),
+        )
+        async with connect(self.options.connection) as cluster:
+            prepared = await write_attempt(cluster, work, own, two_phase=plan.two_phase)
+        return Written(prepared=prepared)

@@ -1,0 +1,215 @@
+"""Carries out, with the client, what the flows of a sink ask for.
+
+Every action passes through `Carrier.carry_out`, one at a time. The client asks again where an
+answer is lost; of a Write only a look can tell, and the flow takes it.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self, TypeVar, assert_never
+
+from penstock.client.cluster import Cluster
+from penstock.client.coordinators import CoordinatorKind, Coordinators
+from penstock.client.prepared import PreparedTransaction
+from penstock.client.transaction_listing import (
+    OPEN_STATES,
+    TransactionDescription,
+    Wanted,
+    abort_transaction,
+    describe_transactions,
+    list_transactions,
+)
+from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.client.transactions import abort_open, end_prepared, reclaim
+from penstock.client.trouble import AbortOnly, ClientError, Fenced, Refused
+from penstock.model.error import ErrorCode
+from penstock.spark.sink.actions import (
+    Abort,
+    Action,
+    Commit,
+    Fence,
+    ListOpen,
+    Look,
+    ReadLast,
+    Reclaim,
+    Reclaimed,
+    Seen,
+    Write,
+    WriteOutcome,
+)
+from penstock.spark.sink.decision import Prepared, SinkRecord, encode
+from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.flows import Flow
+from penstock.spark.sink.names import decider_id
+from penstock.transactions.state import BY_WORD, TransactionState
+
+DECIDER_MS = 10_000  # how long a decider that has died can keep others from reading
+FENCED_MS_MAX = 200
+T = TypeVar("T")
+S = TransactionState
+SEEN = {
+    S.EMPTY: Seen.NONE,
+    S.ONGOING: Seen.OPEN,
+    S.PREPARE_COMMIT: Seen.COMMITTED,
+    S.COMPLETE_COMMIT: Seen.COMMITTED,
+    S.PREPARE_ABORT: Seen.ABORTED,
+    S.COMPLETE_ABORT: Seen.ABORTED,
+    S.PREPARE_EPOCH_FENCE: Seen.ABORTED,
+    S.DEAD: Seen.NONE,
+}
+assert set(SEEN) == set(TransactionState)
+
+
+class Carrier:
+    """Of one sink. Use as `async with`."""
+
+    def __init__(
+        self, cluster: Cluster, sink: str, decisions: DecisionTopic, *, two_phase: bool
+    ) -> None:
+        self.cluster = cluster
+        self.sink = sink
+        self.decisions = decisions
+        self.two_phase = two_phase
+        self._coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
+        self._decider: TransactionalProducer | None = None
+        self._held = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._held.aclose()
+
+    async def run(self, flow: Flow[T]) -> T:
+        """What the flow returns or raises."""
+        answer: object = None
+        while True:
+            try:
+                action = flow.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = await self.carry_out(action)
+            if answer is WriteOutcome.FENCED:
+                # Two that fence each other would go on at the same pace.
+                await asyncio.sleep(random.uniform(0, FENCED_MS_MAX) / 1000)
+
+    async def carry_out(self, action: Action) -> object:
+        match action:
+            case Fence():
+                await self._fence()
+                return None
+            case ReadLast():
+                return await self.decisions.last(self.sink)
+            case Write(record):
+                return await self._write(record)
+            case Commit(transaction):
+                return await self._commit(transaction)
+            case Look(transactional_id):
+                return await self._look(transactional_id)
+            case Reclaim(transactional_id):
+                return await self._reclaim(transactional_id)
+            case ListOpen(prefix):
+                return await self._list_open(prefix)
+            case Abort(transactional_id):
+                await self._abort(transactional_id)
+                return None
+            case _:
+                assert_never(action)
+
+    async def _fence(self) -> None:
+        await self._held.aclose()
+        rules = TransactionRules(timeout_ms=DECIDER_MS)
+        producer = TransactionalProducer(self.cluster, decider_id(self.sink), rules=rules)
+        self._decider = await self._held.enter_async_context(producer)
+
+    async def _write(self, record: SinkRecord | None) -> WriteOutcome:
+        assert self._decider is not None, "a flow fences before it writes"
+        decider, self._decider = self._decider, None
+        place = await self.decisions.place_of(self.sink)
+        try:
+            async with decider.transaction():
+                await decider.send(
+                    place.topic,
+                    None if record is None else encode(record),
+                    key=self.sink.encode(),
+                    partition=place.partition,
+                )
+        except Fenced as fenced:
+            return WriteOutcome.UNKNOWN if fenced.in_doubt else WriteOutcome.FENCED
+        except AbortOnly as lost:
+            if isinstance(lost.reason, Refused) and lost.reason.code == (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ):
+                raise
+            return WriteOutcome.UNKNOWN
+        except ClientError:
+            return WriteOutcome.UNKNOWN
+        return WriteOutcome.WRITTEN
+
+    async def _commit(self, transaction: Prepared) -> bool:
+        try:
+            await end_prepared(self.cluster, _prepared(transaction), commit=True)
+        except Fenced:
+            return False
+        except Refused as refused:
+            if refused.code == ErrorCode.INVALID_TXN_STATE:
+                return False
+            raise
+        return True
+
+    async def _look(self, transactional_id: str) -> Seen:
+        described = await describe_transactions(self._coordinators, [transactional_id])
+        found = described[transactional_id]
+        if isinstance(found, TransactionDescription):
+            return SEEN[BY_WORD[found.state]]
+        if found.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return Seen.NONE
+        raise found
+
+    async def _reclaim(self, transactional_id: str) -> Reclaimed | None:
+        found = await reclaim(self.cluster, transactional_id)
+        if found.ongoing is None:
+            return None
+        return Reclaimed(
+            written_by=_held(transactional_id, found.ongoing),
+            held_by=_held(transactional_id, found.identity),
+        )
+
+    async def _list_open(self, prefix: str) -> tuple[str, ...]:
+        # Not by a pattern: Apache Kafka lists by one only since 4.1, and escapes are RE2's.
+        listed = await list_transactions(self.cluster, Wanted(states=OPEN_STATES))
+        return tuple(
+            one.transactional_id for one in listed if one.transactional_id.startswith(prefix)
+        )
+
+    async def _abort(self, transactional_id: str) -> None:
+        if self.two_phase:
+            await abort_open(self.cluster, transactional_id)
+            return
+        try:
+            await abort_transaction(self._coordinators, transactional_id)
+        except Refused as refused:
+            if refused.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+
+
+def _prepared(transaction: Prepared) -> PreparedTransaction:
+    return PreparedTransaction(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        epoch=transaction.epoch,
+    )
+
+
+def _held(transactional_id: str, identity: Iterable[int]) -> Prepared:
+    producer_id, epoch = identity
+    return Prepared(transactional_id=transactional_id, producer_id=producer_id, epoch=epoch)

@@ -1,0 +1,111 @@
+"""The topic in which sinks decide: compacted, each sink's record in a partition by its name.
+
+It is made by the first sink that needs it. Found with a policy that deletes, it is refused: a
+decision that goes away is a batch that is written twice.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from penstock.client.admin import Admin, NewTopic
+from penstock.client.cluster import Cluster
+from penstock.client.configs import Resource, ResourceKind, describe_configs
+from penstock.client.consumer import Consumer, ConsumerRules
+from penstock.client.cursor import Reset
+from penstock.client.fetch_request import FetchRules
+from penstock.client.isolation import Isolation
+from penstock.client.offsets import When, offsets_of
+from penstock.client.partitioner import partition_of_key
+from penstock.client.trouble import Refused, TimedOut
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.spark.sink.decision import SinkRecord, decode
+from penstock.spark.sink.trouble import WrongDecisionTopic
+
+PARTITIONS = 8
+POLICY = "cleanup.policy"
+COMPACTED = "compact"
+# A new record a few times a batch, of which only the last counts: what is old goes soon.
+SETTINGS = {POLICY: COMPACTED, "segment.bytes": str(16 << 20), "segment.ms": str(3_600_000)}
+READ_MS_MAX = 60_000
+POLL_MS = 100
+MADE_MS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionTopic:
+    cluster: Cluster
+    name: str
+
+    async def make(self) -> None:
+        """There is such a topic when this returns; WrongDecisionTopic if it can't be used."""
+        [made] = (
+            await Admin(self.cluster).create_topics(
+                [NewTopic(name=self.name, partitions=PARTITIONS, settings=SETTINGS)]
+            )
+        ).values()
+        if isinstance(made, Refused):
+            if made.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise made
+            await self._check_policy()
+        await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+
+    async def exists(self) -> bool:
+        view = await self.cluster.refresh((self.name,))
+        return self.name in view.topics
+
+    async def place_of(self, sink: str) -> TopicPartition:
+        view = await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+        count = len(view.topics[self.name].partitions)
+        return TopicPartition(self.name, partition_of_key(sink.encode(), count))
+
+    async def last(self, sink: str) -> SinkRecord | None:
+        """A sink's record, of all that was written before the question; see `ReadLast`."""
+        found = await self._read([await self.place_of(sink)])
+        return found.get(sink)
+
+    async def all(self) -> dict[str, SinkRecord]:
+        """The records of all sinks, by name."""
+        view = await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+        count = len(view.topics[self.name].partitions)
+        places = [TopicPartition(self.name, index) for index in range(count)]
+        found = await self._read(places)
+        return {sink: found[sink] for sink in sorted(found)}
+
+    async def _read(self, places: list[TopicPartition]) -> dict[str, SinkRecord]:
+        ends = await offsets_of(self.cluster, places, When.LATEST)
+        rules = ConsumerRules(
+            fetch=FetchRules(isolation=Isolation.READ_COMMITTED), reset=Reset.EARLIEST
+        )
+        found: dict[str, bytes | None] = {}
+        try:
+            async with (
+                asyncio.timeout(READ_MS_MAX / 1000),
+                Consumer(self.cluster, rules=rules) as (consumer),
+            ):
+                await consumer.assign(places)
+                consumer.seek_to_beginning()
+                for place in places:
+                    await consumer.position(place)
+                while any(consumer.positions()[place] < ends[place] for place in places):
+                    for record in await consumer.poll(wait_ms=POLL_MS):
+                        if record.key is not None:
+                            found[record.key.decode()] = record.value
+        except TimeoutError as trouble:
+            raise TimedOut(
+                f"topic {self.name}: a transaction that is open in it keeps decisions from being"
+                " read"
+            ) from trouble
+        return {sink: decode(value) for sink, value in found.items() if value is not None}
+
+    async def _check_policy(self) -> None:
+        resource = Resource(ResourceKind.TOPIC, self.name)
+        entries = (await describe_configs(self.cluster, [resource]))[resource]
+        if isinstance(entries, Refused):
+            raise entries
+        policy = next((entry.value for entry in entries if entry.name == POLICY), None)
+        if policy != COMPACTED:
+            raise WrongDecisionTopic(
+                f"topic {self.name} can't hold the decisions of sinks: its {POLICY} is {policy},"
+                f" and must be {COMPACTED}: alter it, or name another with option decisionTopic"
+            )

@@ -1,0 +1,216 @@
+"""What is done for a sink beside writing rows: plan, claim, decide, give up, recover.
+
+Which process does what (Spark 4.2, measured). For each batch of a query Spark has one Python
+process make the writer and pickle it, twice; tasks run in others; commit and abort in yet another,
+where the writer is made anew and knows nothing of the one that was pickled. The ids of query, run
+and batch are told to tasks alone. So the sink is claimed by a task, that of partition 0, which the
+others wait for; and what commit has to know comes with the messages of tasks. Those that abort gets
+may all be None; then the last claim tells who failed, if it was made in the same place: a directory
+that Spark gives to all Python processes of one driver, and to no other's.
+"""
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from penstock.client.cluster import Cluster
+from penstock.client.transactions import reclaim
+from penstock.client.trouble import Refused, UnsupportedByBroker
+from penstock.model.error import ErrorCode
+from penstock.spark.connection import connect
+from penstock.spark.sink.carry_out import Carrier
+from penstock.spark.sink.decision import Claim, Prepared, SinkRecord
+from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.flows import (
+    Driver,
+    claim,
+    decide,
+    give_up,
+    may_write,
+    must_claim,
+    plan,
+    recover,
+    write_once,
+)
+from penstock.spark.sink.names import probe_id
+from penstock.spark.sink.options import SinkOptions, TwoPhase
+from penstock.spark.sink.trouble import NoTwoPhase, Superseded
+
+PLACE = "SPARK_LOCAL_DIRS"
+CLAIMING_PARTITION = 0  # every batch has one
+CLAIM_MS_MAX = 2_000
+CLAIM_POLL_MS = 50
+REFUSALS = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REQUEST,
+    }
+)
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the tasks of a batch are told."""
+
+    sink: str
+    place: str  # where the driver runs
+    two_phase: bool
+    found: SinkRecord | None
+
+    def driver(self, claim: Claim) -> Driver:
+        return Driver(sink=self.sink, claim=claim, two_phase=self.two_phase)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOfBatch:
+    batch_id: int
+    partition: int  # of the data frame
+
+
+async def plan_batch(options: SinkOptions, sink: str) -> Plan:
+    """On the driver, before tasks begin. Nothing is changed by it; but there is a decision topic
+    afterwards.
+    """
+    async with connect(options.connection) as cluster:
+        return await _plan(cluster, options, sink)
+
+
+async def plan_write(
+    options: SinkOptions, sink: str, claimed: Claim, batch_id: int, *, once: bool
+) -> Plan:
+    """The same for a write whose identity is known here: it claims at once, unless nobody else
+    knows its sink. What single writes have left is completed.
+    """
+    async with connect(options.connection) as cluster:
+        planned = await _plan(cluster, options, sink)
+        driver = planned.driver(claimed)
+        if not once and must_claim(claimed, planned.found):
+            two_phase = planned.two_phase
+            async with _carrier(cluster, options, sink, two_phase=two_phase) as carrier:
+                found = await carrier.run(claim(driver, batch_id, planned.found))
+            planned = replace(planned, found=found)
+        await recover_writes(cluster, options.decision_topic)
+        return planned
+
+
+async def join_run(
+    cluster: Cluster, options: SinkOptions, plan: Plan, driver: Driver, batch: TaskOfBatch
+) -> None:
+    """In a task, before it writes. In a run's first batch one claims, and the others wait; if that
+    takes long, perhaps because there is no room for the one to run, they claim too.
+    """
+    if not must_claim(driver.claim, plan.found):
+        return
+    async with _carrier(cluster, options, plan.sink, two_phase=plan.two_phase) as carrier:
+        if batch.partition != CLAIMING_PARTITION:
+            deadline_ms = cluster.clock.monotonic_ms() + CLAIM_MS_MAX
+            while cluster.clock.monotonic_ms() < deadline_ms:
+                if await carrier.run(may_write(driver, plan.found)):
+                    return
+                await asyncio.sleep(CLAIM_POLL_MS / 1000)
+        await carrier.run(claim(driver, batch.batch_id, plan.found))
+    await recover_writes(cluster, options.decision_topic)
+
+
+async def decide_batch(
+    options: SinkOptions, driver: Driver, batch_id: int, prepared: list[Prepared]
+) -> None:
+    async with (
+        connect(options.connection) as cluster,
+        _carrier(cluster, options, driver.sink, two_phase=driver.two_phase) as carrier,
+    ):
+        await carrier.run(decide(driver, batch_id, prepared))
+
+
+async def decide_write(options: SinkOptions, driver: Driver, prepared: list[Prepared]) -> None:
+    """The same for a write whose sink is nobody else's."""
+    async with (
+        connect(options.connection) as cluster,
+        _carrier(cluster, options, driver.sink, two_phase=driver.two_phase) as carrier,
+    ):
+        await carrier.run(write_once(driver, prepared))
+
+
+async def give_up_batch(options: SinkOptions, sink: str, driver: Driver | None) -> None:
+    """After a batch has failed. Whose it was is asked of the last claim if nobody else tells."""
+    async with connect(options.connection) as cluster:
+        decisions = DecisionTopic(cluster=cluster, name=options.decision_topic)
+        if driver is None:
+            last = await decisions.last(sink) if await decisions.exists() else None
+            if last is None or last.claim.driver != place_of_driver():
+                return
+            two_phase = await has_two_phase(cluster, sink, options.two_phase)
+            driver = Driver(sink=sink, claim=last.claim, two_phase=two_phase)
+        async with _carrier(cluster, options, sink, two_phase=driver.two_phase) as carrier:
+            await carrier.run(give_up(driver))
+
+
+async def recover_writes(cluster: Cluster, decision_topic: str) -> int:
+    """Completes what single writes have decided and left; how many of them."""
+    decisions = DecisionTopic(cluster=cluster, name=decision_topic)
+    left = {sink: record for sink, record in (await decisions.all()).items() if record.once}
+    for sink, record in left.items():
+        await recover_sink(cluster, decisions, sink, record)
+    return len(left)
+
+
+async def recover_sink(
+    cluster: Cluster, decisions: DecisionTopic, sink: str, record: SinkRecord
+) -> int:
+    """Completes what a sink has decided; how many transactions."""
+    two_phase = await has_two_phase(cluster, sink, TwoPhase.AUTO)
+    driver = Driver(sink=sink, claim=record.claim, two_phase=two_phase)
+    async with Carrier(cluster, sink, decisions, two_phase=two_phase) as carrier:
+        try:
+            return await carrier.run(recover(driver))
+        except Superseded:
+            return 0  # whoever claimed it since completes it
+
+
+async def has_two_phase(cluster: Cluster, sink: str, wish: TwoPhase) -> bool:
+    """Whether transactions of the sink will wait without a time-out."""
+    if wish is TwoPhase.OFF:
+        return False
+    try:
+        await reclaim(cluster, probe_id(sink))
+    except (UnsupportedByBroker, Refused) as refused:
+        if isinstance(refused, Refused) and refused.code not in REFUSALS:
+            raise
+        if wish is TwoPhase.REQUIRED:
+            raise NoTwoPhase(
+                f"sink {sink}: option twoPhase is required, and the brokers do not do it: {refused}"
+            ) from refused
+        logger.warning(
+            "sink=%s: prepared transactions have a time-out, as two-phase commit is not allowed; on"
+            " a Penstock node transaction.two.phase.commit.enable=true turns it on",
+            sink,
+        )
+        return False
+    return True
+
+
+async def _plan(cluster: Cluster, options: SinkOptions, sink: str) -> Plan:
+    await DecisionTopic(cluster=cluster, name=options.decision_topic).make()
+    two_phase = await has_two_phase(cluster, sink, options.two_phase)
+    async with _carrier(cluster, options, sink, two_phase=two_phase) as carrier:
+        found = await carrier.run(plan())
+    return Plan(sink=sink, place=place_of_driver(), two_phase=two_phase, found=found)
+
+
+def place_of_driver() -> str:
+    return hashlib.sha256(os.environ.get(PLACE, "").encode()).hexdigest()[:16]
+
+
+@asynccontextmanager
+async def _carrier(
+    cluster: Cluster, options: SinkOptions, sink: str, *, two_phase: bool
+) -> AsyncIterator[Carrier]:
+    decisions = DecisionTopic(cluster=cluster, name=options.decision_topic)
+    async with Carrier(cluster, sink, decisions, two_phase=two_phase) as carrier:
+        yield carrier

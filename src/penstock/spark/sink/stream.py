@@ -1,0 +1,110 @@
+"""The sink of a streaming query, as Spark calls it. Which process calls what: see `driver`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.spark.connection import connect, run
+from penstock.spark.sink.columns import columns_of
+from penstock.spark.sink.decision import Claim, Prepared
+from penstock.spark.sink.driver import (
+    Plan,
+    TaskOfBatch,
+    decide_batch,
+    give_up_batch,
+    join_run,
+    plan_batch,
+)
+from penstock.spark.sink.flows import Driver, is_decided
+from penstock.spark.sink.names import Attempt, batch_part
+from penstock.spark.sink.options import SinkMode, SinkOptions
+from penstock.spark.sink.plain import write_plainly
+from penstock.spark.sink.task import Work, write_attempt
+
+QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written(WriterCommitMessage):
+    """What a task tells the driver; nothing is prepared where there was nothing to write."""
+
+    driver: Driver
+    prepared: Prepared | None
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Made for each batch, and once more to end it: making it asks nobody anything."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self.options = options
+        self.columns = columns_of(schema, topic=options.topic)
+        self.sink = options.query_sink if options.mode is SinkMode.EXACTLY_ONCE else None
+        self.plan: Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Spark pickles a writer before its tasks begin, and nobody else does."""
+        if self.sink is not None and self.plan is None:
+            self.plan = run(plan_batch(self.options, self.sink))
+        return self.__dict__.copy()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = TaskContext.get()
+        assert task is not None, "Spark calls this in tasks"
+        work = Work(
+            rows=iterator,
+            columns=self.columns,
+            options=self.options,
+            partition=task.partitionId(),
+        )
+        if self.plan is None:
+            return run(write_plainly(work))
+        claim = Claim(query_id=_told(task, QUERY), run_id=_told(task, RUN), driver=self.plan.place)
+        batch_id = int(_told(task, BATCH))
+        return run(self._write(work, claim, batch_id, task.attemptNumber()))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self.sink is None:
+            return
+        written = [one for one in messages if isinstance(one, Written)]
+        assert len(written) == len(messages) > 0, messages
+        driver = written[0].driver
+        assert all(one.driver == driver for one in written), written
+        prepared = [one.prepared for one in written if one.prepared is not None]
+        run(decide_batch(self.options, driver, batchId, prepared))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        if self.sink is None:
+            return
+        told = [one.driver for one in messages if isinstance(one, Written)]
+        run(give_up_batch(self.options, self.sink, told[0] if told else None))
+
+    async def _write(self, work: Work, claim: Claim, batch_id: int, attempt: int) -> Written:
+        plan = self.plan
+        assert plan is not None
+        driver = plan.driver(claim)
+        async with connect(self.options.connection) as cluster:
+            task = TaskOfBatch(batch_id=batch_id, partition=work.partition)
+            await join_run(cluster, self.options, plan, driver, task)
+            if is_decided(claim, batch_id, plan.found):
+                return Written(driver=driver, prepared=None)
+            own = Attempt(
+                sink=plan.sink,
+                run_id=claim.run_id,
+                partition=work.partition,
+                stage_attempt=0,
+                attempt=attempt,
+                batch=batch_part(batch_id, two_phase=plan.two_phase),
+            )
+            prepared = await write_attempt(cluster, work, own, two_phase=plan.two_phase)
+            return Written(driver=driver, prepared=prepared)
+
+
+def _told(task: TaskContext, name: str) -> str:
+    value = task.getLocalProperty(name)
+    assert value is not None, f"Spark gives every task of a query its {name}"
+    return value

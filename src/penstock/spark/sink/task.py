@@ -1,0 +1,129 @@
+"""A task: its rows in a transaction of one attempt, which is left open for the driver to end.
+
+Rows come from Spark's process as Arrow, and while the next are waited for, in a thread of their
+own, those before them are sent.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock.client.accumulator import BatchRules
+from penstock.client.cluster import Cluster
+from penstock.client.prepared import PreparedTransaction
+from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.model.identity import TopicPartition
+from penstock.model.limit import MIB
+from penstock.spark.sink.columns import Columns
+from penstock.spark.sink.decision import Prepared
+from penstock.spark.sink.names import Attempt
+from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.rows import BatchBuilder
+from penstock.spark.sink.trouble import Contended
+
+CHUNK_BYTES = 4 * MIB  # so many are put in order at once: each partition gets whole batches of them
+TRIES_MAX = 4
+
+
+class Sending(Protocol):
+    """A producer that takes record batches."""
+
+    async def send_batch(self, place: TopicPartition, batch: bytearray) -> object: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a task is to write, and how."""
+
+    rows: Iterator[pa.RecordBatch]
+    columns: Columns
+    options: SinkOptions
+    partition: int  # of the data frame, not of a topic
+
+
+async def write_attempt(
+    cluster: Cluster, work: Work, attempt: Attempt, *, two_phase: bool
+) -> Prepared | None:
+    """Writes the rows and leaves them open; None when there were none."""
+    rules = TransactionRules(
+        timeout_ms=work.options.timeout_ms,
+        two_phase=two_phase,
+        keep_prepared=two_phase,
+        batches=batch_rules(work.options),
+    )
+    for stage_attempt in range(TRIES_MAX):
+        # Spark does not tell a task which attempt of its stage it is part of. An id that has a
+        # transaction open is another attempt's, and the next one is tried.
+        own = replace(attempt, stage_attempt=stage_attempt)
+        async with TransactionalProducer(cluster, own.transactional_id, rules=rules) as producer:
+            if producer.kept is not None:
+                continue
+            await producer.begin()
+            await send_rows(cluster, work, producer)
+            return _prepared(await producer.prepare())
+    raise Contended(
+        f"transactional id {attempt.transactional_id}: {TRIES_MAX} attempts of this name are"
+        " under way"
+    )
+
+
+async def send_rows(cluster: Cluster, work: Work, producer: Sending) -> None:
+    options = work.options
+    builder = BatchBuilder(
+        columns=work.columns,
+        topic=options.topic,
+        codec=options.codec,
+        batch_bytes=options.batch_bytes,
+        turn=work.partition,
+    )
+    chunks = _chunks(work.rows)
+    while True:
+        chunk = await asyncio.to_thread(next, chunks, None)
+        if chunk is None:
+            return
+        topics = builder.topics(chunk)
+        view = await cluster.need(topics)
+        counts = {topic: len(view.topics[topic].partitions) for topic in topics}
+        now_ms = cluster.clock.now_ms()
+        for place, batch in builder.batches(chunk, counts, now_ms=now_ms):
+            await producer.send_batch(place, batch)
+            # The sender gets its turn between two batches.
+            await asyncio.sleep(0)
+
+
+def batch_rules(options: SinkOptions) -> BatchRules:
+    return BatchRules(
+        codec=options.codec,
+        batch_bytes_max=options.batch_bytes,
+        request_bytes_max=options.request_bytes,
+        buffer_bytes_max=options.buffer_bytes,
+        delivery_ms_max=options.delivery_ms_max,
+    )
+
+
+def _chunks(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in larger pieces."""
+    gathered: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for batch in rows:
+        if batch.num_rows:
+            gathered.append(batch)
+            size_bytes += batch.nbytes
+        if size_bytes >= CHUNK_BYTES:
+            yield pa.concat_batches(gathered)
+            gathered, size_bytes = [], 0
+    if gathered:
+        yield pa.concat_batches(gathered)
+
+
+def _prepared(transaction: PreparedTransaction | None) -> Prepared | None:
+    if transaction is None:
+        return None
+    return Prepared(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        epoch=transaction.epoch,
+    )

@@ -1,0 +1,56 @@
+"""What a sink has written, as another one of our clients sees it."""
+
+import asyncio
+
+from penstock.client.bootstrap import parse_addresses
+from penstock.client.cluster import Cluster
+from penstock.client.consumer import Consumer, ConsumerRules
+from penstock.client.cursor import Reset
+from penstock.client.fetch_request import FetchRules
+from penstock.client.fetched import ConsumedRecord
+from penstock.client.isolation import Isolation
+from penstock.client.offsets import When, offsets_of
+from penstock.client.transaction_listing import OPEN_STATES, Wanted, list_transactions
+from penstock.model.identity import TopicPartition
+from penstock.world.clock import RealClock
+from penstock.world.tcp import TcpNetwork
+
+READ_SECONDS_MAX = 30
+
+
+def cluster_at(bootstrap: str) -> Cluster:
+    return Cluster(TcpNetwork(), RealClock(), parse_addresses(bootstrap))
+
+
+def committed_records(bootstrap: str, topic: str) -> list[ConsumedRecord]:
+    """All records of a topic that count, up to its end: what is still open holds this up."""
+    return asyncio.run(_committed_records(bootstrap, topic))
+
+
+def open_transactional_ids(bootstrap: str) -> list[str]:
+    return asyncio.run(_open_transactional_ids(bootstrap))
+
+
+async def _committed_records(bootstrap: str, topic: str) -> list[ConsumedRecord]:
+    rules = ConsumerRules(
+        fetch=FetchRules(isolation=Isolation.READ_COMMITTED), reset=Reset.EARLIEST
+    )
+    found: list[ConsumedRecord] = []
+    async with asyncio.timeout(READ_SECONDS_MAX), cluster_at(bootstrap) as cluster:
+        view = await cluster.need([topic])
+        places = [TopicPartition(topic, one) for one in range(len(view.topics[topic].partitions))]
+        ends = await offsets_of(cluster, places, When.LATEST)
+        async with Consumer(cluster, rules=rules) as consumer:
+            await consumer.assign(places)
+            consumer.seek_to_beginning()
+            for place in places:
+                await consumer.position(place)
+            while any(consumer.positions()[place] < ends[place] for place in places):
+                found += await consumer.poll(wait_ms=100)
+    return found
+
+
+async def _open_transactional_ids(bootstrap: str) -> list[str]:
+    async with cluster_at(bootstrap) as cluster:
+        listed = await list_transactions(cluster, Wanted(states=OPEN_STATES))
+        return [one.transactional_id for one in listed]
