@@ -39,6 +39,7 @@ NOUNS = {
     ),
     "produce": Noun("penstock.cli.produce", "Write records to a topic, line by line."),
     "consume": Noun("penstock.cli.consume", "Read records of a topic."),
+    "dlq": Noun("penstock.cli.dlq", "List dead letters, and replay them."),
     "perf": Noun("penstock.cli.perf", "Measure producing, consuming and latency."),
     "sim": Noun("penstock.cli.sim", "Crash a node in a simulated world, from a seed."),
     "demo": Noun("penstock.cli.demo", "Start a node, write and read a million records."),

@@ -28,8 +28,13 @@ def text_line(record: ConsumedRecord, separator: bytes | None) -> bytes:
 
 
 def json_line(record: ConsumedRecord) -> bytes:
-    """One object; bytes that are no UTF-8 stand in base64 under another name."""
-    fields: dict[str, object] = {
+    """One object; see `json_fields`."""
+    return json.dumps(json_fields(record), ensure_ascii=False).encode() + b"\n"
+
+
+def json_fields(record: ConsumedRecord) -> dict[str, object]:
+    """Bytes that are no UTF-8 stand in base64 under another name."""
+    return {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -38,7 +43,6 @@ def json_line(record: ConsumedRecord) -> bytes:
         **_text_field("value", record.value),
         "headers": [{"name": n, **_text_field("value", v)} for n, v in record.headers],
     }
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
 def _text_field(name: str, content: bytes | None) -> dict[str, str | None]:

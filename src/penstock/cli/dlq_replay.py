@@ -1,0 +1,169 @@
+"""Letters back to where they came from, each once.
+
+The transactional id is the group's name, so there is one replay of a topic at a time: whoever
+starts another takes over from the first. What it reads is committed, and what it writes is one
+transaction at a time: letters, the group's offsets, and receipts where it leaves letters behind
+(`penstock.spark.replaying` decides). So a killed replay leaves nothing half done.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from penstock.cli.dlq_read import (
+    Choice,
+    beginnings,
+    ends_of,
+    place_of,
+    places_of,
+    read_all,
+    states_of,
+)
+from penstock.client.cluster import Cluster
+from penstock.client.fetched import ConsumedRecord
+from penstock.client.group_offsets import Committed
+from penstock.client.transactional_producer import TransactionalProducer
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+from penstock.spark.letter import Letter, letter_of, receipt_headers, replayed_headers
+from penstock.spark.replaying import PartitionReplay, Settled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a user wants."""
+
+    topic: str
+    to: str | None
+    choice: Choice
+    limit: int | None
+    dry_run: bool
+    group: str
+
+
+@dataclass(slots=True)
+class Replayed:
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by target and reason
+    left: int = 0  # not chosen
+    without_source: int = 0  # chosen, but nobody knows where they came from
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    record: ConsumedRecord
+    topic: str
+    partition: int | None  # None: by its key
+
+
+class Replay:
+    """One run: it looks at each letter once, in order within its partition."""
+
+    def __init__(self, order: Order, states: Mapping[TopicPartition, PartitionReplay]) -> None:
+        self.done = Replayed()
+        self._order = order
+        self._states = states
+        self._noted = {place: state.done_until for place, state in states.items()}
+
+    @property
+    def is_full(self) -> bool:
+        return self._order.limit is not None and self.done.total >= self._order.limit
+
+    def chosen(self, records: Iterable[ConsumedRecord]) -> list[Outgoing]:
+        """Those of the records that are to be written, until there are enough."""
+        outgoing = []
+        for record in records:
+            if self.is_full:
+                break
+            letter, state = letter_of(record.headers), self._states[place_of(record)]
+            if not isinstance(letter, Letter) or state.is_done(record.offset):
+                continue
+            target = self._order.to or letter.topic
+            wanted = self._order.choice.takes(letter)
+            if target is None or not wanted:
+                state.left(record.offset)
+                self.done.left += not wanted
+                self.done.without_source += wanted
+                continue
+            state.replayed(record.offset)
+            self.done.counts[target, letter.reason or ""] += 1
+            same_place = letter.partition if target == letter.topic else None
+            outgoing.append(Outgoing(record=record, topic=target, partition=same_place))
+        return outgoing
+
+    def reached(self, ends: Mapping[TopicPartition, Offset]) -> None:
+        for place, end in ends.items():
+            self._states[place].reached(end)
+
+    def settle(self) -> dict[TopicPartition, Settled]:
+        """What is to be noted of the partitions in which something has changed."""
+        settled = {place: state.settle() for place, state in self._states.items()}
+        changed = {
+            place: one
+            for place, one in settled.items()
+            if one.receipt or one.offset != self._noted[place]
+        }
+        self._noted |= {place: one.offset for place, one in changed.items()}
+        return changed
+
+
+async def replay_letters(cluster: Cluster, order: Order, told: Callable[[int], None]) -> Replayed:
+    """`told` hears how many are written so far."""
+    places = await places_of(cluster, order.topic)
+    if order.dry_run:
+        ends = await ends_of(cluster, places)
+        states = await states_of(cluster, order.group, ends, stable=False)
+        replay = Replay(order, states)
+        async with aclosing(read_all(cluster, beginnings(states), ends)) as reading:
+            async for records in reading:
+                replay.chosen(records)
+        return replay.done
+    async with TransactionalProducer(cluster, order.group) as producer:
+        # Only now is nobody else at it: what the predecessor wrote is either seen, or void.
+        ends = await ends_of(cluster, places)
+        states = await states_of(cluster, order.group, ends, stable=True)
+        replay = Replay(order, states)
+        async with aclosing(read_all(cluster, beginnings(states), ends)) as reading:
+            async for records in reading:
+                await _write(producer, order, replay.chosen(records), replay.settle())
+                told(replay.done.total)
+                if replay.is_full:
+                    return replay.done
+        replay.reached(ends)
+        await _write(producer, order, [], replay.settle())
+    return replay.done
+
+
+async def _write(
+    producer: TransactionalProducer,
+    order: Order,
+    outgoing: list[Outgoing],
+    settled: Mapping[TopicPartition, Settled],
+) -> None:
+    """All of it, or, after an error, nothing."""
+    if not settled:
+        assert not outgoing, "whoever writes a letter has something to note"
+        return
+    async with producer.transaction():
+        for one in outgoing:
+            record = one.record
+            view = await producer.cluster.need((one.topic,))
+            there = one.partition in range(len(view.topics[one.topic].partitions))
+            await producer.send(
+                one.topic,
+                record.value,
+                key=record.key,
+                headers=replayed_headers(record.headers),
+                timestamp_ms=record.timestamp_ms,
+                partition=one.partition if there else None,
+            )
+        for place, one_settled in settled.items():
+            if one_settled.receipt:
+                headers = receipt_headers(one_settled.receipt)
+                await producer.send(place.topic, None, headers=headers, partition=place.partition)
+        offsets = {place: Committed(offset=one.offset) for place, one in settled.items()}
+        await producer.send_offsets(order.group, offsets)

@@ -1,0 +1,90 @@
+"""The headers of a dead letter: where a record came from, why it is here, and how often it was
+tried.
+
+    penstock.dlq.topic, .partition, .offset   the record that was read; numbers as decimal text
+    penstock.dlq.reason                       one sentence
+    penstock.dlq.attempt                      1, and one more each time that it was replayed in vain
+
+Key, value, timestamp and all other headers of a letter are those of the record. When it is
+replayed, the attempt stays with it and the other four go.
+
+A replay that leaves letters behind notes, in the dead-letter topic itself, which of the later ones
+are done with: a receipt has no key and no value, and `penstock.dlq.replayed` holds the offsets of
+its own partition as ranges, `4-7,9` being 4, 5, 6, 7 and 9.
+"""
+
+import re
+from dataclasses import dataclass
+
+from penstock.model.offset import Offset
+from penstock.records.record import Headers
+
+PREFIX = "penstock.dlq."
+TOPIC = PREFIX + "topic"
+PARTITION = PREFIX + "partition"
+OFFSET = PREFIX + "offset"
+REASON = PREFIX + "reason"
+ATTEMPT = PREFIX + "attempt"
+REPLAYED = PREFIX + "replayed"
+
+RANGE = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+Ranges = tuple[range, ...]  # of offsets, in order, none empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """What its headers tell. None: they don't, for anyone may write to a dead-letter topic."""
+
+    topic: str | None
+    partition: int | None
+    offset: Offset | None
+    reason: str | None
+    attempt: int | None
+
+
+def letter_of(headers: Headers) -> Letter | Ranges:
+    """The letter that a record is; or, of a receipt, what it says was replayed."""
+    ours = {name: value for name, value in headers if name.startswith(PREFIX)}
+    if REPLAYED in ours:
+        return parse_ranges(_text(ours[REPLAYED]) or "")
+    offset = _number(ours.get(OFFSET))
+    return Letter(
+        topic=_text(ours.get(TOPIC)),
+        partition=_number(ours.get(PARTITION)),
+        offset=None if offset is None else Offset(offset),
+        reason=_text(ours.get(REASON)),
+        attempt=_number(ours.get(ATTEMPT)),
+    )
+
+
+def replayed_headers(headers: Headers) -> Headers:
+    """Those of the record as it was, and the attempt, so that the next one is counted on."""
+    return tuple(
+        (name, value) for name, value in headers if name == ATTEMPT or not name.startswith(PREFIX)
+    )
+
+
+def receipt_headers(replayed: Ranges) -> Headers:
+    return ((REPLAYED, ranges_text(replayed).encode()),)
+
+
+def ranges_text(ranges: Ranges) -> str:
+    return ",".join(
+        f"{one.start}" if len(one) == 1 else f"{one.start}-{one.stop - 1}" for one in ranges
+    )
+
+
+def parse_ranges(text: str) -> Ranges:
+    """What is no range is passed over: then a letter waits on, which is better than to lose one."""
+    found = (RANGE.fullmatch(part) for part in text.split(","))
+    ends = [(int(one[1]), int(one[2] or one[1])) for one in found if one is not None]
+    return tuple(range(first, last + 1) for first, last in ends if first <= last)
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def _number(value: bytes | None) -> int | None:
+    text = _text(value)
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None

@@ -1,0 +1,226 @@
+"""`penstock dlq`: dead letters are listed, and each is replayed once, whatever happens."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.testing import Broker
+from rig.clients.confluent import ConfluentClient
+from rig.clients.face import Message
+from rig.command import Outcome
+from rig.serve import ServedNode
+
+Run = Callable[..., Outcome]
+
+MANY = 6_000
+KILLS = 3
+
+
+@pytest.fixture
+def client(penstock: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConfluentClient]:
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", penstock.bootstrap)
+    one = ConfluentClient(penstock.bootstrap)
+    yield one
+    one.close()
+
+
+def letter(number: int, *, source: str = "orders", reason: str = "field id is missing") -> Message:
+    """As Spark's pipelines write them: the record came from offset `number` of partition 1."""
+    return Message(
+        key=b"k%d" % number,
+        value=b"v%d" % number,
+        timestamp_ms=1_000 + number,
+        headers=(
+            ("trace", b"t%d" % number),
+            ("penstock.dlq.topic", source.encode()),
+            ("penstock.dlq.partition", b"1"),
+            ("penstock.dlq.offset", b"%d" % number),
+            ("penstock.dlq.reason", reason.encode()),
+            ("penstock.dlq.attempt", b"1"),
+        ),
+    )
+
+
+def committed(run: Run, topic: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in run(f"consume {topic} --committed --json").lines]
+
+
+def values(run: Run, topic: str) -> list[object]:
+    return [record["value"] for record in committed(run, topic)]
+
+
+def test_letters_are_listed_with_where_they_came_from(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("dead")
+    client.produce("dead", [letter(4), letter(7, reason="not valid JSON"), letter(9)])
+    shown = run("dlq list dead").text
+    assert "orders-1 at 4" in shown and "field id is missing" in shown and "v9" in shown
+    assert "3 letters" in shown and "not valid JSON" in shown
+    [first, *_] = [json.loads(line) for line in run("dlq list dead --json").lines]
+    assert first["reason"] == "field id is missing" and first["attempt"] == 1
+    assert [first[f"source_{name}"] for name in ("topic", "partition", "offset")] == [
+        "orders",
+        1,
+        4,
+    ]
+    assert (first["offset"], first["key"], first["value"]) == (0, "k4", "v4")
+    chosen = run("dlq list dead --reason JSON --json").lines
+    assert [json.loads(line)["key"] for line in chosen] == ["k7"]
+    limited = run("dlq list dead --limit 1").text
+    assert "... and 2 more" in limited and "3 letters" in limited
+
+
+def test_a_replayed_letter_is_the_record_as_it_was_and_keeps_its_attempt(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("orders", partitions=3)
+    penstock.topic("dead")
+    client.produce("dead", [letter(4)])
+    assert run("dlq replay dead").text.endswith("replayed 1 letter\n")
+    [record] = committed(run, "orders")
+    assert record["partition"] == 1
+    assert (record["key"], record["value"], record["timestamp_ms"]) == ("k4", "v4", 1_004)
+    assert record["headers"] == [
+        {"name": "trace", "value": "t4"},
+        {"name": "penstock.dlq.attempt", "value": "1"},
+    ]
+
+
+def test_what_was_replayed_is_not_replayed_again(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("orders", partitions=2)
+    penstock.topic("dead", partitions=2)
+    client.produce("dead", [letter(number) for number in range(10)])
+    assert run("dlq replay dead --json").json()["replayed"] == 10
+    assert run("dlq replay dead --json").json()["replayed"] == 0
+    assert run("dlq list dead --json").lines == []
+    assert len(run("dlq list dead --all --json").lines) == 10
+    client.produce("dead", [letter(10)])
+    assert run("dlq replay dead --json").json()["replayed"] == 1
+    assert Counter(values(run, "orders")) == Counter(f"v{number}" for number in range(11))
+    lags = [one["lag"] for one in run("groups describe penstock-dlq-dead --json").json()]
+    assert set(lags) <= {0, 1}, "nothing waits but the marker of the last transaction"
+
+
+def test_letters_left_out_wait_and_none_is_replayed_twice(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("orders", partitions=2)
+    penstock.topic("dead")
+    faults = ("a is missing", "b is missing", "c is missing")
+    client.produce("dead", [letter(n, reason=faults[n % 3]) for n in range(30)])
+    first = run("dlq replay dead --reason 'b is' --json").json()
+    assert (first["replayed"], first["left"]) == (10, 20)
+    waiting = [json.loads(line) for line in run("dlq list dead --json").lines]
+    assert Counter(one["reason"] for one in waiting) == {faults[0]: 10, faults[2]: 10}
+    again = run("dlq replay dead --reason 'b is' --reason 'c is' --limit 4 --json").json()
+    assert again["replayed"] == 4
+    assert run("dlq replay dead --json").json()["replayed"] == 16
+    assert run("dlq list dead --json").lines == []
+    assert Counter(values(run, "orders")) == Counter(f"v{n}" for n in range(30))
+
+
+def test_a_dry_run_writes_nothing(run: Run, penstock: Broker, client: ConfluentClient) -> None:
+    penstock.topic("orders", partitions=2)
+    penstock.topic("dead")
+    client.produce("dead", [letter(1), letter(2, source="bills")])
+    planned = run("dlq replay dead --dry-run --json").json()
+    assert planned["counts"] == [
+        {"topic": "bills", "reason": "field id is missing", "letters": 1},
+        {"topic": "orders", "reason": "field id is missing", "letters": 1},
+    ]
+    assert "would replay 2 letters" in run("dlq replay dead --dry-run").text
+    assert values(run, "orders") == []
+    assert len(run("dlq list dead --json").lines) == 2
+
+
+def test_letters_go_elsewhere_by_their_keys(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("fixed", partitions=4)
+    penstock.topic("dead")
+    client.produce("dead", [letter(n) for n in range(20)])
+    client.produce("dead", [Message(key=b"stranger", value=b"v20")])
+    without = run("dlq replay dead --to nowhere")
+    assert (without.status, without.err) == (1, "penstock: nowhere: there is no such topic\n")
+    assert run("dlq replay dead --to fixed --json").json()["replayed"] == 21
+    found = committed(run, "fixed")
+    assert sorted(str(one["value"]) for one in found) == sorted(f"v{n}" for n in range(21))
+    assert len({one["partition"] for one in found}) > 1
+
+
+def test_a_letter_that_tells_no_source_waits_until_it_is_told_where_to(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("orders", partitions=2)
+    penstock.topic("dead")
+    client.produce("dead", [Message(key=b"s", value=b"stranger"), letter(1)])
+    told = run("dlq replay dead").text
+    assert told.endswith("replayed 1 letter; 1 do not tell where they came from: give --to\n")
+    assert run("dlq replay dead --to orders --json").json()["replayed"] == 1
+    assert sorted(map(str, values(run, "orders"))) == ["stranger", "v1"]
+
+
+def test_where_a_source_topic_is_gone_nothing_is_lost(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("orders", partitions=2)
+    penstock.topic("dead")
+    client.produce("dead", [letter(1), letter(2, source="gone"), letter(3)])
+    refused = run("dlq replay dead")
+    assert (refused.status, refused.err) == (1, "penstock: gone: there is no such topic\n")
+    assert values(run, "orders") == []
+    penstock.topic("gone", partitions=2)
+    assert run("dlq replay dead --json").json()["replayed"] == 3
+    assert Counter(values(run, "orders")) == {"v1": 1, "v3": 1}
+
+
+def test_a_dead_letter_topic_that_is_not_there_is_named(run: Run, client: ConfluentClient) -> None:
+    for command in ("list nowhere", "replay nowhere", "replay nowhere --dry-run"):
+        refused = run(f"dlq {command}")
+        assert (refused.status, refused.err) == (1, "penstock: nowhere: there is no such topic\n")
+
+
+def test_a_replay_that_is_killed_and_started_again_neither_loses_nor_repeats(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = ServedNode(data=tmp_path / "node", settings={"log.retention.ms": "-1"})
+    node.start()
+    monkeypatch.setenv("PENSTOCK_BOOTSTRAP", node.bootstrap)
+    client = ConfluentClient(node.bootstrap)
+    try:
+        client.create_topic("orders", partitions=2)
+        client.create_topic("dead", partitions=3)
+        faults = ("a is missing", "b is missing")
+        client.produce("dead", [letter(n, reason=faults[n % 2]) for n in range(MANY)])
+        for _ in range(KILLS):
+            _kill_a_replay_at_work(client)
+        assert run("dlq replay dead --reason 'a is'").status == 0
+        assert len(run(f"dlq list dead --json --limit {MANY}").lines) == MANY // 2
+        assert run("dlq replay dead").status == 0
+        assert run("dlq list dead --json").lines == []
+        found = Counter(values(run, "orders"))
+        assert found == Counter(f"v{n}" for n in range(MANY))
+    finally:
+        client.close()
+        node.stop()
+
+
+def _kill_a_replay_at_work(client: ConfluentClient) -> None:
+    """As soon as it has written something, committed or not."""
+    before = client.offset_bounds("orders", 1)
+    command = [sys.executable, "-m", "penstock.cli.main", "dlq", "replay", "dead"]
+    replaying = subprocess.Popen([*command, "--reason", "a is"], stdout=subprocess.DEVNULL)
+    try:
+        while replaying.poll() is None and client.offset_bounds("orders", 1) == before:
+            pass
+    finally:
+        replaying.kill()
+        replaying.wait()
