@@ -1,0 +1,161 @@
+"""JSON with a declared schema: what fits is typed, and what does not is told in a sentence."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from penstock.spark import schemas
+
+ORDER = """
+    id string NOT NULL, amount bigint NOT NULL, at timestamp, price decimal(5,2), paid boolean,
+    buyer struct<name: string NOT NULL, age: int>,
+    items array<struct<sku: string NOT NULL, n: int>>, tags map<string, int>, `odd name` int
+"""
+GOOD = {"id": "a", "amount": 1}
+
+
+def rows_of(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
+    return spark.createDataFrame(list(enumerate(values)), "number int, value binary").coalesce(1)
+
+
+def reasons(spark: SparkSession, values: list[bytes | None], schema: str = ORDER) -> list[str]:
+    parsed = schemas.parse_json(rows_of(spark, values), schema)
+    found = parsed.orderBy("number").select("parsed", "reason").collect()
+    assert all((row.parsed is None) != (row.reason is None) for row in found)
+    return [row.reason for row in found]
+
+
+def with_fields(**fields: object) -> bytes:
+    return json.dumps({**GOOD, **fields}).encode()
+
+
+def test_what_fits_is_typed_and_keeps_its_other_columns(spark: SparkSession) -> None:
+    value = with_fields(
+        at="2026-01-31T12:00:00Z",
+        price=1.25,
+        paid=True,
+        buyer={"name": "Ann"},
+        items=[{"sku": "x", "n": 2}],
+        unknown=5,
+    )
+    [row] = schemas.parse_json(rows_of(spark, [value]), ORDER).collect()
+    assert (row.number, bytes(row.value), row.reason) == (0, value, None)
+    assert (row.parsed.id, row.parsed.amount, row.parsed.price) == ("a", 1, Decimal("1.25"))
+    assert row.parsed.at.astimezone(UTC) == datetime(2026, 1, 31, 12, tzinfo=UTC)
+    assert row.parsed.buyer == Row(name="Ann", age=None)
+    assert row.parsed["items"] == [Row(sku="x", n=2)]
+
+
+def test_each_fault_has_its_sentence(spark: SparkSession) -> None:
+    faults: dict[bytes | None, str] = {
+        None: "the value is null",
+        b"": "the value is empty",
+        b"  ": "the value is empty",
+        b'{"id":"\xff","amount":1}': "the value is not UTF-8",
+        b'{"id":"a","amount":1': "the value is not valid JSON",
+        b'{"id":"a","amount":1} more': "the value is not valid JSON",
+        b'{"id":"a","amount":1}{"id":"b","amount":2}': "the value is not valid JSON",
+        b"{'id':'a','amount':1}": "the value is not valid JSON",
+        b"5": "the value should be an object, and is a number",
+        b"null": "the value should be an object, and is null",
+        b'[{"id":"a","amount":1}]': "the value should be an object, and is an array",
+        b'{"amount":1}': "field id is missing",
+        b'{"id":"a","amount":null}': "field amount is null",
+        b'{"id":"a","amount":"1"}': "field amount should be bigint, and is a string",
+        b'{"id":"a","amount":1.0}': (
+            "field amount should be bigint, and is a number that does not fit"
+        ),
+        b'{"id":"a","amount":99999999999999999999}': (
+            "field amount should be bigint, and is a number that does not fit"
+        ),
+        with_fields(at="soon"): "field at should be timestamp, and is a string that does not fit",
+        with_fields(price=12345.6): (
+            "field price should be decimal(5,2), and is a number that does not fit"
+        ),
+        with_fields(paid="yes"): "field paid should be boolean, and is a string",
+        with_fields(buyer=5): "field buyer should be struct<name:string,age:int>, and is a number",
+        with_fields(buyer={}): "field buyer.name is missing",
+        with_fields(buyer={"name": None}): "field buyer.name is null",
+        with_fields(buyer={"name": "Ann", "age": "old"}): (
+            "field buyer.age should be int, and is a string"
+        ),
+        with_fields(items={}): (
+            "field items should be array<struct<sku:string,n:int>>, and is an object"
+        ),
+        with_fields(items=[{"sku": "x", "n": 1}, {"sku": "y", "n": "z"}]): (
+            "field items should be array<struct<sku:string,n:int>>,"
+            " and is an array that does not fit"
+        ),
+        with_fields(items=[{"n": 1}]): "in field items something is null or missing",
+        with_fields(tags={"a": "b"}): (
+            "field tags should be map<string,int>, and is an object that does not fit"
+        ),
+        b'{"id":"a","amount":1,"odd name":""}': ("field `odd name` should be int, and is a string"),
+    }
+    assert reasons(spark, list(faults)) == list(faults.values())
+
+
+def test_the_first_fault_in_the_order_of_the_schema_is_told(spark: SparkSession) -> None:
+    assert reasons(spark, [b'{"paid":5,"amount":"x"}']) == ["field id is missing"]
+
+
+def test_what_may_be_null_may_be_missing(spark: SparkSession) -> None:
+    values: list[bytes | None] = [
+        b'{"id":"a","amount":1}',
+        with_fields(buyer=None, items=None, tags=None, at=None),
+        with_fields(items=[None], buyer={"name": "Ann", "age": None}),
+    ]
+    assert reasons(spark, values) == [None, None, None]
+
+
+def test_columns_are_named_as_one_likes(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("x", '{"n":1}')], "value string, body string")
+    parsed = schemas.parse_json(rows, "n int", column="body", into="event", reason="why")
+    assert parsed.columns == ["value", "body", "event", "why"]
+    assert parsed.select("event.n", "why").collect() == [Row(n=1, why=None)]
+
+
+def test_a_schema_of_types_is_as_good_as_its_text(spark: SparkSession) -> None:
+    declared = spark.createDataFrame([], "n int NOT NULL").schema
+    parsed = schemas.parse_json(rows_of(spark, [b'{"n":1}', b"{}"]), declared)
+    assert [row.reason for row in parsed.orderBy("number").collect()] == [
+        None,
+        "field n is missing",
+    ]
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(width=32)
+    | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["name", "age", "sku", "n"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+documents = st.dictionaries(
+    st.sampled_from(["id", "amount", "at", "price", "paid", "buyer", "items", "tags"]), json_values
+)
+anything = st.binary(max_size=20) | st.one_of(documents, json_values).map(
+    lambda value: json.dumps(value).encode()
+)
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(values=st.lists(st.none() | anything, min_size=40, max_size=80))
+def test_of_any_bytes_a_row_has_a_value_or_a_reason(
+    spark: SparkSession, values: list[bytes | None]
+) -> None:
+    for value, reason in zip(values, reasons(spark, values), strict=True):
+        if reason is None:
+            assert value is not None
+            assert isinstance(json.loads(value), dict)
+        else:
+            assert reason.startswith(("the value ", "field ", "in field "))
