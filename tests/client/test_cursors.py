@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.client.cursor import Cursors, Reset
-from penstock.client.fetched import Aborted, FetchedData
+from penstock.client.fetched import FetchedData
+from penstock.client.visible import Aborted
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.build import build_batch

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.client.cursor import Cursor
-from penstock.client.fetched import Aborted, FetchedData
+from penstock.client.fetched import FetchedData
 from penstock.client.isolation import Isolation
 from penstock.client.routing import ClusterView
 from penstock.client.trouble import error_code
+from penstock.client.visible import Aborted
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerId, TopicId, TopicPartition
 from penstock.model.limit import KIB, MIB

@@ -8,14 +8,12 @@ that a compacted or filtered tail is never asked for again.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from heapq import heapify, heappop
 from typing import NamedTuple
 
-from penstock.model.identity import ProducerId, TopicPartition
+from penstock.client.visible import Aborted, VisibleBatches
+from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView, whole_batches
-from penstock.records.control import ControlType, control_type
 from penstock.records.iterate import records_of
 from penstock.records.layout import TimestampType
 from penstock.records.trouble import CorruptBatch
@@ -33,14 +31,6 @@ class ConsumedRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     leader_epoch: LeaderEpoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aborted:
-    """A transaction that came to nothing: the producer's records from here to its abort marker."""
-
-    producer_id: ProducerId
-    first_offset: Offset
 
 
 class FetchedData:
@@ -61,10 +51,7 @@ class FetchedData:
         self.end_offset = position  # the offset after the last whole batch
         for batch in _readable(data):
             self.end_offset = max(self.end_offset, batch.next_offset)
-        self._read_committed = read_committed
-        self._starting = [(a.first_offset, a.producer_id) for a in aborted]
-        heapify(self._starting)
-        self._aborting: set[ProducerId] = set()
+        self._visible = VisibleBatches(read_committed=read_committed, aborted=aborted)
         self.exhausted = False
         self.trouble: CorruptBatch | None = None  # why reading ended early
         self._records = self._walk(data)
@@ -90,7 +77,7 @@ class FetchedData:
                 raise CorruptBatch(
                     f"{self.partition}: wrong checksum of the batch at offset {batch.base_offset}"
                 )
-            if self._is_visible(batch):
+            if self._visible.shows(batch):
                 start = self.position
                 timestamp_type, epoch = batch.timestamp_type, batch.leader_epoch
                 for record in records_of(batch):
@@ -110,22 +97,6 @@ class FetchedData:
                         epoch,
                     )
             self.position = max(self.position, batch.next_offset)
-
-    def _is_visible(self, batch: BatchView) -> bool:
-        if not self._read_committed:
-            return not batch.is_control
-        # Before a marker too: a fetch may begin at the very marker that ends one of these.
-        while self._starting and self._starting[0][0] <= batch.last_offset:
-            self._aborting.add(heappop(self._starting)[1])
-        if batch.is_control:
-            self._note_marker(batch)
-            return False
-        return not batch.is_transactional or batch.producer_id not in self._aborting
-
-    def _note_marker(self, batch: BatchView) -> None:
-        for record in records_of(batch):
-            if control_type(record) is ControlType.ABORT:
-                self._aborting.discard(batch.producer_id)
 
 
 def _readable(data: memoryview) -> Iterator[BatchView]:

@@ -1,0 +1,94 @@
+"""What a fetch reply means for a task that reads a range: pure.
+
+A range ends where its end is, not where records end: compaction, markers and aborted transactions
+leave gaps, also at the end of the log. A gap there looks like an empty reply while the broker says
+that the end of the range may be read; said twice it is believed, because one empty reply may also
+be a broker that is busy.
+"""
+
+from dataclasses import dataclass
+
+from penstock.client.isolation import Isolation
+from penstock.client.trouble import RETRIABLE, STALE_METADATA, error_code
+from penstock.model.error import ErrorCode
+from penstock.model.limit import KIB
+from penstock.model.offset import Offset
+from penstock.records.batch import whole_batches
+from penstock.wire.messages.fetch import PartitionData
+
+EMPTY_REPLIES_BELIEVED = 2
+RECORD_BYTES_GUESSED = KIB
+FETCH_BYTES_MIN = 256 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """Whole batches; what follows them is at `next_position`."""
+
+    next_position: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """There is nothing more up to the end of the range."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfRange:
+    """The log has no such offset (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    reason: str
+    stale_metadata: bool = False
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hopeless:
+    code: ErrorCode
+
+
+Answer = Brought | Gap | OutOfRange | Again | Hopeless
+
+
+def judged(
+    told: PartitionData | None,
+    *,
+    position: Offset,
+    end: Offset,
+    isolation: Isolation,
+    empty_before: int,
+) -> Answer:
+    """`empty_before` counts the empty replies to the same question right before this one."""
+    if told is None:
+        return Again("the broker said nothing of the partition", stale_metadata=True)
+    code = error_code(told.error_code)
+    if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return OutOfRange()
+    if code != ErrorCode.NONE:
+        if code in RETRIABLE:
+            return Again(code.name, stale_metadata=code in STALE_METADATA)
+        return Hopeless(code)
+    next_position = position
+    records = told.records
+    if records is not None:
+        assert isinstance(records, memoryview)
+        for batch in whole_batches(records):
+            next_position = max(next_position, batch.next_offset)
+    if next_position > position:
+        return Brought(next_position)
+    committed = isolation is Isolation.READ_COMMITTED
+    readable = told.last_stable_offset if committed else told.high_watermark
+    if readable < end:
+        return Again(f"the log can be read up to offset {readable} only")
+    if empty_before + 1 >= EMPTY_REPLIES_BELIEVED:
+        return Gap()
+    return Again("an empty reply", empty=True)
+
+
+def fetch_bytes(*, left: int, seen_bytes: int, seen_offsets: int, bytes_max: int) -> int:
+    """How much to ask for, so that a small range does not bring a large one along."""
+    each = RECORD_BYTES_GUESSED if seen_offsets == 0 else seen_bytes // seen_offsets + 1
+    return min(bytes_max, max(FETCH_BYTES_MIN, left * each * 9 // 8))

@@ -1,0 +1,95 @@
+"""Topics read once: the ranges are fixed on the driver when the query is planned."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.model.offset import Offset
+from penstock.spark.source.columns import check_schema
+from penstock.spark.source.filters import Narrowed, narrowed
+from penstock.spark.source.lookout import Lookout
+from penstock.spark.source.options import SourceOptions
+from penstock.spark.source.plan import ReadRange, begins, ranges, split
+from penstock.spark.source.positions import NoneThatYoung, Offsets
+from penstock.spark.source.read import RangePartition, read_range, report_loss
+from penstock.spark.source.trouble import BadPosition
+
+
+class BatchReader(DataSourceReader):
+    """Made on the driver and carried to the tasks as it is, with what it was told before that."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        check_schema(schema, include_headers=options.include_headers)
+        self.options = options
+        self.schema = schema
+        self.narrowed = Narrowed()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Spark looks at every row again: what is spared here is whole ranges."""
+        self.narrowed = narrowed(filters)
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with Lookout(self.options.connection, self.options.isolation) as lookout:
+            found = planned_once(lookout, self.options, self.narrowed)
+        parts = split(
+            found,
+            parts_min=self.options.partitions_min,
+            records_max=self.options.records_per_partition_max,
+        )
+        # Spark makes a task of its own where a source has none.
+        return [RangePartition(one) for one in parts] or [RangePartition(None)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        if partition.wanted is None:
+            return iter(())
+        return read_range(self.options, partition.wanted, self.schema)
+
+
+def planned_once(lookout: Lookout, options: SourceOptions, spared: Narrowed) -> list[ReadRange]:
+    """One range for each partition, from where to where the options say."""
+    layout = lookout.layout(options.selection)
+    for name in layout.missing:
+        raise BadPosition(f"there is no {name} to read ({options.selection})")
+    partitions = layout.partitions
+    latest = lookout.latest(partitions)
+    start = lookout.resolved(
+        options.starting, partitions, latest=latest, none_that_young=options.none_that_young
+    )
+    end = lookout.resolved(
+        options.ending, partitions, latest=latest, none_that_young=NoneThatYoung.LATEST
+    )
+    _report_beyond(end, latest, fail=options.fail_on_data_loss)
+    end = {one: Offset(min(end[one], latest[one])) for one in end}
+    found = begins(start, end, earliest=lookout.earliest(partitions))
+    for what in found.losses:
+        report_loss(what, fail=options.fail_on_data_loss)
+    return _since(
+        lookout, spared.cut(ranges(found.offsets, end, ids=layout.ids)), spared.timestamp_ms_min
+    )
+
+
+def _report_beyond(end: Offsets, latest: Offsets, *, fail: bool) -> None:
+    for partition, offset in end.items():
+        if offset > latest[partition]:
+            report_loss(
+                f"{partition} was to be read up to offset {offset} and ends at {latest[partition]}",
+                fail=fail,
+            )
+
+
+def _since(lookout: Lookout, whole: list[ReadRange], timestamp_ms: int | None) -> list[ReadRange]:
+    """Without what is older, as far as the brokers can tell."""
+    if timestamp_ms is None or not whole:
+        return whole
+    first = lookout.since(max(0, timestamp_ms), [one.partition for one in whole])
+    found = []
+    for one in whole:
+        at = first[one.partition]
+        if at is not None and at < one.end:
+            found.append(replace(one, start=Offset(max(one.start, at))))
+    return found

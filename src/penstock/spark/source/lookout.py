@@ -1,0 +1,208 @@
+"""What the driver wants to know of the brokers: which partitions there are, and their offsets.
+
+Questions are asked as plain functions; the connection stays open between them, because a stream
+asks several times a second. Where no broker has ever answered the first question fails at once;
+once one has, a broker that goes away is waited for, since a restart must not end a query.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar, assert_never
+
+from penstock.client.cluster import Cluster
+from penstock.client.isolation import Isolation
+from penstock.client.offsets import When, list_offsets
+from penstock.client.routing import ClusterView
+from penstock.client.trouble import ConnectionLost, Refused, TimedOut, Unreachable
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.offset import Offset
+from penstock.spark.connection import connect
+from penstock.spark.options import ConnectionOptions
+from penstock.spark.source.background import Background
+from penstock.spark.source.positions import (
+    Assigned,
+    NoneThatYoung,
+    Offsets,
+    Pattern,
+    Selection,
+    Topics,
+    Where,
+    covers,
+    question,
+    resolved,
+)
+
+AWAY = (ConnectionLost, TimedOut, Unreachable)
+AWAY_MS_MAX = 60_000
+AWAY_PAUSE_S = 0.2
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The partitions of a selection, and the ids of their topics; `missing` are named in it and
+    are not there.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    ids: Mapping[str, TopicId]
+    missing: tuple[str, ...] = ()
+
+
+class Lookout:
+    """Use as `with Lookout(...)`, or `close` it."""
+
+    def __init__(self, connection: ConnectionOptions, isolation: Isolation) -> None:
+        self.connection = connection
+        self.isolation = isolation
+        self._background = Background()
+        self._cluster: Cluster | None = None
+        self._away_ms_max = 0  # until a broker has answered
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._cluster is not None:
+            cluster, self._cluster = self._cluster, None
+            with contextlib.suppress(ConnectionLost):
+                self._background.call(cluster.__aexit__(None, None, None))
+        self._background.close()
+
+    def layout(self, selection: Selection) -> Layout:
+        return self._ask(lambda cluster: _layout(cluster, selection))
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        return self._offsets(dict.fromkeys(partitions, int(When.EARLIEST)))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The ends of what may be read: with read_committed the last stable offsets."""
+        return self._offsets(dict.fromkeys(partitions, int(When.LATEST)))
+
+    def since(
+        self, timestamp_ms: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Offset | None]:
+        """The first record of each at or after a time; None where there is none."""
+        return self._listed(dict.fromkeys(partitions, timestamp_ms))
+
+    def resolved(
+        self,
+        where: Where,
+        partitions: Iterable[TopicPartition],
+        *,
+        latest: Mapping[TopicPartition, Offset],
+        none_that_young: NoneThatYoung,
+    ) -> Offsets:
+        there = list(partitions)
+        covers(where, there)
+        asked = {one: told for one in there if (told := question(where, one)) is not None}
+        return resolved(
+            where,
+            self._listed(asked),
+            partitions=there,
+            latest=latest,
+            none_that_young=none_that_young,
+        )
+
+    def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+        found: Offsets = {}
+        for partition, offset in self._listed(wanted).items():
+            assert offset is not None, "a log has two ends"
+            found[partition] = offset
+        return found
+
+    def _listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset | None]:
+        if not wanted:
+            return {}
+        return self._ask(lambda cluster: _listed(cluster, wanted, self.isolation))
+
+    def _ask(self, work: Callable[[Cluster], Coroutine[Any, Any, Result]]) -> Result:
+        if self._cluster is None:
+            cluster = connect(self.connection)
+            self._background.call(cluster.__aenter__())
+            self._cluster = cluster
+        found = self._background.call(_waiting(work, self._cluster, self._away_ms_max))
+        self._away_ms_max = AWAY_MS_MAX
+        return found
+
+
+async def _waiting(
+    work: Callable[[Cluster], Coroutine[Any, Any, Result]], cluster: Cluster, away_ms_max: int
+) -> Result:
+    deadline_ms = cluster.clock.monotonic_ms() + away_ms_max
+    while True:
+        try:
+            return await work(cluster)
+        except AWAY:
+            if cluster.clock.monotonic_ms() >= deadline_ms:
+                raise
+        await asyncio.sleep(AWAY_PAUSE_S)
+
+
+async def _layout(cluster: Cluster, selection: Selection) -> Layout:
+    match selection:
+        case Topics(names):
+            view = await cluster.refresh(names)
+            for name in names:
+                code = view.troubles.get(name)
+                if code not in (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                    raise Refused(code, name)
+            found = [name for name in names if name in view.topics]
+            missing = tuple(name for name in names if name not in view.topics)
+            return _of_topics(view, found, missing)
+        case Pattern():
+            view = await cluster.refresh_all()
+            found = [
+                name
+                for name, topic in view.topics.items()
+                if not topic.internal and selection.reads(name)
+            ]
+            return _of_topics(view, found, ())
+        case Assigned(partitions):
+            view = await cluster.refresh(dict.fromkeys(one.topic for one in partitions))
+            there = tuple(one for one in partitions if view.partition(one) is not None)
+            return Layout(
+                partitions=there,
+                ids={one.topic: view.topic_id(one.topic) for one in there},
+                missing=tuple(str(one) for one in partitions if one not in there),
+            )
+        case _:
+            assert_never(selection)
+
+
+def _of_topics(view: ClusterView, names: list[str], missing: tuple[str, ...]) -> Layout:
+    return Layout(
+        partitions=tuple(
+            sorted(
+                TopicPartition(name, one.index)
+                for name in names
+                for one in view.topics[name].partitions
+            )
+        ),
+        ids={name: view.topic_id(name) for name in names},
+        missing=missing,
+    )
+
+
+async def _listed(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], isolation: Isolation
+) -> dict[TopicPartition, Offset | None]:
+    found: dict[TopicPartition, Offset | None] = {}
+    for partition, told in (await list_offsets(cluster, wanted, isolation=isolation)).items():
+        if isinstance(told, Refused):
+            raise told
+        found[partition] = told.offset
+    return found

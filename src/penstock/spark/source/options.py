@@ -1,0 +1,144 @@
+"""The options of the source: what is read, from where to where, and how much at a time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.client.isolation import Isolation
+from penstock.model.limit import KIB, MIB
+from penstock.spark import query_group
+from penstock.spark.options import BadOption, ConnectionOptions, Given, given
+from penstock.spark.source.positions import (
+    NoneThatYoung,
+    Selection,
+    Where,
+    ending,
+    selection,
+    starting,
+)
+
+ENDING = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+KNOWN = (
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "startingOffsetsByTimestamp",
+    "startingTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    *ENDING,
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs",
+    *query_group.OPTIONS,
+)
+ISOLATIONS = {
+    "read_committed": Isolation.READ_COMMITTED,
+    "read_uncommitted": Isolation.READ_UNCOMMITTED,
+}
+TIME_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    connection: ConnectionOptions
+    selection: Selection
+    starting: Where
+    ending: Where  # of what is read once; a stream has no end
+    none_that_young: NoneThatYoung = NoneThatYoung.ERROR
+    offsets_per_trigger_max: int | None = None
+    offsets_per_trigger_min: int | None = None
+    trigger_delay_ms_max: int = 15 * 60_000
+    partitions_min: int | None = None
+    records_per_partition_max: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    isolation: Isolation = Isolation.READ_COMMITTED
+    fetch_bytes_max: int = 8 * MIB
+    group: str | None = None  # that shows how far a query is, where it was told
+    wait_ms_max: int = 60_000  # how long a task waits for records that ought to be there
+
+
+def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Of a reader's options; BadOption, in one line, for what is wrong with them."""
+    read = given(options, known=KNOWN)
+    connection = read.connection()
+    if streaming:
+        for name in ENDING:
+            if name in read:
+                raise BadOption(f"option {name} is for what is read once: a stream has no end")
+    wait_ms_max = read.number("kafkaConsumer.pollTimeoutMs")
+    return SourceOptions(
+        connection=connection,
+        selection=selection(
+            subscribe=read.names("subscribe"),
+            subscribe_pattern=read.text("subscribePattern"),
+            assign=read.text("assign"),
+        ),
+        starting=starting(
+            offsets=read.text("startingOffsets"),
+            offsets_by_timestamp=read.text("startingOffsetsByTimestamp"),
+            timestamp=read.text("startingTimestamp"),
+            streaming=streaming,
+        ),
+        ending=ending(
+            offsets=read.text("endingOffsets"),
+            offsets_by_timestamp=read.text("endingOffsetsByTimestamp"),
+            timestamp=read.text("endingTimestamp"),
+        ),
+        none_that_young=read.choice(
+            "startingOffsetsByTimestampStrategy",
+            {one.value: one for one in NoneThatYoung},
+            NoneThatYoung.ERROR,
+        ),
+        offsets_per_trigger_max=read.number("maxOffsetsPerTrigger"),
+        offsets_per_trigger_min=_least_per_trigger(read),
+        trigger_delay_ms_max=_duration_ms(read, "maxTriggerDelay", 15 * 60_000),
+        partitions_min=read.number("minPartitions"),
+        records_per_partition_max=read.number("maxRecordsPerPartition"),
+        fail_on_data_loss=read.flag("failOnDataLoss", True),
+        include_headers=read.flag("includeHeaders", False),
+        isolation=_isolation(connection),
+        fetch_bytes_max=connection.number("max.partition.fetch.bytes", 8 * MIB, least=KIB),
+        group=query_group.told_group(read),
+        wait_ms_max=60_000 if wait_ms_max is None else wait_ms_max,
+    )
+
+
+def includes_headers(options: Mapping[str, str]) -> bool:
+    """Asked before it is known what the options are for."""
+    return given(options, known=(*options, *KNOWN)).flag("includeHeaders", False)
+
+
+def _isolation(connection: ConnectionOptions) -> Isolation:
+    told = connection.setting("isolation.level") or "read_committed"
+    if told.lower() not in ISOLATIONS:
+        raise BadOption(
+            f"option kafka.isolation.level is {told!r}: it can be {' or '.join(ISOLATIONS)}"
+        )
+    return ISOLATIONS[told.lower()]
+
+
+def _least_per_trigger(read: Given) -> int | None:
+    least = read.number("minOffsetsPerTrigger")
+    most = read.number("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise BadOption("option minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+    return least
+
+
+def _duration_ms(read: Given, name: str, default: int) -> int:
+    """A time such as 15m, 30s or 500ms."""
+    told = read.text(name)
+    if told is None:
+        return default
+    text = told.strip().lower()
+    number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+    unit = text[len(number) :].strip() or "ms"
+    if not number.isascii() or not number.isdigit() or unit not in TIME_UNITS_MS:
+        raise BadOption(f"option {name} is {told!r}: it must be a time such as 15m or 30s")
+    return int(number) * TIME_UNITS_MS[unit]

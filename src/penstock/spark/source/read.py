@@ -1,0 +1,145 @@
+"""A task: one range of a partition, fetched, decoded and handed to Spark as Arrow record batches.
+
+Checksums are checked, batches decompressed, and what a reader may not see left out, batch by batch;
+records are looked at by the record kernel alone, many batches at a time. Batches for Spark hold
+about CHUNK_BYTES of uncompressed records, however large or small the fetched ones are.
+"""
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.client.cluster import Cluster
+from penstock.client.isolation import Isolation
+from penstock.client.visible import VisibleBatches
+from penstock.model.limit import DECOMPRESSED_BYTES_MAX, MIB
+from penstock.records.batch import BatchView, whole_batches
+from penstock.records.gathered import Payload
+from penstock.records.iterate import payload_of, records_of
+from penstock.records.layout import MAGIC_V2, TimestampType
+from penstock.records.trouble import CorruptBatch
+from penstock.records.write import encode_records
+from penstock.spark.connection import connect
+from penstock.spark.source.background import Background
+from penstock.spark.source.columns import ColumnBuilder
+from penstock.spark.source.fetching import FetchedBytes, Lost, RangeFetcher
+from penstock.spark.source.options import SourceOptions
+from penstock.spark.source.plan import ReadRange
+from penstock.spark.source.trouble import DataLoss
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 8 * MIB
+
+
+class RangePartition(InputPartition):
+    """A range as Spark carries it to a task; None for a task that has nothing to read."""
+
+    def __init__(self, wanted: ReadRange | None) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+
+
+def read_range(
+    options: SourceOptions, wanted: ReadRange, schema: StructType
+) -> Iterator[pa.RecordBatch]:
+    """The records of the range, in order. DataLoss when some are gone, unless that is allowed."""
+    builder = ColumnBuilder(wanted.partition, schema)
+    with Background() as background:
+        cluster = connect(options.connection)
+        background.call(cluster.__aenter__())
+        fetcher = background.call(_fetcher(cluster, options, wanted))
+        try:
+            while (fetched := background.call(fetcher.next())) is not None:
+                if isinstance(fetched, Lost):
+                    report_loss(fetched.what, fail=options.fail_on_data_loss)
+                else:
+                    yield from decoded(fetched, wanted, builder, options.isolation)
+        finally:
+            background.call(fetcher.close())
+            background.call(cluster.__aexit__(None, None, None))
+
+
+def report_loss(what: str, *, fail: bool) -> None:
+    if fail:
+        raise DataLoss(what)
+    logger.warning("data_loss=%s", what)
+
+
+def decoded(
+    fetched: FetchedBytes, wanted: ReadRange, builder: ColumnBuilder, isolation: Isolation
+) -> Iterator[pa.RecordBatch]:
+    """What the range has of a reply; nothing for a chunk without a record in the range."""
+    start = max(fetched.position, wanted.start)
+    for timestamp_type, payloads in chunks(fetched, wanted, isolation):
+        try:
+            batch = builder.build(
+                payloads, start=start, end=wanted.end, timestamp_type=timestamp_type
+            )
+        except CorruptBatch as trouble:
+            raise CorruptBatch(
+                f"{wanted.partition}: between offsets {start} and {fetched.next_position}:"
+                f" {trouble}"
+            ) from trouble
+        if batch.num_rows:
+            yield batch
+
+
+def chunks(
+    fetched: FetchedBytes, wanted: ReadRange, isolation: Isolation
+) -> Iterator[tuple[TimestampType, list[Payload]]]:
+    """Payloads that are seen, so many that they make a batch for Spark, all of one clock."""
+    visible = VisibleBatches(
+        read_committed=isolation is Isolation.READ_COMMITTED, aborted=fetched.aborted
+    )
+    payloads: list[Payload] = []
+    size_bytes = 0
+    clock = TimestampType.CREATE_TIME
+    for batch in whole_batches(fetched.data):
+        if batch.base_offset >= wanted.end and batch.magic == MAGIC_V2:
+            break
+        if not batch.checksum_matches():
+            raise CorruptBatch(
+                f"{wanted.partition}: wrong checksum of the batch at offset {batch.base_offset}"
+            )
+        if not visible.shows(batch) or batch.next_offset <= fetched.position:
+            continue
+        if payloads and (size_bytes >= CHUNK_BYTES or batch.timestamp_type is not clock):
+            yield clock, payloads
+            payloads, size_bytes = [], 0
+        clock = batch.timestamp_type
+        for payload in _payloads(batch):
+            payloads.append(payload)
+            size_bytes += len(payload.records)
+    if payloads:
+        yield clock, payloads
+
+
+def _payloads(batch: BatchView) -> Iterator[Payload]:
+    if batch.magic != MAGIC_V2:
+        # An old log may hold messages of formats v0 and v1: seldom enough to write them anew.
+        for record in records_of(batch):
+            alone = encode_records([record])
+            yield Payload(alone.payload, 1, record.offset, alone.base_timestamp, None)
+        return
+    appended = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+    yield Payload(
+        payload_of(batch, bytes_max=DECOMPRESSED_BYTES_MAX),
+        batch.record_count,
+        batch.base_offset,
+        batch.base_timestamp,
+        batch.max_timestamp if appended else None,
+    )
+
+
+async def _fetcher(cluster: Cluster, options: SourceOptions, wanted: ReadRange) -> RangeFetcher:
+    return RangeFetcher(
+        cluster,
+        wanted,
+        isolation=options.isolation,
+        fetch_bytes_max=options.fetch_bytes_max,
+        wait_ms_max=options.wait_ms_max,
+    )
