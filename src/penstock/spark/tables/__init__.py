@@ -1,0 +1,1 @@
+"""Batches of a stream into tables, each once: `delta.write` and `postgres.upsert`."""

@@ -1,0 +1,109 @@
+"""Batches into a Delta table, each once, without a jar: for foreachBatch.
+
+    def into(frame: DataFrame, batch_id: int) -> None:
+        delta.write(frame, batch_id, table="/lake/orders", app="orders")
+
+    orders.writeStream.foreachBatch(into).option("checkpointLocation", ...).start()
+
+The batch's number is part of the same Delta commit as its rows (Delta's application transactions),
+so a repeated batch finds itself in the table and is skipped (see `batches` for the whole rule).
+Two drivers under one app can't both commit a batch: the second finds it there.
+
+`append` to a table in a folder without partitions: the tasks write the files, and the driver only
+commits. `append` elsewhere, and `upsert` always: the batch comes to the driver as Arrow, and must
+fit into its memory (twice, for an upsert); `maxOffsetsPerTrigger` is what bounds it. An upsert
+rewrites every file that holds one of its keys, as merges into Delta do.
+
+The table is made with the batch's columns when there is none yet, and then belongs to `app`. A
+table made by somebody else may be written by any app that its columns fit.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+import pyarrow
+from pyspark.sql import DataFrame
+
+from penstock.spark.tables.batches import Batch
+from penstock.spark.tables.delta_files import write_files
+from penstock.spark.tables.delta_table import (
+    Target,
+    adding_files,
+    adding_rows,
+    arrow_schema,
+    commit,
+    is_written,
+    merging_rows,
+    open_or_make,
+    schema_of,
+)
+from penstock.spark.tables.incoming import check_keys, check_named, running_query
+from penstock.spark.tables.trouble import TableTrouble
+
+Mode = Literal["append", "upsert"]
+
+
+def write(
+    frame: DataFrame,
+    batch_id: int,
+    *,
+    table: str,
+    app: str,
+    mode: Mode = "append",
+    keys: Sequence[str] = (),
+    deleted: str | None = None,
+    partition_by: Sequence[str] = (),
+    storage_options: dict[str, str] | None = None,
+    query: str | None = None,
+) -> bool:
+    """Writes the batch; returns False where it was in the table already.
+
+    `upsert` needs `keys`; rows whose boolean column `deleted` is true take the row of their key
+    away, and the column itself is not stored. `partition_by` is for a table that is made here.
+    `query` is Spark's query id, and found by itself within foreachBatch.
+    """
+    if mode == "upsert":
+        check_named(frame, keys=keys, deleted=deleted)
+    elif keys or deleted is not None:
+        raise TableTrouble('keys and deleted are for mode="upsert"')
+    target = Target(uri=table, storage_options=storage_options)
+    query = running_query(frame) if query is None else query
+    batch = Batch(app=app, query=query, batch_id=batch_id)
+    schema = schema_of(frame.schema.jsonValue(), without=deleted)
+    found = open_or_make(target, schema, app=app, partition_by=partition_by)
+    if is_written(found, batch):
+        return False
+    stored = arrow_schema(found.schema(), [column.name for column in schema.fields])
+    folder = local_folder(target)
+    if mode == "append" and folder is not None and not found.metadata().partition_columns:
+        return _append_by_tasks(frame, batch, target=target, folder=folder, stored=stored)
+    rows = frame.toArrow()
+    if not rows.num_rows:
+        return True
+    if mode == "append":
+        return commit(target, batch, adding_rows(rows.cast(stored)))
+    check_keys(rows, keys)
+    flags = [] if deleted is None else [rows.schema.field(deleted)]
+    rows = rows.select([*stored.names, *(flag.name for flag in flags)])
+    rows = rows.cast(pyarrow.schema([*stored, *flags]))
+    return commit(target, batch, merging_rows(rows, keys=keys, deleted=deleted))
+
+
+def local_folder(target: Target) -> Path | None:
+    """The table's folder, where all of Spark's workers can write; None: in some object store."""
+    parts = urlsplit(target.uri)
+    if target.storage_options or parts.scheme not in ("", "file"):
+        return None
+    return Path(unquote(parts.path) if parts.scheme else target.uri)
+
+
+def _append_by_tasks(
+    frame: DataFrame, batch: Batch, *, target: Target, folder: Path, stored: pyarrow.Schema
+) -> bool:
+    files = write_files(frame, folder.absolute(), stored)
+    if not files:
+        return True
+    # After an error nobody knows whether the commit named the files: they stay where they are.
+    return commit(target, batch, adding_files([file.addition() for file in files]))

@@ -1,0 +1,59 @@
+"""A batch before it is written: which query made it, and whether keys tell its rows apart.
+
+Columns are looked at whole, in Arrow; no row becomes a Python object.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow
+import pyarrow.compute
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from penstock.spark.tables.batches import NO_QUERY
+from penstock.spark.tables.trouble import WrongColumns, WrongKeys
+
+QUERY_PROPERTY = "sql.streaming.queryId"
+
+
+def running_query(frame: DataFrame) -> str:
+    """The id of the streaming query that calls; NO_QUERY where none does, or Spark can't be asked.
+
+    Spark Connect has no local properties.
+    """
+    try:
+        found = frame.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY)
+    except PySparkException:
+        return NO_QUERY
+    return found or NO_QUERY
+
+
+def check_named(frame: DataFrame, *, keys: Sequence[str], deleted: str | None) -> None:
+    """Raises WrongColumns where the frame lacks a key or the flag, or the flag is none."""
+    if not keys:
+        raise WrongKeys("an upsert needs keys: the columns that tell rows apart")
+    types = dict(frame.dtypes)
+    lacking = [name for name in (*keys, *filter(None, [deleted])) if name not in types]
+    if lacking:
+        raise WrongColumns(f"the batch has no column {named(lacking)}; it has {named(types)}")
+    if deleted is not None and types[deleted] != "boolean":
+        raise WrongColumns(f"{deleted!r} tells deleted rows and is {types[deleted]}, not boolean")
+
+
+def check_keys(rows: pyarrow.Table, keys: Sequence[str]) -> None:
+    """Raises WrongKeys unless every row has all its keys, and no other row has the same."""
+    for key in keys:
+        if rows[key].null_count:
+            raise WrongKeys(f"key {key!r} is null in {rows[key].null_count} rows of the batch")
+    counted = rows.select(keys).group_by(list(keys)).aggregate([([], "count_all")])
+    twice = counted.filter(pyarrow.compute.greater(counted["count_all"], 1))
+    if twice.num_rows:
+        [example] = twice.slice(0, 1).select(keys).to_pylist()
+        raise WrongKeys(
+            f"{twice.num_rows} keys stand more than once in the batch, such as {example}: "
+            "keep one row of each key, the latest, before writing"
+        )
+
+
+def named(names: Sequence[str] | dict[str, str]) -> str:
+    return ", ".join(repr(name) for name in names)
