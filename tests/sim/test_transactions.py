@@ -12,6 +12,7 @@ FOUND_BUGS = (
     19,  # with a full disk, markers were reported again and again, and nothing else was done
     1155,  # an identity that a power loss had made the coordinator forget was given out again
     2205,  # an application waited for one that a power loss had made the coordinator forget
+    3150,  # that producer ids had run out was told late, and then to the client
 )
 POINTS = 10  # of each kind
 

@@ -108,8 +108,10 @@ class TransactionCoordinator:
         later, when this broker does not coordinate it, or not yet.
         """
         reply = self._ask(self._shards.find(transactional_id), request, version=version)
-        if isinstance(reply, NeedsProducerId):
-            return asyncio.ensure_future(self._ask_again(transactional_id, request, version))
+        if isinstance(reply, NeedsProducerId | asyncio.Future):
+            return asyncio.ensure_future(
+                self._ask_until_answered(reply, transactional_id, request, version)
+            )
         return reply
 
     def write_marker(self, name: TopicPartition, marker: Marker) -> Written | ErrorCode:
@@ -138,17 +140,20 @@ class TransactionCoordinator:
                 await asyncio.sleep(0)
         return replies
 
-    async def _ask_again(
-        self, transactional_id: str, request: TransactionRequest, version: int
+    async def _ask_until_answered(
+        self, reply: Any, transactional_id: str, request: TransactionRequest, version: int
     ) -> Any:
-        """With producer ids at hand; others may take them first, but not again and again."""
-        for _ in range(REFILLS_MAX):
-            await self._producer_ids.refill()
-            reply = self._ask(self._shards.find(transactional_id), request, version=version)
+        """Gets producer ids where they are missing; others may take them first, but not again and
+        again. That they are missing may be told late: after what was decided before is kept.
+        """
+        for refills_left in reversed(range(REFILLS_MAX + 1)):
             if isinstance(reply, asyncio.Future):
                 reply = await reply
             if not isinstance(reply, NeedsProducerId):
                 return reply
+            if refills_left:
+                await self._producer_ids.refill()
+                reply = self._ask(self._shards.find(transactional_id), request, version=version)
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is to be had")
 
     def _ask(
