@@ -1,8 +1,10 @@
-"""What `register()` adds to a Spark session: the format "penstock"."""
+"""What `register()` adds to a Spark session: the format "penstock", and who tells of its lag."""
 
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from penstock.spark.data_source import PenstockDataSource
+from penstock.spark.lag import LagListener
 
 # Without it Spark refuses a source that takes filters, instead of keeping them to itself.
 FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -17,4 +19,6 @@ def register(spark: SparkSession) -> None:
         return
     spark.conf.set(FILTER_PUSHDOWN, "true")
     spark.dataSource.register(PenstockDataSource)
+    if not is_remote():  # a client of Spark Connect can't see what a query was told
+        spark.streams.addListener(LagListener(spark))
     spark.conf.set(REGISTERED, "true")
