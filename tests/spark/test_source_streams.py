@@ -1,0 +1,248 @@
+"""How far each batch of a stream goes, what appears, what is lost; and the same in Spark."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from penstock.spark.source.stream import StreamReader
+from penstock.spark.source.trouble import BadPosition, DataLoss, ForeignCheckpoint
+from rig.clients.confluent import ConfluentClient
+from rig.clients.face import Message
+from rig.serve import ServedNode
+from rig.spark_source import places, rows_of, stream_reader
+
+EVERYTHING = ReadAllAvailable()
+QUERY_SECONDS_MAX = 120
+
+
+def numbered(count: int, partition: int, first: int = 0) -> list[Message]:
+    return [Message(value=b"%d" % (first + one), partition=partition) for one in range(count)]
+
+
+def next_batch(
+    reader: StreamReader, start: dict[str, dict[str, int]], limit: ReadLimit = EVERYTHING
+) -> tuple[dict[str, dict[str, int]], list[tuple[int, int]]]:
+    end = reader.latestOffset(start, limit)
+    return end, places(rows_of(reader, reader.partitions(start, end)))
+
+
+def test_batches_follow_each_other_without_gap_or_repetition(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic(partitions=2)
+    confluent.produce(name, numbered(90, 0) + numbered(10, 1))
+    reader = stream_reader(
+        node.bootstrap, subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger="20"
+    )
+    try:
+        limit = reader.getDefaultReadLimit()
+        assert limit == ReadMaxRows(20)
+        start = reader.initialOffset()
+        assert start == {name: {"0": 0, "1": 0}}
+        read = []
+        while True:
+            end, found = next_batch(reader, start, limit)
+            if end == start:
+                break
+            assert 0 < len(found) <= 20
+            read += found
+            start = end
+        assert start == {name: {"0": 90, "1": 10}} == reader.reportLatestOffset()
+        assert sorted(read) == [(0, one) for one in range(90)] + [(1, one) for one in range(10)]
+        assert len(read) == 100
+    finally:
+        reader.stop()
+
+
+def test_a_stream_begins_at_the_end_unless_told(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    confluent.produce(name, numbered(5, 0))
+    reader = stream_reader(node.bootstrap, subscribe=name)
+    try:
+        start = reader.initialOffset()
+        assert next_batch(reader, start) == (start, [])
+        confluent.produce(name, numbered(2, 0))
+        assert next_batch(reader, start)[1] == [(0, 5), (0, 6)]
+    finally:
+        reader.stop()
+
+
+def test_the_end_of_available_now_is_fixed_at_the_start(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    confluent.produce(name, numbered(5, 0))
+    reader = stream_reader(
+        node.bootstrap, subscribe=name, startingOffsets="earliest", minOffsetsPerTrigger="100"
+    )
+    try:
+        reader.prepareForTriggerAvailableNow()
+        confluent.produce(name, numbered(5, 0))
+        confluent.add_partitions(name, total=2)
+        end, found = next_batch(reader, {name: {"0": 0}}, reader.getDefaultReadLimit())
+        assert end == {name: {"0": 5}}
+        assert len(found) == 5
+        assert next_batch(reader, end) == (end, [])
+    finally:
+        reader.stop()
+
+
+def test_partitions_that_appear_are_read_from_their_first_record(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    confluent.produce(name, numbered(3, 0))
+    reader = stream_reader(node.bootstrap, subscribe=name)
+    try:
+        start = reader.initialOffset()
+        confluent.add_partitions(name, total=3)
+        confluent.produce(name, numbered(2, 2))
+        end, found = next_batch(reader, start)
+        assert end == {name: {"0": 3, "1": 0, "2": 2}}
+        assert found == [(2, 0), (2, 1)]
+    finally:
+        reader.stop()
+
+
+def test_too_little_is_waited_for_until_the_delay_has_passed(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    told = {"subscribe": name, "startingOffsets": "earliest", "minOffsetsPerTrigger": "10"}
+    reader, hasty = (
+        stream_reader(node.bootstrap, maxTriggerDelay=delay, **told) for delay in ("10m", "0ms")
+    )
+    try:
+        confluent.produce(name, numbered(9, 0))
+        start = {name: {"0": 0}}
+        assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+        assert hasty.latestOffset(start, hasty.getDefaultReadLimit()) == {name: {"0": 9}}
+        confluent.produce(name, numbered(1, 0))
+        assert reader.latestOffset(start, reader.getDefaultReadLimit()) == {name: {"0": 10}}
+    finally:
+        reader.stop()
+        hasty.stop()
+
+
+def test_losses_are_told_or_passed_over(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    confluent.produce(name, numbered(10, 0))
+    strict = stream_reader(node.bootstrap, subscribe=name)
+    lenient = stream_reader(node.bootstrap, subscribe=name, failOnDataLoss="false")
+    try:
+        start, end = {name: {"0": 2}}, {name: {"0": 10}}
+        assert strict.latestOffset(start, EVERYTHING) == end
+        assert lenient.latestOffset(start, EVERYTHING) == end
+        confluent.delete_records(name, 0, before_offset=6)
+        with pytest.raises(DataLoss, match="offsets 2 to 5 are gone, its log begins at 6"):
+            strict.partitions(start, end)
+        assert places(rows_of(lenient, lenient.partitions(start, end))) == [
+            (0, offset) for offset in range(6, 10)
+        ]
+        confluent.delete_topic(name)
+        with pytest.raises(DataLoss, match="-0 is gone"):
+            strict.latestOffset(end, EVERYTHING)
+        confluent.create_topic(name)
+        confluent.produce(name, numbered(12, 0))
+        with pytest.raises(DataLoss, match="deleted and made anew"):
+            strict.latestOffset(end, EVERYTHING)
+        _, found = next_batch(lenient, end)
+        assert found == [(0, offset) for offset in range(12)]
+        # From then on the new topic is the topic.
+        assert next_batch(lenient, {name: {"0": 12}}) == ({name: {"0": 12}}, [])
+    finally:
+        strict.stop()
+        lenient.stop()
+
+
+def test_checkpoints_of_others_are_told(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    reader = stream_reader(node.bootstrap, subscribe=name)
+    try:
+        with pytest.raises(DataLoss, match="offsets of others, which this query does not read"):
+            reader.latestOffset({"others": {"0": 3}}, EVERYTHING)
+        rates: Any = {"offset": 3}
+        with pytest.raises(ForeignCheckpoint, match="written by another source"):
+            reader.latestOffset(rates, EVERYTHING)
+        missing = stream_reader(node.bootstrap, subscribe="nowhere")
+        with pytest.raises(BadPosition, match="there is no nowhere to read"):
+            missing.initialOffset()
+        missing.stop()
+    finally:
+        reader.stop()
+
+
+def test_a_query_reads_each_record_once_over_restarts(
+    spark: SparkSession,
+    node: ServedNode,
+    confluent: ConfluentClient,
+    topic: Callable[..., str],
+    folder: Path,
+) -> None:
+    name = topic(partitions=2)
+
+    def run_once() -> None:
+        rows = (
+            spark.readStream.format("penstock")
+            .option("kafka.bootstrap.servers", node.bootstrap)
+            .option("subscribe", name)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        query = (
+            rows.selectExpr("partition", "offset", "cast(value as string) as value")
+            .writeStream.format("parquet")
+            .option("path", str(folder / "out"))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(QUERY_SECONDS_MAX)
+
+    confluent.produce(name, numbered(40, 0) + numbered(40, 1))
+    run_once()
+    confluent.produce(name, numbered(20, 1, first=40))
+    run_once()
+    found = spark.read.parquet(str(folder / "out")).collect()
+    assert len(found) == 100
+    assert {(row.partition, row.offset, row.value) for row in found} == {
+        (partition, offset, str(offset))
+        for partition, count in ((0, 40), (1, 60))
+        for offset in range(count)
+    }
+
+
+def test_a_frame_has_the_columns_of_sparks_own_source_and_obeys_conditions(
+    spark: SparkSession, node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic(partitions=3)
+    confluent.produce(name, [one for place in range(3) for one in numbered(100, place)])
+    reader = (
+        spark.read.format("penstock")
+        .option("kafka.bootstrap.servers", node.bootstrap)
+        .option("subscribe", name)
+    )
+    frame = reader.option("includeHeaders", "true").load()
+    assert frame.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
+        "timestamp:timestamp,timestampType:int,headers:array<struct<key:string,value:binary>>>"
+    )
+    chosen = frame.where("partition = 1 and offset >= 95 and timestamp > '2020-01-01'")
+    assert chosen.rdd.getNumPartitions() == 1
+    assert [(row.offset, row.value) for row in chosen.collect()] == [
+        (offset, b"%d" % offset) for offset in range(95, 100)
+    ]
+    few = reader.schema("offset long, partition int").load()
+    assert {(row.partition, row.offset) for row in few.collect()} == {
+        (place, offset) for place in range(3) for offset in range(100)
+    }
