@@ -1,4 +1,4 @@
-"""`penstock transactions`: list, describe, hanging, abort."""
+"""`penstock transactions`: list, describe, hanging, abort, recover."""
 
 import time
 
@@ -17,6 +17,7 @@ from penstock.cli.transactions_show import (
     show_hanging,
     show_listed,
 )
+from penstock.cli.transactions_sinks import abort_sink, decision_topic_option, recover
 from penstock.client.admin import first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.coordinators import CoordinatorKind, Coordinators
@@ -71,6 +72,9 @@ def _ids(
 @click.group()
 def transactions() -> None:
     """See transactions, find those that hang, and abort them."""
+
+
+transactions.add_command(recover)
 
 
 @transactions.command("list")
@@ -186,11 +190,15 @@ def hanging(
     metavar="N",
     help="Where the one that hangs in the partition of --topic begins.",
 )
+@click.option("--sink", metavar="NAME", help="All of a sink of Spark, whose query is given up.")
+@decision_topic_option
 @cluster_options
 def abort(
     names: tuple[str, ...],
     topic_scopes: tuple[str, ...],
     start_offset: int | None,
+    sink: str | None,
+    decision_topic: str,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -198,10 +206,20 @@ def abort(
 
     One that hangs in a partition, as `penstock transactions hanging` shows it, is aborted with
     --topic TOPIC:PARTITION --start-offset N.
+
+    With --sink, what the sink has decided is committed and the rest aborted; a query that still
+    writes to it can't go on.
     """
-    if bool(names) == bool(topic_scopes) or bool(topic_scopes) != (start_offset is not None):
+    if sink is not None and not names and not topic_scopes and start_offset is None:
+        abort_sink(decision_topic, sink, bootstrap, as_json=as_json)
+        return
+    if (
+        sink is not None
+        or bool(names) == bool(topic_scopes)
+        or bool(topic_scopes) != (start_offset is not None)
+    ):
         raise click.UsageError(
-            "abort what? Give IDs, or --topic TOPIC:PARTITION with --start-offset"
+            "abort what? Give IDs, or --topic TOPIC:PARTITION with --start-offset, or --sink"
         )
 
     async def work(cluster: Cluster) -> list[dict[str, object]]:

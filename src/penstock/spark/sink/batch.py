@@ -84,7 +84,8 @@ class BatchSink(DataSourceArrowWriter):
         prepared = [one.prepared for one in written if one.prepared is not None]
         driver = self.plan.driver(self._claim(self.plan.place))
         if not self.once:
-            run(decide_batch(self.options, driver, self.identity.batch_id, prepared))
+            batch_id = self.identity.batch_id
+            run(decide_batch(self.options, driver, self.plan.known, batch_id, prepared))
         elif prepared:
             run(decide_write(self.options, driver, prepared))
 

@@ -41,7 +41,7 @@ from penstock.spark.sink.actions import (
     WriteOutcome,
 )
 from penstock.spark.sink.decision import Prepared, SinkRecord, encode
-from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.flows import Flow
 from penstock.spark.sink.names import decider_id
 from penstock.transactions.state import BY_WORD, TransactionState
@@ -60,6 +60,7 @@ SEEN = {
     S.PREPARE_EPOCH_FENCE: Seen.ABORTED,
     S.DEAD: Seen.NONE,
 }
+NOT_OPEN = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE})
 assert set(SEEN) == set(TransactionState)
 
 
@@ -67,12 +68,19 @@ class Carrier:
     """Of one sink. Use as `async with`."""
 
     def __init__(
-        self, cluster: Cluster, sink: str, decisions: DecisionTopic, *, two_phase: bool
+        self,
+        cluster: Cluster,
+        sink: str,
+        decisions: DecisionTopic,
+        *,
+        two_phase: bool,
+        known: Known | None = None,
     ) -> None:
         self.cluster = cluster
         self.sink = sink
         self.decisions = decisions
         self.two_phase = two_phase
+        self.known = known
         self._coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
         self._decider: TransactionalProducer | None = None
         self._held = AsyncExitStack()
@@ -108,7 +116,8 @@ class Carrier:
                 await self._fence()
                 return None
             case ReadLast():
-                return await self.decisions.last(self.sink)
+                self.known = await self.decisions.last(self.sink, self.known)
+                return self.known.record
             case Write(record):
                 return await self._write(record)
             case Commit(transaction):
@@ -145,12 +154,8 @@ class Carrier:
                 )
         except Fenced as fenced:
             return WriteOutcome.UNKNOWN if fenced.in_doubt else WriteOutcome.FENCED
-        except AbortOnly as lost:
-            if isinstance(lost.reason, Refused) and lost.reason.code == (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            ):
-                raise
-            return WriteOutcome.UNKNOWN
+        except AbortOnly:
+            return WriteOutcome.FENCED  # by what the partition answered: no commit was asked for
         except ClientError:
             return WriteOutcome.UNKNOWN
         return WriteOutcome.WRITTEN
@@ -161,7 +166,7 @@ class Carrier:
         except Fenced:
             return False
         except Refused as refused:
-            if refused.code == ErrorCode.INVALID_TXN_STATE:
+            if refused.code in NOT_OPEN:
                 return False
             raise
         return True

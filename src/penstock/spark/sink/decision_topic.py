@@ -19,6 +19,7 @@ from penstock.client.partitioner import partition_of_key
 from penstock.client.trouble import Refused, TimedOut
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
 from penstock.spark.sink.decision import SinkRecord, decode
 from penstock.spark.sink.trouble import WrongDecisionTopic
 
@@ -29,7 +30,16 @@ COMPACTED = "compact"
 SETTINGS = {POLICY: COMPACTED, "segment.bytes": str(16 << 20), "segment.ms": str(3_600_000)}
 READ_MS_MAX = 60_000
 POLL_MS = 100
+FIRST = Offset(0)
 MADE_MS_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A sink's record, and from where on nobody has looked yet."""
+
+    record: SinkRecord | None
+    position: Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +49,15 @@ class DecisionTopic:
 
     async def make(self) -> None:
         """There is such a topic when this returns; WrongDecisionTopic if it can't be used."""
-        [made] = (
-            await Admin(self.cluster).create_topics(
-                [NewTopic(name=self.name, partitions=PARTITIONS, settings=SETTINGS)]
-            )
-        ).values()
-        if isinstance(made, Refused):
+        if not await self.exists():
+            topic = NewTopic(name=self.name, partitions=PARTITIONS, settings=SETTINGS)
+            [made] = (await Admin(self.cluster).create_topics([topic])).values()
+            if not isinstance(made, Refused):
+                await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+                return
             if made.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise made
-            await self._check_policy()
-        await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+        await self._check_policy()
 
     async def exists(self) -> bool:
         view = await self.cluster.refresh((self.name,))
@@ -59,35 +68,45 @@ class DecisionTopic:
         count = len(view.topics[self.name].partitions)
         return TopicPartition(self.name, partition_of_key(sink.encode(), count))
 
-    async def last(self, sink: str) -> SinkRecord | None:
-        """A sink's record, of all that was written before the question; see `ReadLast`."""
-        found = await self._read([await self.place_of(sink)])
-        return found.get(sink)
+    async def last(self, sink: str, known: Known | None = None) -> Known:
+        """A sink's record, of all that was written before the question; see `ReadLast`. What is
+        `known` is not read again.
+        """
+        place = await self.place_of(sink)
+        [end] = (await offsets_of(self.cluster, [place], When.LATEST)).values()
+        if known is None or known.position > end:  # this is another topic than it was
+            known = Known(record=None, position=FIRST)
+        found = await self._read({place: known.position}, {place: end})
+        record = found.get(sink, known.record)
+        return Known(record=record, position=end)
 
     async def all(self) -> dict[str, SinkRecord]:
         """The records of all sinks, by name."""
         view = await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
         count = len(view.topics[self.name].partitions)
         places = [TopicPartition(self.name, index) for index in range(count)]
-        found = await self._read(places)
-        return {sink: found[sink] for sink in sorted(found)}
-
-    async def _read(self, places: list[TopicPartition]) -> dict[str, SinkRecord]:
         ends = await offsets_of(self.cluster, places, When.LATEST)
-        rules = ConsumerRules(
-            fetch=FetchRules(isolation=Isolation.READ_COMMITTED), reset=Reset.EARLIEST
-        )
+        found = await self._read(dict.fromkeys(places, FIRST), ends)
+        return {sink: record for sink, record in sorted(found.items()) if record is not None}
+
+    async def _read(
+        self, starts: dict[TopicPartition, Offset], ends: dict[TopicPartition, Offset]
+    ) -> dict[str, SinkRecord | None]:
+        """The last record of each sink in [start, end), None where it was taken away."""
+        if starts == ends:
+            return {}
+        fetch = FetchRules(isolation=Isolation.READ_COMMITTED)
+        rules = ConsumerRules(fetch=fetch, reset=Reset.EARLIEST)
         found: dict[str, bytes | None] = {}
         try:
             async with (
                 asyncio.timeout(READ_MS_MAX / 1000),
-                Consumer(self.cluster, rules=rules) as (consumer),
+                Consumer(self.cluster, rules=rules) as consumer,
             ):
-                await consumer.assign(places)
-                consumer.seek_to_beginning()
-                for place in places:
-                    await consumer.position(place)
-                while any(consumer.positions()[place] < ends[place] for place in places):
+                await consumer.assign(starts)
+                for place, start in starts.items():
+                    consumer.seek(place, start)
+                while any(consumer.positions()[place] < end for place, end in ends.items()):
                     for record in await consumer.poll(wait_ms=POLL_MS):
                         if record.key is not None:
                             found[record.key.decode()] = record.value
@@ -96,7 +115,7 @@ class DecisionTopic:
                 f"topic {self.name}: a transaction that is open in it keeps decisions from being"
                 " read"
             ) from trouble
-        return {sink: decode(value) for sink, value in found.items() if value is not None}
+        return {sink: None if value is None else decode(value) for sink, value in found.items()}
 
     async def _check_policy(self) -> None:
         resource = Resource(ResourceKind.TOPIC, self.name)

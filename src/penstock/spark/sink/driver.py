@@ -1,4 +1,4 @@
-"""What is done for a sink beside writing rows: plan, claim, decide, give up, recover.
+"""What is done for a sink beside writing rows: plan, claim, decide, give up.
 
 Which process does what (Spark 4.2, measured). For each batch of a query Spark has one Python
 process make the writer and pickle it, twice; tasks run in others; commit and abort in yet another,
@@ -11,20 +11,16 @@ that Spark gives to all Python processes of one driver, and to no other's.
 
 import asyncio
 import hashlib
-import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from penstock.client.cluster import Cluster
-from penstock.client.transactions import reclaim
-from penstock.client.trouble import Refused, UnsupportedByBroker
-from penstock.model.error import ErrorCode
 from penstock.spark.connection import connect
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared, SinkRecord
-from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.flows import (
     Driver,
     claim,
@@ -33,25 +29,16 @@ from penstock.spark.sink.flows import (
     may_write,
     must_claim,
     plan,
-    recover,
     write_once,
 )
-from penstock.spark.sink.names import probe_id
-from penstock.spark.sink.options import SinkOptions, TwoPhase
-from penstock.spark.sink.trouble import NoTwoPhase, Superseded
+from penstock.spark.sink.left_over import recover_writes
+from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.two_phase import has_two_phase
 
 PLACE = "SPARK_LOCAL_DIRS"
 CLAIMING_PARTITION = 0  # every batch has one
 CLAIM_MS_MAX = 2_000
 CLAIM_POLL_MS = 50
-REFUSALS = frozenset(
-    {
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.INVALID_REQUEST,
-    }
-)
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +48,11 @@ class Plan:
     sink: str
     place: str  # where the driver runs
     two_phase: bool
-    found: SinkRecord | None
+    known: Known
+
+    @property
+    def found(self) -> SinkRecord | None:
+        return self.known.record
 
     def driver(self, claim: Claim) -> Driver:
         return Driver(sink=self.sink, claim=claim, two_phase=self.two_phase)
@@ -91,11 +82,12 @@ async def plan_write(
         planned = await _plan(cluster, options, sink)
         driver = planned.driver(claimed)
         if not once and must_claim(claimed, planned.found):
-            two_phase = planned.two_phase
-            async with _carrier(cluster, options, sink, two_phase=two_phase) as carrier:
-                found = await carrier.run(claim(driver, batch_id, planned.found))
-            planned = replace(planned, found=found)
-        await recover_writes(cluster, options.decision_topic)
+            async with _carrier(cluster, options, driver, planned.known) as carrier:
+                await carrier.run(claim(driver, batch_id, planned.found))
+                await carrier.run(plan())
+                assert carrier.known is not None
+                planned = replace(planned, known=carrier.known)
+        await recover_writes(_decisions(cluster, options))
         return planned
 
 
@@ -107,7 +99,7 @@ async def join_run(
     """
     if not must_claim(driver.claim, plan.found):
         return
-    async with _carrier(cluster, options, plan.sink, two_phase=plan.two_phase) as carrier:
+    async with _carrier(cluster, options, driver, plan.known) as carrier:
         if batch.partition != CLAIMING_PARTITION:
             deadline_ms = cluster.clock.monotonic_ms() + CLAIM_MS_MAX
             while cluster.clock.monotonic_ms() < deadline_ms:
@@ -115,15 +107,20 @@ async def join_run(
                     return
                 await asyncio.sleep(CLAIM_POLL_MS / 1000)
         await carrier.run(claim(driver, batch.batch_id, plan.found))
-    await recover_writes(cluster, options.decision_topic)
+    await recover_writes(_decisions(cluster, options))
 
 
 async def decide_batch(
-    options: SinkOptions, driver: Driver, batch_id: int, prepared: list[Prepared]
+    options: SinkOptions,
+    driver: Driver,
+    known: Known,
+    batch_id: int,
+    prepared: list[Prepared],
 ) -> None:
+    """On the driver, when all tasks have written; `known` is what was planned with."""
     async with (
         connect(options.connection) as cluster,
-        _carrier(cluster, options, driver.sink, two_phase=driver.two_phase) as carrier,
+        _carrier(cluster, options, driver, known) as carrier,
     ):
         await carrier.run(decide(driver, batch_id, prepared))
 
@@ -132,7 +129,7 @@ async def decide_write(options: SinkOptions, driver: Driver, prepared: list[Prep
     """The same for a write whose sink is nobody else's."""
     async with (
         connect(options.connection) as cluster,
-        _carrier(cluster, options, driver.sink, two_phase=driver.two_phase) as carrier,
+        _carrier(cluster, options, driver) as carrier,
     ):
         await carrier.run(write_once(driver, prepared))
 
@@ -140,77 +137,45 @@ async def decide_write(options: SinkOptions, driver: Driver, prepared: list[Prep
 async def give_up_batch(options: SinkOptions, sink: str, driver: Driver | None) -> None:
     """After a batch has failed. Whose it was is asked of the last claim if nobody else tells."""
     async with connect(options.connection) as cluster:
-        decisions = DecisionTopic(cluster=cluster, name=options.decision_topic)
+        decisions = _decisions(cluster, options)
         if driver is None:
-            last = await decisions.last(sink) if await decisions.exists() else None
+            if not await decisions.exists():
+                return
+            last = (await decisions.last(sink)).record
             if last is None or last.claim.driver != place_of_driver():
                 return
             two_phase = await has_two_phase(cluster, sink, options.two_phase)
             driver = Driver(sink=sink, claim=last.claim, two_phase=two_phase)
-        async with _carrier(cluster, options, sink, two_phase=driver.two_phase) as carrier:
+        async with _carrier(cluster, options, driver) as carrier:
             await carrier.run(give_up(driver))
 
 
-async def recover_writes(cluster: Cluster, decision_topic: str) -> int:
-    """Completes what single writes have decided and left; how many of them."""
-    decisions = DecisionTopic(cluster=cluster, name=decision_topic)
-    left = {sink: record for sink, record in (await decisions.all()).items() if record.once}
-    for sink, record in left.items():
-        await recover_sink(cluster, decisions, sink, record)
-    return len(left)
-
-
-async def recover_sink(
-    cluster: Cluster, decisions: DecisionTopic, sink: str, record: SinkRecord
-) -> int:
-    """Completes what a sink has decided; how many transactions."""
-    two_phase = await has_two_phase(cluster, sink, TwoPhase.AUTO)
-    driver = Driver(sink=sink, claim=record.claim, two_phase=two_phase)
-    async with Carrier(cluster, sink, decisions, two_phase=two_phase) as carrier:
-        try:
-            return await carrier.run(recover(driver))
-        except Superseded:
-            return 0  # whoever claimed it since completes it
-
-
-async def has_two_phase(cluster: Cluster, sink: str, wish: TwoPhase) -> bool:
-    """Whether transactions of the sink will wait without a time-out."""
-    if wish is TwoPhase.OFF:
-        return False
-    try:
-        await reclaim(cluster, probe_id(sink))
-    except (UnsupportedByBroker, Refused) as refused:
-        if isinstance(refused, Refused) and refused.code not in REFUSALS:
-            raise
-        if wish is TwoPhase.REQUIRED:
-            raise NoTwoPhase(
-                f"sink {sink}: option twoPhase is required, and the brokers do not do it: {refused}"
-            ) from refused
-        logger.warning(
-            "sink=%s: prepared transactions have a time-out, as two-phase commit is not allowed; on"
-            " a Penstock node transaction.two.phase.commit.enable=true turns it on",
-            sink,
-        )
-        return False
-    return True
-
-
 async def _plan(cluster: Cluster, options: SinkOptions, sink: str) -> Plan:
-    await DecisionTopic(cluster=cluster, name=options.decision_topic).make()
+    decisions = _decisions(cluster, options)
+    await decisions.make()
     two_phase = await has_two_phase(cluster, sink, options.two_phase)
-    async with _carrier(cluster, options, sink, two_phase=two_phase) as carrier:
-        found = await carrier.run(plan())
-    return Plan(sink=sink, place=place_of_driver(), two_phase=two_phase, found=found)
+    async with Carrier(cluster, sink, decisions, two_phase=two_phase) as carrier:
+        await carrier.run(plan())
+        assert carrier.known is not None
+        known = carrier.known
+    return Plan(sink=sink, place=place_of_driver(), two_phase=two_phase, known=known)
 
 
 def place_of_driver() -> str:
     return hashlib.sha256(os.environ.get(PLACE, "").encode()).hexdigest()[:16]
 
 
+def _decisions(cluster: Cluster, options: SinkOptions) -> DecisionTopic:
+    return DecisionTopic(cluster=cluster, name=options.decision_topic)
+
+
 @asynccontextmanager
 async def _carrier(
-    cluster: Cluster, options: SinkOptions, sink: str, *, two_phase: bool
+    cluster: Cluster, options: SinkOptions, driver: Driver, known: Known | None = None
 ) -> AsyncIterator[Carrier]:
-    decisions = DecisionTopic(cluster=cluster, name=options.decision_topic)
-    async with Carrier(cluster, sink, decisions, two_phase=two_phase) as carrier:
+    decisions = _decisions(cluster, options)
+    two_phase = driver.two_phase
+    async with Carrier(cluster, driver.sink, decisions, two_phase=two_phase, known=known) as (
+        carrier
+    ):
         yield carrier

@@ -12,6 +12,7 @@ and anyone who comes later may do it.
     give_up     on the driver: fence, read; abort what of this run is not decided
     write_once  on the driver, for a write that is no query's: decide, commit, take the record away
     recover     anywhere: complete what is decided
+    take_away   by an operator: claim, and by that end everything
 
 Invariants, whatever crashes between two actions:
  1. A transaction is committed only if a decision names it, as it was when it was decided.
@@ -146,8 +147,22 @@ def write_once(driver: Driver, prepared: Sequence[Prepared]) -> Flow[None]:
     """
     decided = Decided(query_id=driver.claim.query_id, batch_id=0, transactions=tuple(prepared))
     record = SinkRecord(claim=driver.claim, decided=decided, is_done=False, once=True)
-    yield from _write(lambda last: record)
+
+    def decision(last: SinkRecord | None) -> SinkRecord:
+        if last is not None and last.claim != driver.claim:
+            raise _superseded(driver, last)
+        return record
+
+    yield from _write(decision)
     yield from _complete(driver, record)
+
+
+def take_away(driver: Driver) -> Flow[None]:
+    """By an operator, who has given a query up: what is decided is completed, what is not is
+    aborted; a run that still lives is superseded by it, and decides nothing any more.
+    """
+    last: SinkRecord | None = yield ReadLast()
+    yield from claim(driver, 0, last)
 
 
 def recover(driver: Driver) -> Flow[int]:

@@ -60,7 +60,7 @@ class BatchBuilder:
         """
         topics = self.topics(rows)
         places = self._places(rows, topics, counts)
-        order = np.argsort(places, kind="stable")
+        order = _order(places)
         sorted_places = places[order]
         rows = rows.take(pa.array(order))
         keys = _bytes_column(rows, self.columns.key)
@@ -133,6 +133,13 @@ class BatchBuilder:
         return found
 
 
+def _order(places: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Rows by their places. Small numbers are sorted without being compared."""
+    if places.size and places.max() <= np.iinfo(np.int16).max:
+        places = places.astype(np.int16)
+    return np.argsort(places, kind="stable")
+
+
 def _bytes_column(rows: pa.RecordBatch, place: int | None) -> BytesColumn | None:
     return None if place is None else _as_bytes(rows.column(place))
 
@@ -153,7 +160,9 @@ def _headers_column(rows: pa.RecordBatch, place: int | None) -> BytesColumn | No
     if place is None or rows.column(place).null_count == rows.num_rows:
         return None
     told = rows.column(place).to_pylist()
-    return _as_bytes(pa.array([headers and _headers(headers) for headers in told], pa.binary()))
+    return _as_bytes(
+        pa.array([_headers(headers) if headers else None for headers in told], pa.binary())
+    )
 
 
 def _headers(headers: list[dict[str, Any]]) -> bytes:

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from penstock.spark.connection import connect, run
 from penstock.spark.sink.columns import columns_of
 from penstock.spark.sink.decision import Claim, Prepared
+from penstock.spark.sink.decision_topic import Known
 from penstock.spark.sink.driver import (
     Plan,
     TaskOfBatch,
@@ -34,6 +35,7 @@ class Written(WriterCommitMessage):
     """What a task tells the driver; nothing is prepared where there was nothing to write."""
 
     driver: Driver
+    known: Known
     prepared: Prepared | None
 
 
@@ -75,7 +77,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         driver = written[0].driver
         assert all(one.driver == driver for one in written), written
         prepared = [one.prepared for one in written if one.prepared is not None]
-        run(decide_batch(self.options, driver, batchId, prepared))
+        run(decide_batch(self.options, driver, written[0].known, batchId, prepared))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.sink is None:
@@ -91,7 +93,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             task = TaskOfBatch(batch_id=batch_id, partition=work.partition)
             await join_run(cluster, self.options, plan, driver, task)
             if is_decided(claim, batch_id, plan.found):
-                return Written(driver=driver, prepared=None)
+                return Written(driver=driver, known=plan.known, prepared=None)
             own = Attempt(
                 sink=plan.sink,
                 run_id=claim.run_id,
@@ -101,7 +103,7 @@ class StreamSink(DataSourceStreamArrowWriter):
                 batch=batch_part(batch_id, two_phase=plan.two_phase),
             )
             prepared = await write_attempt(cluster, work, own, two_phase=plan.two_phase)
-            return Written(driver=driver, prepared=prepared)
+            return Written(driver=driver, known=plan.known, prepared=prepared)
 
 
 def _told(task: TaskContext, name: str) -> str:

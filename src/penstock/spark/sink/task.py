@@ -113,10 +113,14 @@ def _chunks(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             gathered.append(batch)
             size_bytes += batch.nbytes
         if size_bytes >= CHUNK_BYTES:
-            yield pa.concat_batches(gathered)
+            yield _joined(gathered)
             gathered, size_bytes = [], 0
     if gathered:
-        yield pa.concat_batches(gathered)
+        yield _joined(gathered)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _prepared(transaction: PreparedTransaction | None) -> Prepared | None:

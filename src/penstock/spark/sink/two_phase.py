@@ -1,0 +1,42 @@
+"""Whether the transactions of a sink may wait for the decision without a time-out (KIP-939)."""
+
+import logging
+
+from penstock.client.cluster import Cluster
+from penstock.client.transactions import reclaim
+from penstock.client.trouble import Refused, UnsupportedByBroker
+from penstock.model.error import ErrorCode
+from penstock.spark.sink.names import probe_id
+from penstock.spark.sink.options import TwoPhase
+from penstock.spark.sink.trouble import NoTwoPhase
+
+REFUSALS = frozenset(
+    {
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REQUEST,
+    }
+)
+logger = logging.getLogger(__name__)
+
+
+async def has_two_phase(cluster: Cluster, sink: str, wish: TwoPhase) -> bool:
+    """Whether transactions of the sink will wait without a time-out."""
+    if wish is TwoPhase.OFF:
+        return False
+    try:
+        await reclaim(cluster, probe_id(sink))
+    except (UnsupportedByBroker, Refused) as refused:
+        if isinstance(refused, Refused) and refused.code not in REFUSALS:
+            raise
+        if wish is TwoPhase.REQUIRED:
+            raise NoTwoPhase(
+                f"sink {sink}: option twoPhase is required, and the brokers do not do it: {refused}"
+            ) from refused
+        logger.warning(
+            "sink=%s: prepared transactions have a time-out, as two-phase commit is not allowed; on"
+            " a Penstock node transaction.two.phase.commit.enable=true turns it on",
+            sink,
+        )
+        return False
+    return True

@@ -1,0 +1,178 @@
+"""Each action of the sink's flows, carried out at a node."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from penstock.client.transactional_producer import TransactionalProducer
+from penstock.spark.sink.actions import (
+    Abort,
+    Commit,
+    Fence,
+    ListOpen,
+    Look,
+    ReadLast,
+    Reclaim,
+    Reclaimed,
+    Seen,
+    Write,
+    WriteOutcome,
+)
+from penstock.spark.sink.decision import Claim, SinkRecord
+from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.names import prefix_of
+from penstock.spark.sink.trouble import WrongDecisionTopic
+from rig.clients.confluent import ConfluentClient
+from rig.serve import ServedNode
+from rig.sink_output import cluster_at, committed_records
+from rig.sink_shell import SinkShell, with_sink
+
+Topics = Callable[..., str]
+RECORD = SinkRecord(claim=Claim(query_id="query", run_id="run"))
+
+
+def test_decision_topic_is_compacted(
+    node: ServedNode, topic: Topics, confluent: ConfluentClient
+) -> None:
+    async def work(shell: SinkShell) -> str:
+        await shell.decisions.make()  # once more does no harm
+        return shell.decisions.name
+
+    name = with_sink(node.bootstrap, topic(), work)
+    assert confluent.topic_settings(name)["cleanup.policy"] == "compact"
+
+
+def test_topic_that_forgets_is_refused_for_decisions(node: ServedNode, topic: Topics) -> None:
+    name = topic(**{"cleanup.policy": "compact,delete"})
+
+    async def work() -> None:
+        async with cluster_at(node.bootstrap) as cluster:
+            await DecisionTopic(cluster=cluster, name=name).make()
+
+    with pytest.raises(WrongDecisionTopic, match=f"{name} .*cleanup.policy is compact,delete"):
+        asyncio.run(work())
+
+
+def test_what_was_written_last_is_read(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> list[object]:
+        async with shell.carrier() as one, shell.carrier() as other:
+            answers = [await one.carry_out(ReadLast())]
+            for record in (RECORD, SinkRecord(claim=RECORD.claim, former=("before",))):
+                await one.carry_out(Fence())
+                answers.append(await one.carry_out(Write(record)))
+                answers.append(await one.carry_out(ReadLast()))
+            answers.append(await other.carry_out(ReadLast()))
+            await other.carry_out(Fence())
+            await other.carry_out(Write(None))
+            answers.append(await one.carry_out(ReadLast()))
+            return answers
+
+    after = SinkRecord(claim=RECORD.claim, former=("before",))
+    written = WriteOutcome.WRITTEN
+    found = with_sink(node.bootstrap, topic(), work)
+    assert found == [None, written, RECORD, written, after, after, None]
+
+
+def test_fence_keeps_the_decider_before_it_from_writing(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> tuple[object, object]:
+        async with shell.carrier() as one, shell.carrier() as other:
+            await one.carry_out(Fence())
+            await other.carry_out(Fence())
+            return await one.carry_out(Write(RECORD)), await one.carry_out(ReadLast())
+
+    assert with_sink(node.bootstrap, topic(), work) == (WriteOutcome.FENCED, None)
+
+
+def test_reading_waits_for_what_is_open_before_the_end(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> None:
+        place = await shell.decisions.place_of(shell.sink)
+        async with (
+            TransactionalProducer(shell.cluster, f"{shell.sink}-other") as other,
+            shell.carrier() as carrier,
+        ):
+            await other.begin()
+            await other.send(place.topic, b"?", key=b"another sink", partition=place.partition)
+            await other.flush()
+            reading = asyncio.create_task(carrier.carry_out(ReadLast()))
+            done, _ = await asyncio.wait([reading], timeout=0.3)
+            assert not done
+            await other.abort()
+            assert await reading is None
+
+    with_sink(node.bootstrap, topic(), work)
+
+
+def test_commit_is_told_again_and_seen(node: ServedNode, topic: Topics) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> list[object]:
+        prepared = await shell.write(b"row", run_id="run")
+        async with shell.carrier() as carrier:
+            asked = (
+                Look(prepared.transactional_id),
+                Commit(prepared),
+                Commit(prepared),
+                Look(prepared.transactional_id),
+            )
+            return [await carrier.carry_out(action) for action in asked]
+
+    found = with_sink(node.bootstrap, name, work)
+    assert found == [Seen.OPEN, True, True, Seen.COMMITTED]
+    assert [record.value for record in committed_records(node.bootstrap, name)] == [b"row"]
+
+
+def test_id_that_was_taken_over_is_committed_by_whoever_holds_it(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> list[object]:
+        prepared = await shell.write(b"row", run_id="run")
+        async with shell.carrier() as carrier:
+            found = await carrier.carry_out(Reclaim(prepared.transactional_id))
+            assert isinstance(found, Reclaimed)
+            assert found.written_by == prepared
+            answers = [await carrier.carry_out(Commit(prepared))]
+            answers.append(await carrier.carry_out(Commit(found.held_by)))
+            answers.append(await carrier.carry_out(Reclaim(prepared.transactional_id)))
+            return answers
+
+    assert with_sink(node.bootstrap, name, work) == [False, True, None]
+    assert [record.value for record in committed_records(node.bootstrap, name)] == [b"row"]
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_abort_is_seen_and_nothing_is_open_afterwards(
+    node: ServedNode, topic: Topics, two_phase: bool
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> list[object]:
+        prepared = await shell.write(b"row", run_id="run")
+        transactional_id = prepared.transactional_id
+        async with shell.carrier() as carrier:
+            asked = (
+                ListOpen(prefix_of(shell.sink)),
+                Abort(transactional_id),
+                Abort(transactional_id),
+                Look(transactional_id),
+                Commit(prepared),
+                ListOpen(prefix_of(shell.sink)),
+            )
+            answers = [await carrier.carry_out(action) for action in asked]
+        assert answers[0] == (transactional_id,)
+        return answers[3:]
+
+    found = with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert found[1:] == [False, ()]
+    assert found[0] in ((Seen.ABORTED, Seen.NONE) if two_phase else (Seen.ABORTED,))
+    assert committed_records(node.bootstrap, name) == []
+
+
+def test_id_that_nobody_knows_has_done_nothing(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> object:
+        async with shell.carrier() as carrier:
+            return await carrier.carry_out(Look("nobody"))
+
+    assert with_sink(node.bootstrap, topic(), work) is Seen.NONE

@@ -1,0 +1,108 @@
+"""What can be written is said before anything is: columns, options, modes."""
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructType,
+)
+
+from penstock.spark.options import BadOption
+from penstock.spark.sink.batch import BatchSink
+from penstock.spark.sink.columns import Columns, columns_of
+from penstock.spark.sink.options import SinkMode, TwoPhase, sink_options
+from penstock.spark.sink.trouble import WrongColumns
+
+BOOTSTRAP = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
+HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+BYTES, TEXT, INT, LONG = BinaryType(), StringType(), IntegerType(), LongType()
+
+
+def schema(**columns: DataType) -> StructType:
+    found = StructType()
+    for name, kind in columns.items():
+        found.add(name, kind)
+    return found
+
+
+def test_columns_are_found_wherever_they_stand() -> None:
+    told = schema(other=DoubleType(), Key=TEXT, value=BYTES, headers=HEADERS, partition=INT)
+    found = columns_of(told, topic="orders")
+    assert found == Columns(key=1, value=2, headers=3, partition=4)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (schema(key=BYTES), "there is no column value"),
+        (schema(value=INT), "column value is of type int: it must be binary or string"),
+        (schema(value=BYTES, partition=LONG), "partition is of type bigint: it must be int"),
+        (
+            schema(value=BYTES, headers=ArrayType(TEXT)),
+            "must be array<struct<key:string,value:binary>>",
+        ),
+        (schema(value=BYTES, timestamp=LONG), "is of type bigint: it must be timestamp"),
+        (schema(value=BYTES, key=MapType(TEXT, TEXT)), "must be binary or string"),
+    ],
+)
+def test_wrong_columns_are_refused_in_one_line(told: StructType, said: str) -> None:
+    with pytest.raises(WrongColumns, match=said):
+        columns_of(told, topic="orders")
+
+
+def test_topic_is_an_option_or_a_column() -> None:
+    with pytest.raises(WrongColumns, match="give option topic, or a column topic"):
+        columns_of(schema(value=BYTES), topic=None)
+    assert columns_of(schema(value=BYTES, topic=TEXT), topic=None).topic == 1
+    assert columns_of(schema(value=BYTES, topic=INT), topic="orders").topic is None
+
+
+def test_options_are_read_by_kafkas_names() -> None:
+    told = {
+        "kafka.compression.type": "lz4",
+        "kafka.batch.size": "1000",
+        "kafka.transaction.timeout.ms": "5000",
+        "mode": "at_least_once",
+        "twoPhase": "required",
+    }
+    found = sink_options(BOOTSTRAP | told)
+    assert (found.codec.name, found.batch_bytes, found.timeout_ms) == ("LZ4", 1000, 5000)
+    assert (found.mode, found.two_phase) == (SinkMode.AT_LEAST_ONCE, TwoPhase.REQUIRED)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"kafka.compression.type": "rar"}, "it can be none or gzip or snappy or lz4 or zstd"),
+        ({"batchId": "3", "runId": "r", "sinkId": "s"}, "option queryId is missing"),
+        ({"batchId": "x", "runId": "r", "sinkId": "s", "queryId": "q"}, "option batchId is 'x'"),
+        ({"mode": "twice"}, "exactly_once or at_least_once"),
+        ({"sinkID2": "s"}, "did you mean sinkId"),
+    ],
+)
+def test_wrong_options_are_refused_in_one_line(told: dict[str, str], said: str) -> None:
+    with pytest.raises(BadOption, match=said):
+        sink_options(BOOTSTRAP | told)
+
+
+def test_checkpoint_names_the_sink_however_it_is_spelt() -> None:
+    names = {
+        sink_options(BOOTSTRAP | {"checkpointLocation": place}).query_sink
+        for place in ("/data/orders", "/data/orders/", "file:/data/orders", "file:///data/orders")
+    }
+    assert len(names) == 1
+    assert sink_options(BOOTSTRAP | {"sinkId": "orders"}).query_sink == "orders"
+    with pytest.raises(BadOption, match="option sinkId is missing"):
+        assert sink_options(BOOTSTRAP).query_sink
+
+
+def test_topic_is_not_overwritten() -> None:
+    options = sink_options(BOOTSTRAP | {"topic": "orders"})
+    with pytest.raises(BadOption, match="append"):
+        BatchSink(options, schema(value=BYTES), overwrite=True)

@@ -1,0 +1,199 @@
+"""The sink's flows at a node: what is decided is there, what is not never will be."""
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.client.coordinators import CoordinatorKind, Coordinators
+from penstock.client.transaction_listing import abort_transaction
+from penstock.spark.sink.actions import Commit, Write
+from penstock.spark.sink.decision import Prepared
+from penstock.spark.sink.flows import (
+    Flow,
+    claim,
+    decide,
+    give_up,
+    plan,
+    write_once,
+)
+from penstock.spark.sink.left_over import end_sink, open_of_sink, recover_all, recover_writes
+from penstock.spark.sink.trouble import (
+    LostTransaction,
+    MissingBatch,
+    OlderBatch,
+    SinkTrouble,
+    Superseded,
+)
+from rig.serve import ServedNode
+from rig.sink_output import committed_records
+from rig.sink_shell import SinkShell, with_sink
+
+Topics = Callable[..., str]
+
+
+async def claimed(shell: SinkShell, run_id: str, batch_id: int = 0) -> None:
+    async with shell.carrier() as carrier:
+        planned = await carrier.run(plan())
+        await carrier.run(claim(shell.driver(run_id), batch_id, planned))
+
+
+async def decided(shell: SinkShell, run_id: str, batch_id: int, *prepared: Prepared) -> None:
+    async with shell.carrier() as carrier:
+        await carrier.run(decide(shell.driver(run_id), batch_id, prepared))
+
+
+async def dies_after(shell: SinkShell, flow: Flow[object], last: type[Write | Commit]) -> None:
+    """Carries a flow out up to and with the first action of a kind."""
+    answer: object = None
+    async with shell.carrier() as carrier:
+        while True:
+            action = flow.send(answer)
+            answer = await carrier.carry_out(action)
+            if isinstance(action, last):
+                return
+
+
+def values(node: ServedNode, topic: str) -> list[bytes]:
+    return sorted(record.value or b"" for record in committed_records(node.bootstrap, topic))
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_batches_are_committed_and_what_failed_attempts_left_is_not(
+    node: ServedNode, topic: Topics, two_phase: bool
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        for batch_id in range(3):
+            one = await shell.write(b"row %d" % batch_id, run_id="run", batch_id=batch_id)
+            await shell.write(b"failed", run_id="run", batch_id=batch_id, partition=1)
+            await decided(shell, "run", batch_id, one)
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert values(node, name) == [b"row 0", b"row 1", b"row 2"]
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+@pytest.mark.parametrize("last", [Write, Commit])
+def test_next_run_completes_what_is_decided_and_aborts_the_rest(
+    node: ServedNode, topic: Topics, two_phase: bool, last: type[Write | Commit]
+) -> None:
+    name = topic(partitions=2)
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        rows = [await shell.write(b"%d" % n, run_id="first", partition=n) for n in range(2)]
+        await dies_after(shell, decide(shell.driver("first"), 0, rows), last)
+        await shell.write(b"undecided", run_id="first", batch_id=1)
+        await claimed(shell, "second")
+        again = await shell.write(b"again", run_id="second")
+        await decided(shell, "second", 0, again)
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert values(node, name) == [b"0", b"1"]
+
+
+def test_superseded_run_decides_nothing_and_never_claims_again(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        late = await shell.write(b"late", run_id="first")
+        await claimed(shell, "second")
+        with pytest.raises(Superseded, match=r"run second .* since run first"):
+            await decided(shell, "first", 0, late)
+        with pytest.raises(Superseded):
+            await claimed(shell, "first")
+        await decided(shell, "second", 0, await shell.write(b"row", run_id="second"))
+        async with shell.carrier() as carrier:
+            await carrier.run(give_up(shell.driver("first")))
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"row"]
+
+
+@pytest.mark.parametrize(("batch_id", "trouble"), [(3, OlderBatch), (6, MissingBatch)])
+def test_checkpoint_that_disagrees_with_the_decisions_is_an_error(
+    node: ServedNode, topic: Topics, batch_id: int, trouble: type[SinkTrouble]
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first", 4)
+        await decided(shell, "first", 4, await shell.write(b"row", run_id="first", batch_id=4))
+        with pytest.raises(trouble, match=f"batch {batch_id} of query query"):
+            await claimed(shell, "second", batch_id)
+
+    with_sink(node.bootstrap, topic(), work)
+
+
+def test_decided_transaction_that_timed_out_is_an_error(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        row = await shell.write(b"row", run_id="first")
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
+        coordinators = Coordinators(shell.cluster, kind=CoordinatorKind.TRANSACTION)
+        await abort_transaction(coordinators, row.transactional_id)
+        with pytest.raises(LostTransaction, match="its rows are lost"):
+            await claimed(shell, "second")
+        told = {one.sink: one.lost for one in await recover_all(shell.decisions)}
+        assert isinstance(told[shell.sink], LostTransaction)
+
+    with_sink(node.bootstrap, topic(), work, two_phase=False)
+
+
+def test_single_write_that_was_decided_is_completed_by_whoever_comes_next(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        row = await shell.write(b"row", run_id="run")
+        await dies_after(shell, write_once(shell.driver("run"), [row]), Write)
+        [recovered] = await recover_writes(shell.decisions)
+        assert recovered.sink == shell.sink
+        assert shell.sink not in await shell.decisions.all()
+        async with shell.carrier() as carrier:  # it had not died after all
+            await carrier.run(write_once(shell.driver("run"), [row]))
+        assert shell.sink not in await shell.decisions.all()
+
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"row"]
+
+
+def test_recovery_completes_what_a_query_has_decided(node: ServedNode, topic: Topics) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        row = await shell.write(b"row", run_id="run")
+        await dies_after(shell, decide(shell.driver("run"), 0, [row]), Write)
+        done = {one.sink: one for one in await recover_all(shell.decisions)}
+        assert (done[shell.sink].batch_id, done[shell.sink].transactions) == (0, 1)
+        assert shell.sink not in {one.sink for one in await recover_all(shell.decisions)}
+
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"row"]
+
+
+def test_sink_that_is_given_up_leaves_nothing_open_and_decides_nothing_more(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        row = await shell.write(b"row", run_id="run")
+        [left] = await open_of_sink(shell.cluster, shell.sink)
+        assert left.transactional_id == row.transactional_id
+        await end_sink(shell.decisions, shell.sink)
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+        with pytest.raises(Superseded):
+            await decided(shell, "run", 0, row)
+
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == []
