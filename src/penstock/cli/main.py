@@ -41,6 +41,9 @@ NOUNS = {
     "consume": Noun("penstock.cli.consume", "Read records of a topic."),
     "dlq": Noun("penstock.cli.dlq", "List dead letters, and replay them."),
     "perf": Noun("penstock.cli.perf", "Measure producing, consuming and latency."),
+    "pipeline": Noun(
+        "penstock.cli.pipeline", "Run the ready pipelines on Spark, and write events for them."
+    ),
     "sim": Noun("penstock.cli.sim", "Crash a node in a simulated world, from a seed."),
     "demo": Noun("penstock.cli.demo", "Start a node, write and read a million records."),
 }

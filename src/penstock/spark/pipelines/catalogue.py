@@ -30,6 +30,30 @@ class Pipeline:
         return Path(__file__).with_name(self.name) / "topology.toml"
 
 
-_ALL: tuple[Pipeline, ...] = ()
+_ALL: tuple[Pipeline, ...] = (
+    Pipeline(
+        name="wordcount",
+        summary="lines of text to running counts of their words",
+        inputs=("wordcount.lines",),
+        outputs=("wordcount.counts",),
+    ),
+    Pipeline(
+        name="commerce",
+        summary="orders, payments and inventory of a shop to views, revenue, stock and alerts",
+        inputs=("commerce.orders", "commerce.payments", "commerce.inventory"),
+        outputs=(
+            "commerce.fulfilment",
+            "commerce.analytics",
+            "commerce.notifications",
+            "commerce.ledger",
+            "commerce.order-view",
+            "commerce.revenue",
+            "commerce.stock-levels",
+            "commerce.stock-alerts",
+            "commerce.dead-letters",
+            "table commerce_stock, with --postgres",
+        ),
+    ),
+)
 
 PIPELINES = {pipeline.name: pipeline for pipeline in _ALL}

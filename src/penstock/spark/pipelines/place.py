@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from penstock.model.error import PenstockError
 
 TRIGGER_SECONDS = 1.0
+BATCH_RECORDS_MAX = 100_000  # a batch fits into a small machine
 
 
 class NoDatabase(PenstockError):
@@ -23,7 +24,7 @@ class Place:
     postgres: str | None = None  # a DSN; None: there is no database
     once: bool = False  # what is there now, and then the end
     trigger_seconds: float = TRIGGER_SECONDS  # a new batch begins so often, where not `once`
-    batch_records_max: int | None = None  # of each source; None: all there is
+    batch_records_max: int | None = BATCH_RECORDS_MAX  # of each source; None: all there is
 
     def __post_init__(self) -> None:
         assert self.bootstrap

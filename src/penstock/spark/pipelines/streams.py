@@ -40,16 +40,22 @@ def write_topics(
     **options: str,
 ) -> StreamingQuery:
     """Starts a query into topics, exactly once; a row's column `topic` where no topic is given."""
-    writer = (
-        _writer(frame, place, query)
-        .format(FORMAT)
-        .outputMode(output_mode)
-        .option("kafka.bootstrap.servers", place.bootstrap)
-        .option("sinkId", query)
-    )
+    own = {"kafka.bootstrap.servers": place.bootstrap, "sinkId": query} | options
     if topic is not None:
-        writer = writer.option("topic", topic)
-    return writer.options(**options).start()
+        own["topic"] = topic
+    if output_mode == "append":
+        return _writer(frame, place, query).format(FORMAT).options(**own).start()
+
+    # Spark lets no sink that is written in Python take updates of rows. A batch that is written by
+    # itself may have them, and with the query's identity it is one of the query's all the same.
+    def write(batch: DataFrame, batch_id: int) -> None:
+        batch.write.format(FORMAT).mode("append").options(**own).options(
+            queryId=_local_property(batch, "sql.streaming.queryId"),
+            runId=_local_property(batch, "spark.jobGroup.id"),
+            batchId=str(batch_id),
+        ).save()
+
+    return write_batches(frame, place, query=query, into=write, output_mode=output_mode)
 
 
 def write_batches(
@@ -71,3 +77,10 @@ def _writer(frame: DataFrame, place: Place, query: str) -> DataStreamWriter:
     if place.once:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{round(place.trigger_seconds * 1000)} milliseconds")
+
+
+def _local_property(frame: DataFrame, name: str) -> str:
+    """What Spark tells of the query while one of its batches is being written."""
+    value: str | None = frame.sparkSession.sparkContext.getLocalProperty(name)
+    assert value is not None, name
+    return value

@@ -1,0 +1,139 @@
+"""`penstock pipeline`: list the ready pipelines, run one on Spark, write the events it reads."""
+
+import time
+from pathlib import Path
+
+import click
+
+from penstock.cli.connect import with_cluster
+from penstock.cli.options import cluster_options, json_option
+from penstock.cli.pipeline_generate import Generated, write_events
+from penstock.cli.pipeline_load import events_of
+from penstock.cli.pipeline_run import RunWish, run_pipeline
+from penstock.cli.show import listed, print_json, print_table
+from penstock.client.cluster import Cluster
+from penstock.client.topology import read_topology
+from penstock.client.topology_apply import apply_topology
+from penstock.spark.pipelines.catalogue import PIPELINES, Pipeline
+
+FOLDER = "penstock-pipelines"
+
+name_argument = click.argument("name", type=click.Choice(list(PIPELINES)), metavar="NAME")
+
+
+@click.group()
+def pipeline() -> None:
+    """Run the ready pipelines on Spark, and write events for them."""
+
+
+@pipeline.command("list")
+@json_option
+def list_pipelines(as_json: bool) -> None:
+    """List the pipelines: what each reads and writes."""
+    if as_json:
+        print_json([_summary(one) for one in PIPELINES.values()])
+        return
+    print_table(
+        ("pipeline", "what it does", "reads"),
+        ((one.name, one.summary, listed(one.inputs)) for one in PIPELINES.values()),
+    )
+
+
+@pipeline.command()
+@name_argument
+@click.option("--master", help="Spark's master. Default: what Spark was told, else this machine.")
+@click.option("--folder", help=f"Checkpoints and tables. Default: ./{FOLDER}/NAME")
+@click.option("--postgres", metavar="DSN", help="A database for the tables of the pipeline.")
+@click.option("--for", "seconds", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS")
+@click.option("--once", is_flag=True, help="Work on what is there now, and end.")
+@cluster_options
+def run(
+    name: str,
+    master: str | None,
+    folder: str | None,
+    postgres: str | None,
+    seconds: float | None,
+    once: bool,
+    bootstrap: str,
+    as_json: bool,
+) -> None:
+    """Run a pipeline until Ctrl-C, for some SECONDS, or --once.
+
+    Its topics are made first, as its topology file says. What it has done is kept in the folder:
+    with the same one it goes on where it was.
+    """
+    if once and seconds is not None:
+        raise click.UsageError("give --for or --once, not both")
+    chosen = PIPELINES[name]
+    wish = RunWish(
+        pipeline=chosen,
+        bootstrap=bootstrap,
+        master=master,
+        folder=folder or str(Path(FOLDER, name).resolve()),
+        postgres=postgres,
+        seconds_max=seconds,
+        once=once,
+    )
+    figures = run_pipeline(wish, apply_first=lambda: _apply(bootstrap, chosen))
+    if as_json:
+        print_json([one.summary() for one in figures])
+        return
+    print_table(
+        ("query", "batches", "rows", "rows/s", "last batch"),
+        (
+            (one.query, one.batches, one.rows, f"{one.rows_per_second:,.0f}", f"{one.batch_ms} ms")
+            for one in figures
+        ),
+    )
+
+
+@pipeline.command()
+@name_argument
+@click.option("--count", type=click.IntRange(min=1), required=True, help="So many events.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Events a second.")
+@click.option("--seed", type=int, help="The same seed makes the same events. Default: by chance.")
+@cluster_options
+def generate(
+    name: str, count: int, rate: float | None, seed: int | None, bootstrap: str, as_json: bool
+) -> None:
+    """Write events for a pipeline to read, as they might really be.
+
+    The story that they tell began a day ago.
+    """
+    chosen = PIPELINES[name]
+    seed = time.time_ns() // 1000 % 1_000_000_000 if seed is None else seed
+    _apply(bootstrap, chosen)
+    events = events_of(chosen, seed)
+    written = write_events(bootstrap, events, count=count, rate=rate)
+    _tell_written(written, seed, as_json)
+
+
+def _tell_written(written: Generated, seed: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"seed": seed, "seconds": round(written.seconds, 3), "topics": written.topics})
+        return
+    for topic, count in written.topics.items():
+        click.echo(f"{topic}: {count:,} events")
+    total = sum(written.topics.values())
+    click.echo(f"{total:,} events in {written.seconds:.1f} s, by seed {seed}")
+
+
+def _apply(bootstrap: str, chosen: Pipeline) -> None:
+    """Makes the topics as the pipeline needs them, and says what had to be done."""
+    wanted = read_topology(chosen.topology)
+
+    async def work(cluster: Cluster) -> list[str]:
+        return [str(step) for step in await apply_topology(cluster, wanted)]
+
+    for step in with_cluster(bootstrap, work):
+        click.echo(step, err=True)
+
+
+def _summary(one: Pipeline) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "summary": one.summary,
+        "inputs": list(one.inputs),
+        "outputs": list(one.outputs),
+        "topology": str(one.topology),
+    }

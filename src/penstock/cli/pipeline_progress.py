@@ -1,0 +1,78 @@
+"""What queries tell of their progress, as figures. Pure: it is given what Spark has told, as JSON.
+
+A batch is told more than once, and of a quiet query nothing new comes; each batch counts once.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.model.identity import TopicPartition
+
+
+@dataclass(slots=True, kw_only=True)
+class QueryFigures:
+    """Of one query, since the command began."""
+
+    query: str
+    rows: int = 0
+    batches: int = 0
+    busy_ms: int = 0  # in all batches together
+    batch_ms: int = 0  # of the last one
+    last_batch_id: int | None = None
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)  # read so far
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.rows / self.busy_ms * 1000 if self.busy_ms else 0.0
+
+    def take(self, progress: Mapping[str, object]) -> None:
+        """One report of Spark's, as `StreamingQueryProgress` has it."""
+        batch_id, rows = progress.get("batchId"), progress.get("numInputRows")
+        durations = progress.get("durationMs")
+        if not isinstance(batch_id, int) or not isinstance(rows, int):
+            return
+        if self.last_batch_id is not None and batch_id <= self.last_batch_id:
+            return
+        self.last_batch_id = batch_id
+        self.batches += 1
+        self.rows += rows
+        took = durations.get("triggerExecution") if isinstance(durations, dict) else None
+        self.batch_ms = took if isinstance(took, int) else 0
+        self.busy_ms += self.batch_ms
+        sources = progress.get("sources")
+        for source in sources if isinstance(sources, list) else ():
+            self.offsets.update(_offsets(source.get("endOffset")))
+
+    def lag(self, ends: Mapping[TopicPartition, int]) -> int | None:
+        """Records that are there and not read yet; None while nothing is known."""
+        known = [end - self.offsets[place] for place, end in ends.items() if place in self.offsets]
+        return sum(max(0, behind) for behind in known) if known else None
+
+    def summary(self) -> dict[str, object]:
+        """As `--json` prints it."""
+        return {
+            "query": self.query,
+            "batches": self.batches,
+            "rows": self.rows,
+            "rows_per_second": round(self.rows_per_second, 1),
+            "last_batch_ms": self.batch_ms,
+        }
+
+
+def _offsets(told: object) -> dict[TopicPartition, int]:
+    """`{"topic": {"0": 12}}`, as it is or as text; nothing where a source has other positions."""
+    if isinstance(told, str):
+        try:
+            told = json.loads(told)
+        except ValueError:
+            return {}
+    if not isinstance(told, dict):
+        return {}
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in told.items()
+        if isinstance(partitions, dict)
+        for partition, offset in partitions.items()
+        if partition.isdigit() and isinstance(offset, int)
+    }

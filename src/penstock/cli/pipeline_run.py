@@ -1,0 +1,215 @@
+"""Runs a pipeline: a session, its queries, what they tell on the way, and a clean end.
+
+The job starts its queries in a thread of its own, since a job may wait there for one query before
+it starts the next. Meanwhile this thread shows what the active queries tell, and notices failures.
+"""
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from penstock.cli.connect import with_cluster
+from penstock.cli.pipeline_load import load, start_of
+from penstock.cli.pipeline_progress import QueryFigures
+from penstock.client.admin import Admin
+from penstock.client.cluster import Cluster, ClusterRules
+from penstock.client.isolation import Isolation
+from penstock.client.offsets import When
+from penstock.client.trouble import Refused
+from penstock.model.error import PenstockError
+from penstock.model.identity import TopicPartition
+from penstock.spark.pipelines.catalogue import Pipeline
+from penstock.spark.pipelines.place import Place
+
+LOOK_SECONDS = 0.5
+LAG_SECONDS = 3.0
+LINE_SECONDS = 10.0  # between two lines where no terminal is
+SETTINGS = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+LAG_RULES = ClusterRules(client_id="penstock-cli", request_ms_max=2_000, connect_ms_max=2_000)
+
+
+class PipelineFailed(PenstockError):
+    """A query ended that should not have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWish:
+    pipeline: Pipeline
+    bootstrap: str
+    master: str | None
+    folder: str
+    postgres: str | None
+    seconds_max: float | None
+    once: bool
+
+    def place(self) -> Place:
+        return Place(
+            bootstrap=self.bootstrap, folder=self.folder, postgres=self.postgres, once=self.once
+        )
+
+
+def run_pipeline(wish: RunWish, *, apply_first: Callable[[], None]) -> list[QueryFigures]:
+    """Runs it to its end, Ctrl-C being one; raises PipelineFailed with one line of why."""
+    start = start_of(wish.pipeline)
+    open_session = load("penstock.spark.start", for_what=f"pipeline {wish.pipeline.name}").session
+    apply_first()
+    console = Console(stderr=True)
+    console.print(f"starting Spark for [bold]{wish.pipeline.name}[/bold], which takes some seconds")
+    spark = open_session(f"penstock-{wish.pipeline.name}", master=wish.master, **SETTINGS)
+    try:
+        return _Run(wish, spark, start, console).to_the_end()
+    finally:
+        spark.stop()
+
+
+class _Run:
+    def __init__(
+        self, wish: RunWish, spark: Any, start: Callable[..., Any], console: Console
+    ) -> None:
+        self._wish = wish
+        self._spark = spark
+        self._start = start
+        self._shown = _Shown(console, wish.bootstrap)
+        self._queries: dict[str, Any] = {}  # by run id, in the order in which they were seen
+        self._figures: dict[str, QueryFigures] = {}
+        self._trouble: BaseException | None = None
+        self._started = threading.Event()
+
+    def to_the_end(self) -> list[QueryFigures]:
+        starting = threading.Thread(target=self._start_queries, name="start", daemon=True)
+        starting.start()
+        deadline_s = None
+        if self._wish.seconds_max is not None:
+            deadline_s = time.monotonic() + self._wish.seconds_max
+        with contextlib.suppress(KeyboardInterrupt), self._shown:
+            while deadline_s is None or time.monotonic() < deadline_s:
+                self._look()
+                if self._started.is_set() and not self._active():
+                    break
+                time.sleep(LOOK_SECONDS)
+        for query in self._active():
+            query.stop()
+        self._look()
+        return list(self._figures.values())
+
+    def _start_queries(self) -> None:
+        try:
+            for query in self._start(self._spark, self._wish.place()):
+                self._queries.setdefault(str(query.runId), query)
+        except BaseException as trouble:
+            self._trouble = trouble
+        finally:
+            self._started.set()
+
+    def _active(self) -> list[Any]:
+        return [query for query in self._queries.values() if query.isActive]
+
+    def _look(self) -> None:
+        if self._trouble is not None:
+            raise PipelineFailed(one_line(self._trouble)) from self._trouble
+        for query in self._spark.streams.active:
+            self._queries.setdefault(str(query.runId), query)
+        for query in list(self._queries.values()):
+            name = query.name or str(query.id)
+            figures = self._figures.setdefault(name, QueryFigures(query=name))
+            for progress in query.recentProgress:
+                figures.take(json.loads(progress.json))
+            failure = None if query.isActive else query.exception()
+            if failure is not None:
+                raise PipelineFailed(f"query {name} failed: {one_line(failure)}") from failure
+        self._shown.show(list(self._figures.values()))
+
+
+class _Shown:
+    """A table that changes where somebody looks, and a line now and then where nobody does."""
+
+    def __init__(self, console: Console, bootstrap: str) -> None:
+        self._console = console
+        self._bootstrap = bootstrap
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._ends: dict[TopicPartition, int] = {}
+        self._asked_s = 0.0
+        self._told_s = time.monotonic()
+
+    def __enter__(self) -> None:
+        if self._live is not None:
+            self._live.start()
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, figures: list[QueryFigures]) -> None:
+        now_s = time.monotonic()
+        if self._live is None and now_s - self._told_s < LINE_SECONDS:
+            return
+        if now_s - self._asked_s >= LAG_SECONDS:
+            places = {place for one in figures for place in one.offsets}
+            self._ends = end_offsets(self._bootstrap, sorted(places))
+            self._asked_s = now_s
+        if self._live is not None:
+            self._live.update(self._table(figures), refresh=True)
+            return
+        self._told_s = now_s
+        for one in figures:
+            lag = one.lag(self._ends)
+            self._console.print(
+                f"{one.query}: {one.rows:,} rows, {one.rows_per_second:,.0f} rows/s, lag"
+                f" {'-' if lag is None else lag}, last batch {one.batch_ms} ms",
+                highlight=False,
+            )
+
+    def _table(self, figures: list[QueryFigures]) -> Table:
+        table = Table("query", "batch", "rows", "rows/s", "lag", "batch time")
+        for one in figures:
+            lag = one.lag(self._ends)
+            table.add_row(
+                one.query,
+                "-" if one.last_batch_id is None else str(one.last_batch_id),
+                f"{one.rows:,}",
+                f"{one.rows_per_second:,.0f}",
+                "-" if lag is None else f"{lag:,}",
+                f"{one.batch_ms} ms",
+            )
+        return table
+
+
+def end_offsets(bootstrap: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    """Where the partitions end now; nothing while no broker answers, for it may come back."""
+    if not places:
+        return {}
+
+    async def work(cluster: Cluster) -> dict[TopicPartition, int]:
+        wanted = dict.fromkeys(places, When.LATEST)
+        listed = await Admin(cluster).list_offsets(wanted, isolation=Isolation.READ_COMMITTED)
+        return {
+            place: found.offset
+            for place, found in listed.items()
+            if not isinstance(found, Refused) and found.offset is not None
+        }
+
+    try:
+        return with_cluster(bootstrap, work, rules=LAG_RULES)
+    except PenstockError:
+        return {}
+
+
+def one_line(trouble: BaseException) -> str:
+    """What is at the bottom of it. Spark wraps a Python error in pages of Java, in which the
+    sentence that we wrote stands behind the name of our own class.
+    """
+    if isinstance(trouble, PenstockError):
+        return " ".join(str(trouble).split())
+    lines = [line.strip() for line in str(trouble).splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("penstock.") and ": " in line]
+    if ours:
+        return ours[-1].split(": ", 1)[1]
+    return lines[0] if lines else type(trouble).__name__

@@ -1,0 +1,1 @@
+"""A shop: orders, payments and inventory, joined into what its people and customers look at."""

@@ -1,0 +1,259 @@
+"""Whether what came out of the shop follows from what went in, to the last record. Pure.
+
+`Proof` takes every event as it is sent, and works out what the outputs must be: which records, in
+which order of each key, and what the last state of everything is. `findings` compares. It knows the
+meaning of the steps and shares no code with them but the fold of stock, which has its own tests.
+
+A record that replaces another one of its key has to be ahead of it (more events, a higher version):
+the same state written twice is a duplicate.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from penstock.spark.pipelines.commerce import names
+from penstock.spark.pipelines.commerce.stock import NO_STOCK, Stock, StockEvent, fold
+from penstock.spark.pipelines.generated import Event
+
+OUTPUTS = (
+    names.FULFILMENT,
+    names.ANALYTICS,
+    names.NOTIFICATIONS,
+    names.LEDGER,
+    names.DEAD_LETTERS,
+    names.ORDER_VIEW,
+    names.REVENUE,
+    names.STOCK_LEVELS,
+    names.STOCK_ALERTS,
+)
+
+
+class Output(NamedTuple):
+    """A record of an output, in the order of its partition."""
+
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    what: str
+    events: int  # that went in
+    rows: int  # that came out
+    duplicates: int
+    missing: int
+    wrong: int  # out of order, or another state than it should be
+
+    @property
+    def proven(self) -> bool:
+        return not (self.duplicates or self.missing or self.wrong)
+
+
+class Proof:
+    def __init__(self) -> None:
+        self.events = 0
+        self._sent: Counter[str] = Counter()  # by topic
+        self._expected: dict[str, list[Output]] = defaultdict(list)  # whole records or their ids
+        self._orders: dict[str, _OrderState] = defaultdict(_OrderState)
+        self._revenue: Counter[str] = Counter()
+        self._stock: dict[str, Stock] = {}
+
+    def take(self, event: Event) -> None:
+        assert event.key is not None
+        assert event.value is not None
+        self.events += 1
+        self._sent[event.topic] += 1
+        key = event.key.decode()
+        try:
+            fields = json.loads(event.value)
+        except ValueError:
+            self._expected[names.DEAD_LETTERS].append(Output(key, event.value))
+            return
+        if event.topic == names.ORDERS:
+            self._take_order(key, event.value, fields)
+        elif event.topic == names.PAYMENTS:
+            self._take_payment(key, event.value, fields)
+        else:
+            self._take_stock(key, fields)
+
+    def findings(
+        self, found: Mapping[str, Sequence[Output]], table: Mapping[str, int] | None
+    ) -> list[Finding]:
+        """`found` has the committed records of every output; `table` the levels by article."""
+        found = {topic: found.get(topic, ()) for topic in OUTPUTS}
+        orders, payments = self._sent[names.ORDERS], self._sent[names.PAYMENTS]
+        inventory = self._sent[names.INVENTORY]
+        by_id = {
+            topic: [Output(one.key, _id(one)) for one in found[topic]]
+            for topic in (names.ANALYTICS, names.NOTIFICATIONS, names.STOCK_ALERTS)
+        }
+        findings = [
+            self._each(names.FULFILMENT, orders, found[names.FULFILMENT]),
+            self._each(names.ANALYTICS, orders, by_id[names.ANALYTICS]),
+            self._each(names.NOTIFICATIONS, orders + payments, by_id[names.NOTIFICATIONS]),
+            self._each(names.LEDGER, payments, found[names.LEDGER]),
+            self._each(names.DEAD_LETTERS, self.events, found[names.DEAD_LETTERS]),
+            _latest(
+                names.ORDER_VIEW,
+                orders + payments,
+                {order: state.view() for order, state in self._orders.items()},
+                (_seen_order(one) for one in found[names.ORDER_VIEW]),
+            ),
+            _latest(
+                names.REVENUE,
+                payments,
+                dict(self._revenue),
+                (_seen_revenue(one) for one in found[names.REVENUE]),
+            ),
+            _latest(
+                names.STOCK_LEVELS,
+                inventory,
+                {sku: tuple(stock) for sku, stock in self._stock.items()},
+                (_seen_stock(one) for one in found[names.STOCK_LEVELS]),
+            ),
+            self._each(names.STOCK_ALERTS, inventory, by_id[names.STOCK_ALERTS]),
+        ]
+        if table is not None:
+            levels = {sku: stock.level for sku, stock in self._stock.items()}
+            findings.append(
+                _latest(
+                    f"table {names.STOCK_TABLE}",
+                    inventory,
+                    levels,
+                    (_Seen(sku, 1, level) for sku, level in table.items()),
+                )
+            )
+        return findings
+
+    def _take_order(self, key: str, value: bytes, fields: dict[str, Any]) -> None:
+        name = fields["event_id"].encode()
+        self._expected[names.FULFILMENT].append(Output(key, value))
+        self._expected[names.ANALYTICS].append(Output(fields["region"], name))
+        if fields["event"] in ("created", "cancelled"):
+            self._expected[names.NOTIFICATIONS].append(Output(fields["customer_id"], name))
+        order = self._orders[key]
+        order.order_events += 1
+        order.order = max(order.order, (fields["version"], fields["event"]))
+
+    def _take_payment(self, key: str, value: bytes, fields: dict[str, Any]) -> None:
+        self._expected[names.LEDGER].append(Output(key, value))
+        if fields["event"] == "failed":
+            name = fields["event_id"].encode()
+            self._expected[names.NOTIFICATIONS].append(Output(fields["customer_id"], name))
+        order = self._orders[fields["order_id"]]
+        order.payment_events += 1
+        latest = (fields["attempt"], fields["version"], fields["event"])
+        order.payment = max(order.payment, latest)
+        if fields["event"] == "completed":
+            minute = f"{fields['at'][:16]}Z/{fields['region']}"
+            self._revenue[minute] += fields["amount_cents"]
+
+    def _take_stock(self, key: str, fields: dict[str, Any]) -> None:
+        event = StockEvent(
+            fields["version"], fields["event"], fields["quantity"], fields["event_id"], None
+        )
+        self._stock[key], alerts = fold(self._stock.get(key, NO_STOCK), [event])
+        for alert in alerts:
+            self._expected[names.STOCK_ALERTS].append(Output(key, alert.event.event_id.encode()))
+
+    def _each(self, topic: str, events: int, found: Sequence[Output]) -> Finding:
+        """Every record once, those of one key in order. Of dead letters and notices, which come
+        from several topics, only those of one topic have an order.
+        """
+        expected = self._expected[topic]
+        wanted, seen = Counter(expected), Counter(found)
+        ordered = topic in (names.FULFILMENT, names.LEDGER, names.STOCK_ALERTS)
+        return Finding(
+            what=topic,
+            events=events,
+            rows=len(found),
+            duplicates=(seen - wanted).total(),
+            missing=(wanted - seen).total(),
+            wrong=_disordered(expected, found) if ordered else 0,
+        )
+
+
+class _OrderState:
+    def __init__(self) -> None:
+        self.order: tuple[int, str] = (0, "")
+        self.payment: tuple[int, int, str] = (0, 0, "")
+        self.order_events = 0
+        self.payment_events = 0
+
+    def view(self) -> object:
+        return (self._status(), self.order_events, self.payment_events)
+
+    def _status(self) -> str:
+        if self.order[1] == "cancelled":
+            return "cancelled"
+        paid = {"completed": "paid", "failed": "payment failed", "initiated": "paying"}
+        return paid.get(self.payment[2], "ordered")
+
+
+class _Seen(NamedTuple):
+    key: str
+    progress: int  # grows with every record of a key
+    state: object
+
+
+def _id(output: Output) -> bytes:
+    name: str = json.loads(output.value)["event_id"]
+    return name.encode()
+
+
+def _seen_order(output: Output) -> _Seen:
+    told = json.loads(output.value)
+    events = (told["order_events"], told["payment_events"])
+    return _Seen(output.key, sum(events), (told["status"], *events))
+
+
+def _seen_revenue(output: Output) -> _Seen:
+    told = json.loads(output.value)
+    return _Seen(output.key, told["payments"], told["revenue_cents"])
+
+
+def _seen_stock(output: Output) -> _Seen:
+    told = json.loads(output.value)
+    return _Seen(output.key, told["version"], (told["level"], told["version"]))
+
+
+def _latest(
+    what: str, events: int, expected: Mapping[str, object], found: Iterable[_Seen]
+) -> Finding:
+    """The last record of each key is what it should be, and none was written twice."""
+    last: dict[str, _Seen] = {}
+    rows = duplicates = 0
+    for seen in found:
+        rows += 1
+        before = last.get(seen.key)
+        if before is not None and seen.progress <= before.progress:
+            duplicates += 1
+        last[seen.key] = seen
+    wrong = sum(
+        1 for key, seen in last.items() if key not in expected or expected[key] != seen.state
+    )
+    missing = sum(1 for key in expected if key not in last)
+    return Finding(
+        what=what, events=events, rows=rows, duplicates=duplicates, missing=missing, wrong=wrong
+    )
+
+
+def _disordered(expected: Iterable[Output], found: Iterable[Output]) -> int:
+    """Keys whose records, as far as they are there, are in another order."""
+    wanted = _by_key(expected)
+    wrong = 0
+    for key, values in _by_key(found).items():
+        there = set(values)
+        if list(dict.fromkeys(values)) != [one for one in wanted[key] if one in there]:
+            wrong += 1
+    return wrong
+
+
+def _by_key(outputs: Iterable[Output]) -> dict[str, list[bytes]]:
+    found: dict[str, list[bytes]] = defaultdict(list)
+    for key, value in outputs:
+        found[key].append(value)
+    return found

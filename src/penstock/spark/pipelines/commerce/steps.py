@@ -1,0 +1,288 @@
+"""From events of the shop to what others read of them: DataFrame to DataFrame, and nothing else.
+
+    checked      rows of the three topics -> typed events, or why a row is none
+    routed       orders and payments -> fulfilment, analytics, notifications, ledger; dead letters
+    order_view   orders joined with their payments -> the latest state of each order
+    revenue      completed payments -> cents per minute and region
+    stock        inventory, article by article and in order -> levels and alerts
+    stock_rows   levels, as the topic has them -> rows of the table
+
+What leaves for a topic has the columns of the sink: topic, key, value.
+"""
+
+import json
+from collections.abc import Iterator
+
+import pandas
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from pyspark.sql.types import StringType, StructType
+
+from penstock.spark import dead_letter
+from penstock.spark.pipelines.commerce import names
+from penstock.spark.pipelines.commerce.stock import NO_STOCK, Alert, Stock, StockEvent, fold
+
+ORDER = """
+    event_id string NOT NULL, order_id string NOT NULL, customer_id string NOT NULL,
+    event string NOT NULL, version bigint NOT NULL, region string NOT NULL,
+    items array<struct<sku: string, quantity: bigint, price_cents: bigint>> NOT NULL,
+    total_cents bigint NOT NULL, shipping string,
+    ordered_at timestamp NOT NULL, at timestamp NOT NULL
+"""
+PAYMENT = """
+    event_id string NOT NULL, transaction_id string NOT NULL, order_id string NOT NULL,
+    customer_id string NOT NULL, event string NOT NULL, attempt bigint NOT NULL,
+    version bigint NOT NULL, region string NOT NULL, amount_cents bigint NOT NULL, reason string,
+    ordered_at timestamp NOT NULL, at timestamp NOT NULL
+"""
+INVENTORY = """
+    event_id string NOT NULL, sku string NOT NULL, event string NOT NULL, version bigint NOT NULL,
+    quantity bigint NOT NULL, order_id string, at timestamp NOT NULL
+"""
+STOCK_LEVEL = """
+    sku string NOT NULL, level bigint NOT NULL, version bigint NOT NULL
+"""
+OUTPUT = "topic string, key string, value string"
+
+# Of each topic: the column that its events come to, their schema, and what may happen.
+KINDS = {
+    names.ORDERS: ("order", ORDER, ("created", "updated", "cancelled")),
+    names.PAYMENTS: ("payment", PAYMENT, ("initiated", "completed", "failed")),
+    names.INVENTORY: ("stock", INVENTORY, ("updated", "reserved", "released")),
+}
+REASON = "reason"
+CORRUPT = "_corrupt"
+OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+
+# An order is done with after so long: whatever comes for it later does not change the view.
+ORDER_LASTS = "30 days"
+# Payments may be so late and still count in their minute.
+PAYMENT_LATE_MAX = "10 minutes"
+
+
+def checked(rows: DataFrame, *topics: str) -> DataFrame:
+    """The rows with the columns order, payment and stock, as far as their topics are named here,
+    of which the one of the row's topic is set; or else `reason` says what is wrong with the row.
+    """
+    kinds = [(topic, *KINDS[topic]) for topic in topics or KINDS]
+    text = F.col("value").cast("string")
+    typed = rows.select(
+        "*",
+        *(
+            F.from_json(
+                F.when(F.col("topic") == topic, text), _with_corrupt(schema), OPTIONS
+            ).alias(column)
+            for topic, column, schema, _ in kinds
+        ),
+    )
+    faults = [
+        F.when(F.col("topic") == topic, _fault(F.col(column), schema, happenings))
+        for topic, column, schema, happenings in kinds
+    ]
+    judged = typed.withColumn(REASON, F.coalesce(*faults))
+    good = F.col(REASON).isNull()
+    return judged.withColumns(
+        {column: F.when(good, F.col(column).dropFields(CORRUPT)) for _, column, _, _ in kinds}
+    )
+
+
+def _with_corrupt(schema: str) -> StructType:
+    parsed = StructType.fromDDL(schema)
+    assert isinstance(parsed, StructType)
+    return parsed.add(CORRUPT, StringType())
+
+
+def _fault(event: Column, schema: str, happenings: tuple[str, ...]) -> Column:
+    """A sentence, or null for an event that is as it should be."""
+    required = [field.name for field in _with_corrupt(schema).fields if not field.nullable]
+    return F.coalesce(
+        F.when(event.isNull(), F.lit("the value is null")),
+        F.when(event[CORRUPT].isNotNull(), F.lit("the value does not fit the schema")),
+        *(F.when(event[name].isNull(), F.lit(f"field {name} is missing")) for name in required),
+        F.when(
+            ~event["event"].isin(*happenings),
+            F.lit(f"field event is none of {', '.join(happenings)}"),
+        ),
+    )
+
+
+def routed(events: DataFrame) -> DataFrame:
+    """What each event means for others, in the order of events, in the columns of the sink. What is
+    no event becomes a dead letter; stock is folded elsewhere.
+    """
+    order, payment = F.col("order"), F.col("payment")
+    as_it_came = F.col("value").cast("string")
+    fact = F.struct(
+        *(order[name].alias(name) for name in ("event_id", "order_id", "event", "region")),
+        F.size(order["items"]).alias("items"),
+        *(order[name].alias(name) for name in ("total_cents", "at")),
+    )
+    news = (
+        F.when(order["event"] == "created", "we have your order")
+        .when(order["event"] == "cancelled", "your order is cancelled")
+        .when(payment["event"] == "failed", "your payment did not go through")
+    )
+    customer = F.coalesce(order["customer_id"], payment["customer_id"])
+    notice = F.struct(
+        F.coalesce(order["event_id"], payment["event_id"]).alias("event_id"),
+        F.coalesce(order["order_id"], payment["order_id"]).alias("order_id"),
+        news.alias("text"),
+    )
+    records = F.array(
+        _to(names.FULFILMENT, order["order_id"], as_it_came, when=order.isNotNull()),
+        _to(names.ANALYTICS, order["region"], F.to_json(fact), when=order.isNotNull()),
+        _to(names.LEDGER, payment["transaction_id"], as_it_came, when=payment.isNotNull()),
+        _to(names.NOTIFICATIONS, customer, F.to_json(notice), when=news.isNotNull()),
+    )
+    there = F.filter(records, lambda record: record.isNotNull())
+    # A bad row has no records, and stays as the one letter that it becomes.
+    each = events.withColumn("records", there).where(
+        F.col(REASON).isNotNull() | (F.size("records") > 0)
+    )
+    return dead_letter.route(
+        each.withColumn("record", F.explode_outer("records")),
+        good={name: F.col("record")[name] for name in ("topic", "key", "value")},
+        dead_letters=names.DEAD_LETTERS,
+    )
+
+
+def _to(topic: str, key: Column, value: Column, *, when: Column) -> Column:
+    record = F.struct(F.lit(topic).alias("topic"), key.alias("key"), value.alias("value"))
+    return F.when(when, record)
+
+
+def order_view(events: DataFrame) -> DataFrame:
+    """One row for each order that something happened to, with all that is known of it.
+
+    Neither the order of topics nor that of arrival matters: versions and tries tell what is latest.
+    """
+    order, payment = F.col("order"), F.col("payment")
+    known = events.where(order.isNotNull() | payment.isNotNull()).select(
+        F.coalesce(order["order_id"], payment["order_id"]).alias("order_id"),
+        F.coalesce(order["ordered_at"], payment["ordered_at"]).alias("ordered_at"),
+        order,
+        payment,
+    )
+    latest = (
+        known.withWatermark("ordered_at", ORDER_LASTS)
+        .groupBy("order_id", "ordered_at")
+        .agg(
+            F.max_by(order, order["version"]).alias("order"),
+            F.max_by(payment, F.struct(payment["attempt"], payment["version"])).alias("payment"),
+            F.count(order).alias("order_events"),
+            F.count(payment).alias("payment_events"),
+        )
+    )
+    status = (
+        F.when(order["event"] == "cancelled", "cancelled")
+        .when(payment["event"] == "completed", "paid")
+        .when(payment["event"] == "failed", "payment failed")
+        .when(payment["event"] == "initiated", "paying")
+        .otherwise("ordered")
+    )
+    view = F.struct(
+        F.col("order_id"),
+        status.alias("status"),
+        order["customer_id"].alias("customer_id"),
+        order["region"].alias("region"),
+        order["total_cents"].alias("total_cents"),
+        order["shipping"].alias("shipping"),
+        payment["transaction_id"].alias("transaction_id"),
+        payment["attempt"].alias("attempt"),
+        F.col("order_events"),
+        F.col("payment_events"),
+        F.col("ordered_at"),
+    )
+    return latest.select(
+        F.lit(names.ORDER_VIEW).alias("topic"),
+        F.col("order_id").alias("key"),
+        F.to_json(view).alias("value"),
+    )
+
+
+def revenue(events: DataFrame) -> DataFrame:
+    """Cents per minute and region. A minute that a late payment adds to comes once more."""
+    paid = events.where(F.col("payment")["event"] == "completed").select("payment.*")
+    minutes = (
+        paid.withWatermark("at", PAYMENT_LATE_MAX)
+        .groupBy(F.window("at", "1 minute"), "region")
+        .agg(F.sum("amount_cents").alias("revenue_cents"), F.count("*").alias("payments"))
+    )
+    minute = F.date_format(F.col("window")["start"], "yyyy-MM-dd'T'HH:mm'Z'")
+    total = F.struct(minute.alias("minute"), "region", "revenue_cents", "payments")
+    return minutes.select(
+        F.lit(names.REVENUE).alias("topic"),
+        F.concat_ws("/", minute, F.col("region")).alias("key"),
+        F.to_json(total).alias("value"),
+    )
+
+
+def stock(events: DataFrame) -> DataFrame:
+    """The new level of each article that something happened to, and an alert for each event that
+    left less than nothing. Each article's events are taken in order of their versions.
+    """
+    return (
+        events.where(F.col("stock").isNotNull())
+        .select("stock.*")
+        .groupBy("sku")
+        .applyInPandasWithState(
+            _stock_of_article,
+            outputStructType=OUTPUT,
+            stateStructType="level bigint, version bigint",
+            outputMode="append",
+            timeoutConf=GroupStateTimeout.NoTimeout,
+        )
+    )
+
+
+def _stock_of_article(
+    key: tuple[str], parts: Iterator[pandas.DataFrame], state: GroupState
+) -> Iterator[pandas.DataFrame]:
+    before = Stock(*state.get) if state.exists else NO_STOCK
+    columns = ("version", "event", "quantity", "event_id", "order_id")
+    events = [
+        StockEvent(*row)
+        for part in parts
+        for row in zip(*(part[column].tolist() for column in columns), strict=True)
+    ]
+    after, alerts = fold(before, events)
+    if after == before:
+        return
+    state.update(tuple(after))
+    [sku] = key
+    rows = [(names.STOCK_LEVELS, sku, _level_json(sku, after))]
+    rows += [(names.STOCK_ALERTS, sku, _alert_json(sku, alert)) for alert in alerts]
+    yield pandas.DataFrame(rows, columns=["topic", "key", "value"])
+
+
+def _level_json(sku: str, stock: Stock) -> str:
+    return _json({"sku": sku, "level": stock.level, "version": stock.version})
+
+
+def _alert_json(sku: str, alert: Alert) -> str:
+    event = alert.event
+    return _json(
+        {
+            "sku": sku,
+            "kind": alert.kind.value,
+            "level": alert.level,
+            "event_id": event.event_id,
+            "version": event.version,
+            "order_id": event.order_id,
+        }
+    )
+
+
+def _json(fields: dict[str, object]) -> str:
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def stock_rows(levels: DataFrame) -> DataFrame:
+    """Of each article its latest level: sku, level, version."""
+    parsed = levels.select(F.from_json(F.col("value").cast("string"), STOCK_LEVEL).alias("parsed"))
+    return (
+        parsed.select("parsed.*")
+        .groupBy("sku")
+        .agg(F.max_by("level", "version").alias("level"), F.max("version").alias("version"))
+    )

@@ -1,0 +1,1 @@
+"""Lines of text to running counts of their words."""

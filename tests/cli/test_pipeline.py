@@ -1,0 +1,106 @@
+"""The ready pipelines on the command line, as far as they need no Spark."""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.cli.pipeline_progress import QueryFigures
+from penstock.cli.pipeline_run import one_line
+from penstock.client.topology import read_topology
+from penstock.model.error import PenstockError
+from penstock.model.identity import TopicPartition
+from penstock.spark.pipelines.catalogue import PIPELINES
+from penstock.testing import Broker
+
+Run = Callable[..., Any]
+
+
+def test_every_pipeline_is_listed_with_what_it_reads(run: Run) -> None:
+    listed = run("pipeline list --json").json()
+    assert [one["name"] for one in listed] == list(PIPELINES)
+    assert "commerce.orders" in run("pipeline list").text
+
+
+@pytest.mark.parametrize("name", list(PIPELINES))
+def test_a_topology_declares_and_explains_every_topic_of_its_pipeline(name: str) -> None:
+    pipeline = PIPELINES[name]
+    wanted = read_topology(pipeline.topology)
+    topics = {one for one in (*pipeline.inputs, *pipeline.outputs) if " " not in one}
+    assert topics <= set(wanted)
+    assert all(topic.guarantee is not None for topic in wanted.values())
+    assert "#" in pipeline.topology.read_text(encoding="utf-8")
+
+
+def test_a_seed_writes_the_same_events_to_the_topics_of_the_pipeline(
+    run: Run, penstock: Broker
+) -> None:
+    generate = "pipeline generate wordcount --count 50 --seed 7 --json"
+    told = run(generate, bootstrap=penstock.bootstrap).json()
+    assert (told["seed"], told["topics"]) == (7, {"wordcount.lines": 50})
+    run(generate, bootstrap=penstock.bootstrap)
+    lines = run("consume wordcount.lines", bootstrap=penstock.bootstrap).lines
+    assert len(lines) == 100
+    assert len(set(lines)) <= 50
+    described = run("topics describe wordcount.counts --json", bootstrap=penstock.bootstrap).json()
+    assert described[0]["settings"]["cleanup.policy"] == "compact"
+
+
+def test_events_come_at_a_rate(run: Run, penstock: Broker) -> None:
+    command = "pipeline generate wordcount --count 20 --rate 100 --json"
+    assert run(command, bootstrap=penstock.bootstrap).json()["seconds"] >= 0.19
+
+
+def test_a_pipeline_that_is_not_there_is_told(run: Run) -> None:
+    outcome = run("pipeline run nosuch")
+    assert outcome.status == 2
+    assert "'nosuch' is not one of 'wordcount', 'commerce'" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["pipeline run wordcount", "demo"])
+def test_without_spark_one_line_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    late = ("pyspark", "penstock.spark.start", "penstock.spark.pipelines.wordcount.job")
+    for name in [one for one in sys.modules if one.startswith(late)]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    outcome = run(command)
+    assert outcome.status == 1
+    assert outcome.err.endswith("needs Spark: pip install 'penstock[spark]'\n")
+    assert outcome.err.count("\n") == 1
+
+
+def progress(batch: int, rows: int, end: object) -> dict[str, object]:
+    return {
+        "batchId": batch,
+        "numInputRows": rows,
+        "durationMs": {"triggerExecution": 500},
+        "sources": [{"endOffset": end}],
+    }
+
+
+def test_a_batch_counts_once_however_often_it_is_told() -> None:
+    figures = QueryFigures(query="q")
+    assert figures.lag({TopicPartition("t", 0): 10}) is None
+    for told in (progress(0, 5, {"t": {"0": 5}}), progress(0, 5, {"t": {"0": 5}}), {},
+                 progress(1, 3, json.dumps({"t": {"0": 8, "1": 2}}))):  # fmt: skip
+        figures.take(told)
+    assert (figures.rows, figures.batches, figures.rows_per_second) == (8, 2, 8.0)
+    ends = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 2, TopicPartition("u", 0): 99}
+    assert figures.lag(ends) == 2
+
+
+@pytest.mark.parametrize(
+    ("trouble", "line"),
+    [
+        (PenstockError("two\nlines"), "two lines"),
+        (ValueError("first\n  at java\n"), "first"),
+        (ValueError("x\n  penstock.spark.trouble.Lost: it is: gone\n  at java"), "it is: gone"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_whatever_fails_is_told_in_one_line(trouble: Exception, line: str) -> None:
+    assert one_line(trouble) == line
