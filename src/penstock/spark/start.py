@@ -38,12 +38,11 @@ def session(
     `settings` are Spark's, by their full names: `session(**{"spark.driver.memory": "2g"})`.
     JavaMissing when there is no Java to run on.
     """
-    remote = os.environ.get("SPARK_REMOTE")
     told = {"spark.app.name": app_name, **settings}
     if master is not None:
         told["spark.master"] = master
-    if remote is not None and master is None:
-        spark = _asked(told).remote(remote).getOrCreate()
+    if "SPARK_REMOTE" in os.environ:
+        spark = _asked(told).getOrCreate()  # of a server that has settings and a Java of its own
     elif SparkSession.getActiveSession() is not None:
         spark = _asked(settings).getOrCreate()
     else:
