@@ -125,6 +125,17 @@ def test_damage_is_found_alike(
     assert answers[0] == answers[1]
 
 
+@pytest.mark.parametrize("module", [kernel_columns, twin_columns])
+def test_timestamps_come_in_the_unit_asked_for_and_end_at_its_ends(module: Any) -> None:
+    some = [Record(None, None, (), time) for time in (-1, 0, 5, 2**63 - 1, -(2**63))]
+    payloads, _ = payloads_of([(some, None)])
+    found = array("q", module.gather_columns(payloads, 0, 9, False, False, False, 1000).timestamps)
+    largest = (2**63 - 1) // 1000 * 1000
+    assert list(found) == [-1000, 0, 5000, largest, -largest]
+    plain = array("q", module.gather_columns(payloads, 0, 9, False, False, False).timestamps)
+    assert list(plain) == [one.timestamp_ms for one in some]
+
+
 def test_no_batch_at_all_makes_columns_of_no_row() -> None:
     for module in (kernel_columns, twin_columns):
         found = module.gather_columns([], 0, 10, True, True, True)

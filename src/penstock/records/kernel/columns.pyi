@@ -9,4 +9,5 @@ def gather_columns(
     keys: bool,
     values: bool,
     headers: bool,
+    timestamp_factor: int = 1,
 ) -> GatheredColumns: ...

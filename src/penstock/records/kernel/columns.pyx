@@ -19,6 +19,9 @@ from penstock.records.fault import corrupt
 from penstock.records.gathered import GatheredColumns, HeaderColumns
 from penstock.records.walked import BytesColumn
 
+cdef extern from "stdint.h" nogil:
+    const int64_t INT64_MAX
+
 cdef enum:
     COLUMN_BYTES_MAX = 2147483647
     COLUMN_FULL = 100  # beyond the faults of records: the payload is not what it was
@@ -52,6 +55,8 @@ cdef struct Work:
     int64_t row
     int64_t* offsets
     int64_t* timestamps
+    int64_t timestamp_factor
+    int64_t timestamp_bound
     bint with_keys
     bint with_values
     bint with_headers
@@ -65,7 +70,13 @@ cdef struct Work:
 
 
 def gather_columns(
-    payloads, int64_t start_offset, int64_t end_offset, bint keys, bint values, bint headers
+    payloads,
+    int64_t start_offset,
+    int64_t end_offset,
+    bint keys,
+    bint values,
+    bint headers,
+    int64_t timestamp_factor=1,
 ):
     cdef Py_ssize_t count = len(payloads)
     cdef Py_ssize_t at
@@ -76,6 +87,9 @@ def gather_columns(
         raise MemoryError
     memset(&work, 0, sizeof(Work))
     work.start_offset, work.end_offset = start_offset, end_offset
+    assert timestamp_factor > 0, "of times"
+    work.timestamp_factor = timestamp_factor
+    work.timestamp_bound = INT64_MAX // timestamp_factor
     work.with_keys, work.with_values, work.with_headers = keys, values, headers
     try:
         for at in range(count):
@@ -225,9 +239,10 @@ cdef int fill(const Source* source, Work* work) noexcept nogil:
         if work.row >= work.rows:
             return COLUMN_FULL
         work.offsets[work.row] = offset
-        work.timestamps[work.row] = (
+        work.timestamps[work.row] = multiplied(
             source.fixed_timestamp if source.fixed
-            else sum_of(source.base_timestamp, fields.timestamp_delta)
+            else sum_of(source.base_timestamp, fields.timestamp_delta),
+            work,
         )
         if work.with_keys and put(&work.keys, data + fields.key_start, fields.key_bytes):
             return COLUMN_FULL
@@ -237,6 +252,17 @@ cdef int fill(const Source* source, Work* work) noexcept nogil:
             return COLUMN_FULL
         work.row += 1
     return 0
+
+
+cdef inline int64_t multiplied(int64_t timestamp, const Work* work) noexcept nogil:
+    """In the unit asked for; what is beyond it ends at its end."""
+    if work.timestamp_factor == 1:
+        return timestamp
+    if timestamp > work.timestamp_bound:
+        timestamp = work.timestamp_bound
+    elif timestamp < -work.timestamp_bound:
+        timestamp = -work.timestamp_bound
+    return timestamp * work.timestamp_factor
 
 
 cdef int put_headers(Work* work, const uint8_t* data, const Fields* fields) noexcept nogil:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from penstock.records.gathered import GatheredColumns, HeaderColumns, Payload
 from penstock.records.twin.walk import (
     INT32_CODES,
+    INT64_LIMIT,
     GrowingColumn,
     fields_of,
     nullable_bytes,
@@ -22,12 +23,15 @@ def gather_columns(
     keys: bool,
     values: bool,
     headers: bool,
+    timestamp_factor: int = 1,
 ) -> GatheredColumns:
     """Every record with start_offset <= offset < end_offset, in the order they stand; of keys,
-    values and headers those that are asked for.
+    values and headers those that are asked for. Timestamps are multiplied, for those who count in
+    other units; one that is too large for that becomes the largest that there is.
 
     CorruptBatch unless each payload is exactly so many well-formed records as it should be.
     """
+    bound = (INT64_LIMIT - 1) // timestamp_factor
     offsets = array("q")
     timestamps = array("q")
     key_column = GrowingColumn()
@@ -41,9 +45,12 @@ def gather_columns(
             if not start_offset <= offset < end_offset:
                 continue
             offsets.append(offset)
-            timestamps.append(
+            timestamp = (
                 wrap_int64(payload.base_timestamp + timestamp_delta) if fixed is None else fixed
             )
+            if timestamp_factor != 1:
+                timestamp = max(-bound, min(bound, timestamp)) * timestamp_factor
+            timestamps.append(timestamp)
             key_column.append(key)
             value_column.append(value)
             header_column.append(found)

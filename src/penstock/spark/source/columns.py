@@ -11,7 +11,6 @@ row are made once and cut to size.
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -44,9 +43,8 @@ COLUMNS = StructType(
     ]
 )
 HEADERS_COLUMN = StructField(HEADERS, ArrayType(HEADER_TYPE))
-MILLISECONDS = pa.timestamp("ms", tz="UTC")
 MICROSECONDS = pa.timestamp("us", tz="UTC")
-MILLISECONDS_MAX = (2**63 - 1) // 1000
+MICROSECONDS_PER_MS = 1000
 
 
 def schema_of(*, include_headers: bool) -> StructType:
@@ -84,7 +82,13 @@ class ColumnBuilder:
         """The records with start <= offset < end, which all have the same type of timestamp."""
         names = self._names
         found = gather_columns(
-            payloads, start, end, "key" in names, "value" in names, HEADERS in names
+            payloads,
+            start,
+            end,
+            "key" in names,
+            "value" in names,
+            HEADERS in names,
+            MICROSECONDS_PER_MS,
         )
         arrays = [self._array(name, found, timestamp_type) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -105,7 +109,7 @@ class ColumnBuilder:
             case "offset":
                 return _numbers(found.offsets, rows, pa.int64())
             case "timestamp":
-                return _timestamps(found.timestamps, rows)
+                return _numbers(found.timestamps, rows, MICROSECONDS)
             case "timestampType":
                 return self._repeated(timestamp_type, pa.int32(), rows)
             case _:
@@ -125,16 +129,6 @@ def _numbers(data: bytes, rows: int, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(data)])
 
 
-def _timestamps(data: bytes, rows: int) -> pa.Array:
-    """Milliseconds on the wire, microseconds in Spark; what is beyond those ends at their end."""
-    told = _numbers(data, rows, pa.int64())
-    try:
-        return told.view(MILLISECONDS).cast(MICROSECONDS)
-    except pa.ArrowInvalid:
-        near = pc.max_element_wise(pc.min_element_wise(told, MILLISECONDS_MAX), -MILLISECONDS_MAX)
-        return near.view(MILLISECONDS).cast(MICROSECONDS)
-
-
 def _bytes_array(column: BytesColumn, rows: int, kind: pa.DataType) -> pa.Array:
     validity = None if column.validity is None else pa.py_buffer(column.validity)
     parts = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -143,11 +137,12 @@ def _bytes_array(column: BytesColumn, rows: int, kind: pa.DataType) -> pa.Array:
 
 def _headers_array(headers: HeaderColumns, rows: int, kind: pa.DataType) -> pa.Array:
     count = len(headers.keys.offsets) // 4 - 1
-    keys = _bytes_array(headers.keys, count, pa.binary())
+    keys = _bytes_array(headers.keys, count, pa.string())
     try:
-        keys = keys.cast(pa.string())  # which looks at every byte
+        keys.validate(full=True)
     except pa.ArrowInvalid:
-        keys = pa.array((key.decode("utf-8", "replace") for key in keys.to_pylist()), pa.string())
+        raw = _bytes_array(headers.keys, count, pa.binary()).to_pylist()
+        keys = pa.array([key.decode("utf-8", "replace") for key in raw], pa.string())
     values = _bytes_array(headers.values, count, pa.binary())
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
     return pa.Array.from_buffers(
