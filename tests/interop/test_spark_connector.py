@@ -51,9 +51,7 @@ def carrying(broker: Broker, topic: Topics, tmp_path: Path) -> Carrying:
     )
 
 
-def read(
-    driver: SparkDriver, broker: Broker, topic: str, **options: str
-) -> list[dict[str, Any]]:
+def read(driver: SparkDriver, broker: Broker, topic: str, **options: str) -> list[dict[str, Any]]:
     told = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **options}
     found = decoded(driver.ask("read", format=OFFICIAL, options=told))
     return sorted(found, key=lambda row: (row["partition"], row["offset"]))

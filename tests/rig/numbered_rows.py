@@ -80,13 +80,12 @@ def make_topics(bootstrap: str, *topics: str, partitions: int) -> None:
     client.close()
 
 
-def judge_topic(bootstrap: str, topic: str, *, count: int) -> Judgement:
-    """What stands in a topic now, where the numbers up to `count` were to be carried."""
-    return judge(
-        read_committed(bootstrap, topic),
-        count=count,
-        open_transactions=open_transactions(bootstrap),
-    )
+def judge_topic(bootstrap: str, topic: str, *, count: int, ids: str = "") -> Judgement:
+    """What stands in a topic now, where the numbers up to `count` were to be carried, and which
+    transactions are open whose ids begin so.
+    """
+    left = [one for one in open_transactions(bootstrap) if one.startswith(ids)]
+    return judge(read_committed(bootstrap, topic), count=count, open_transactions=left)
 
 
 def judge(rows: Sequence[Row], *, count: int, open_transactions: Sequence[str] = ()) -> Judgement:

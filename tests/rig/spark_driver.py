@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark import session
 from rig.spark_query import Carrying, start
+from rig.spark_strikes import StruckDataSource
 
 
 class Driver:
@@ -29,6 +30,8 @@ class Driver:
                 return str(query.id)
             case {"operation": "await", "query": query_id}:
                 return ended(self._queries[query_id])
+            case {"operation": "look", "query": query_id}:
+                return self._queries[query_id].isActive
             case {"operation": "read", "format": name, "options": options}:
                 rows = self._spark.read.format(name).options(**options).load().collect()
                 return [encoded(row.asDict(recursive=True)) for row in rows]
@@ -71,6 +74,7 @@ def main() -> None:
     answers = sys.stdout
     sys.stdout = sys.stderr  # whatever else is printed must not be taken for an answer
     spark = session("penstock-tests", **settings)
+    spark.dataSource.register(StruckDataSource)
     driver = Driver(spark)
     print(json.dumps({"answer": "ready"}), file=answers, flush=True)
     for line in sys.stdin:

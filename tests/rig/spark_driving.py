@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any
 
 import psutil
 
-from rig.source_tree import ROOT
+from rig.spark_path import python_path
 from rig.spark_query import Carrying
+from rig.spark_strikes import Strike
 
-TESTS = ROOT / "tests"
 SMALL = {
     # A task that failed is tried twice more.
     "spark.master": "local[2,3]",
@@ -27,6 +28,7 @@ SMALL = {
 }
 ANSWER_SECONDS_MAX = 120
 END_SECONDS_MAX = 30
+LOOK_SECONDS = 0.1
 
 
 class DriverTrouble(Exception):
@@ -47,7 +49,7 @@ class SparkDriver:
                 stderr=standard_error,
                 text=True,
                 cwd=log.parent,
-                env={**os.environ, "PYTHONPATH": str(TESTS), "SPARK_LOCAL_IP": "127.0.0.1"},
+                env={**os.environ, "PYTHONPATH": python_path(), "SPARK_LOCAL_IP": "127.0.0.1"},
                 # What Spark forks leaves the process group, never the session.
                 start_new_session=True,
             )
@@ -65,6 +67,13 @@ class SparkDriver:
         if told["error"] is not None:
             raise DriverTrouble(told["error"])
         return list(told["batches"])
+
+    def await_strike(self, query: str, strike: Strike) -> None:
+        """Until the query has come to where it is struck; it must not have ended before."""
+        while not strike.was_reached:
+            if not self.ask("look", query=query):
+                raise DriverTrouble(f"{strike} was not reached, batches {self.ended(query)}")
+            time.sleep(LOOK_SECONDS)
 
     def ask(self, operation: str, **arguments: object) -> Any:
         assert self._process.stdin is not None

@@ -1,8 +1,7 @@
 """A query of the tests: it carries numbered rows from a topic to another, and may be struck."""
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import pyarrow
 from pyspark import TaskContext
@@ -27,13 +26,6 @@ class Carrying:
     failing_batch: int | None = None  # whose first task fails at its end, once
     writer_options: dict[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> "Carrying":
-        return Carrying(**json.loads(text))
-
 
 def start(spark: SparkSession, carrying: Carrying) -> StreamingQuery:
     """Carries what is there now, batch by batch, and ends."""
@@ -48,6 +40,11 @@ def start(spark: SparkSession, carrying: Carrying) -> StreamingQuery:
         .trigger(availableNow=True)
         .start()
     )
+
+
+def carry(spark: SparkSession, carrying: Carrying) -> None:
+    """Carries what is there now; raises what the query ended with."""
+    start(spark, carrying).awaitTermination()
 
 
 def source_rows(spark: SparkSession, carrying: Carrying) -> DataFrame:

@@ -1,0 +1,154 @@
+"""A driver may be killed anywhere, or wake up when another has taken its place: rows count once.
+
+One driver program has all the queries of this file. Each comes to the point where it is struck and
+stops there; then the program is put to sleep, woken, and killed in the end. Whoever takes its place
+comes so late that an ordinary transaction would have been aborted by its time-out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rig.broker import NO_RETENTION_ROUND
+from rig.numbered_rows import judge_topic, make_topics, open_transactions, write_numbers
+from rig.serve import ServedNode
+from rig.spark_driving import DriverTrouble, SparkDriver
+from rig.spark_query import PENSTOCK, Carrying, carry
+from rig.spark_strikes import NAME, Strike, Where
+from rig.transactional.confluent import ConfluentTransactions
+from rig.transactional.face import await_that
+
+ROWS = 48
+BATCH = 1
+# A program with five queries takes its time where others are at work.
+pytestmark = pytest.mark.timeout(600)
+ORDINARY_MS = 1_000
+NODE_SETTINGS = {
+    **NO_RETENTION_ROUND,
+    "auto.create.topics.enable": "false",
+    "transaction.two.phase.commit.enable": "true",
+}
+KILLED = (
+    Where.BEFORE_DECISION,
+    Where.AFTER_DECISION,
+    Where.BETWEEN_COMMITS,
+    Where.AFTER_ALL,
+)
+ZOMBIE = "zombie"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Struck:
+    """A query with a sink of this name, and where it is struck."""
+
+    name: str
+    carrying: Carrying
+    strike: Strike
+
+    @property
+    def unharmed(self) -> Carrying:
+        """The same query, as a driver starts it that comes afterwards."""
+        return replace(self.carrying, writer=PENSTOCK, writer_options={"sinkId": self.name})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallen:
+    """What is left of a driver program."""
+
+    queries: dict[str, Struck]
+    woken_zombie: str  # what its query ended with
+
+
+@pytest.fixture(scope="module")
+def node_of_drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]:
+    served = ServedNode(data=tmp_path_factory.mktemp("drivers") / "node", settings=NODE_SETTINGS)
+    served.start()
+    yield served
+    assert served.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def fallen(
+    spark: SparkSession, node_of_drivers: ServedNode, tmp_path_factory: pytest.TempPathFactory
+) -> Fallen:
+    folder = tmp_path_factory.mktemp("fallen")
+    bootstrap = node_of_drivers.bootstrap
+    queries = {where.value: struck(bootstrap, folder, where.value, where) for where in KILLED}
+    queries[ZOMBIE] = struck(bootstrap, folder, ZOMBIE, Where.BEFORE_DECISION)
+    driver = SparkDriver(log=folder / "driver.log")
+    try:
+        started = {}
+        for name, query in queries.items():
+            # One after the other: Spark gives a Python process ten seconds to start.
+            started[name] = driver.start(query.carrying)
+            driver.await_strike(started[name], query.strike)
+        driver.stall()
+        carry(spark, queries[ZOMBIE].unharmed)
+        driver.resume()
+        queries[ZOMBIE].strike.release()
+        with pytest.raises(DriverTrouble) as woken:
+            driver.ended(started[ZOMBIE])
+    finally:
+        driver.kill()
+    let_ordinary_transaction_time_out(queries[ZOMBIE].carrying)
+    return Fallen(queries=queries, woken_zombie=str(woken.value))
+
+
+def struck(bootstrap: str, folder: Path, name: str, where: Where) -> Struck:
+    source, sink = f"{name}-in", f"{name}-out"
+    make_topics(bootstrap, source, sink, partitions=2)
+    write_numbers(bootstrap, source, range(ROWS))
+    own = folder / name
+    own.mkdir()
+    strike = Strike(where=where, batch=BATCH, folder=own)
+    carrying = Carrying(
+        bootstrap=bootstrap,
+        source=source,
+        sink=sink,
+        checkpoint=str(own / "checkpoint"),
+        rows_per_batch=ROWS // 2,
+        writer=NAME,
+        writer_options={
+            **strike.options,
+            "sinkId": name,
+            "kafka.transaction.timeout.ms": str(ORDINARY_MS),
+        },
+    )
+    return Struck(name=name, carrying=carrying, strike=strike)
+
+
+@pytest.mark.parametrize("where", KILLED)
+def test_rows_of_a_driver_that_is_killed_are_there_once_also_after_the_ordinary_time_out(
+    spark: SparkSession, fallen: Fallen, where: Where
+) -> None:
+    query = fallen.queries[where.value]
+    carry(spark, query.unharmed)
+    assert not faults_of(query)
+
+
+def test_a_driver_that_wakes_up_when_another_has_claimed_writes_nothing(fallen: Fallen) -> None:
+    assert "Superseded" in fallen.woken_zombie
+    assert not faults_of(fallen.queries[ZOMBIE])
+
+
+def let_ordinary_transaction_time_out(carrying: Carrying) -> None:
+    """One with the same time-out, and begun after all of the queries', is aborted."""
+    writer = ConfluentTransactions().producer(
+        carrying.bootstrap, "ordinary", timeout_ms=ORDINARY_MS
+    )
+    writer.begin()
+    writer.send(carrying.sink, b"not to be seen", partition=0)
+    assert "ordinary" in open_transactions(carrying.bootstrap)
+    await_that(
+        lambda: "ordinary" not in open_transactions(carrying.bootstrap), "a time-out of the node"
+    )
+    writer.close()
+
+
+def faults_of(query: Struck) -> dict[str, object]:
+    """Of the query alone: others of the program may not have been taken up yet."""
+    carrying = query.carrying
+    return judge_topic(carrying.bootstrap, carrying.sink, count=ROWS, ids=query.name).faults
