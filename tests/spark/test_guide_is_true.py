@@ -1,0 +1,47 @@
+"""The first steps of docs/spark.md work as they are written."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from rig.clients.confluent import ConfluentClient
+from rig.clients.face import Message
+from rig.serve import ServedNode
+from rig.sink_output import committed_records
+from rig.source_tree import ROOT
+
+GUIDE = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def first_steps() -> str:
+    _, section = GUIDE.split("\n## First steps\n")
+    section, *_ = section.split("\n## ")
+    return "\n".join(re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL))
+
+
+def test_the_first_steps_lead_from_orders_to_invoices(
+    spark: SparkSession,
+    node: ServedNode,
+    confluent: ConfluentClient,
+    topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+) -> None:
+    monkeypatch.chdir(folder)
+    orders, invoices = topic(partitions=3), topic(partitions=3)
+    bought = [Message(key=b"ann", value=b"3"), Message(key=b"bob", value=b"5")]
+    confluent.produce(orders, bought)
+    program = first_steps().replace("127.0.0.1:9092", node.bootstrap)
+    program = program.replace('"checkpoints/', f'"{folder}/')
+    program = program.replace('"orders"', f'"{orders}"').replace('"invoices"', f'"{invoices}"')
+    exec(compile(program, "docs/spark.md", "exec"), {})
+    assert re.search(r"bob\s*\|\s*5", capsys.readouterr().out)
+    written = committed_records(node.bootstrap, invoices)
+    assert sorted((one.key, one.value) for one in written) == [
+        (b"ann", b"pay 3"),
+        (b"bob", b"pay 5"),
+    ]
