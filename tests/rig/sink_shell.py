@@ -5,14 +5,15 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.client.cluster import Cluster
 from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.flows import Driver
+from penstock.spark.sink.flows import Driver, Flow
 from penstock.spark.sink.names import Attempt, batch_part
 from rig.sink_output import cluster_at
 
@@ -87,3 +88,14 @@ def with_sink(
             return await work(shell)
 
     return asyncio.run(run())
+
+
+async def dies_after(shell: SinkShell, flow: Flow[Any], last: type[Write | Commit]) -> None:
+    """Carries a flow out up to and with the first action of a kind."""
+    answer: object = None
+    async with shell.carrier() as carrier:
+        while True:
+            action = flow.send(answer)
+            answer = await carrier.carry_out(action)
+            if isinstance(action, last):
+                return

@@ -56,6 +56,7 @@ class Cluster:
         self.decider_epoch = 0
         self.record: bytes | None = None
         self.decisions: list[Decided] = []
+        self.superseded: list[str] = []  # runs
         self.committed: list[Row] = []
 
     @property
@@ -116,6 +117,10 @@ class Cluster:
         if fenced_with != self.decider_epoch:
             return WriteOutcome.FENCED
         assert record is not None, "a query's record stays"
+        held_by = None if self.last is None else self.last.claim.run_id
+        if held_by is not None and held_by != record.claim.run_id:
+            self.superseded.append(held_by)
+        assert record.claim.run_id not in self.superseded, "a run of old takes the sink back"
         self.record = encode(record)
         if record.unfinished is not None and record.unfinished not in self.decisions:
             assert not any(

@@ -98,8 +98,11 @@ def test_planted_bug_is_found(
             explore(seed, two_phase=True)
 
 
-def test_claim_that_forgets_the_decision_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SinkRecord, "claimed_by", claim_that_forgets)
+@pytest.mark.parametrize("bug", [claim_that_forgets, claim_of_anyone])
+def test_claim_that_forgets_what_was_before_is_found(
+    bug: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SinkRecord, "claimed_by", bug)
     with pytest.raises(AssertionError):
         for seed in range(SCHEDULES):
             explore(seed, two_phase=True)

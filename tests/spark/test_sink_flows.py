@@ -9,7 +9,6 @@ from penstock.client.transaction_listing import abort_transaction
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.flows import (
-    Flow,
     claim,
     decide,
     give_up,
@@ -26,7 +25,7 @@ from penstock.spark.sink.trouble import (
 )
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
-from rig.sink_shell import SinkShell, with_sink
+from rig.sink_shell import SinkShell, dies_after, with_sink
 
 Topics = Callable[..., str]
 
@@ -40,17 +39,6 @@ async def claimed(shell: SinkShell, run_id: str, batch_id: int = 0) -> None:
 async def decided(shell: SinkShell, run_id: str, batch_id: int, *prepared: Prepared) -> None:
     async with shell.carrier() as carrier:
         await carrier.run(decide(shell.driver(run_id), batch_id, prepared))
-
-
-async def dies_after(shell: SinkShell, flow: Flow[object], last: type[Write | Commit]) -> None:
-    """Carries a flow out up to and with the first action of a kind."""
-    answer: object = None
-    async with shell.carrier() as carrier:
-        while True:
-            action = flow.send(answer)
-            answer = await carrier.carry_out(action)
-            if isinstance(action, last):
-                return
 
 
 def values(node: ServedNode, topic: str) -> list[bytes]:

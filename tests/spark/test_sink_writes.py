@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.client.partitioner import partition_of_key
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
 
@@ -76,3 +78,57 @@ def test_write_of_a_query_is_skipped_when_it_is_decided(
 def save(frame: DataFrame, node: ServedNode, **options: str) -> None:
     writer = frame.write.format("penstock").mode("append")
     writer.option("kafka.bootstrap.servers", node.bootstrap).options(**options).save()
+
+
+def test_topics_partitions_headers_and_times_are_the_columns(
+    spark: SparkSession, node: ServedNode, topic: Callable[..., str]
+) -> None:
+    good, bad = topic(partitions=2), topic(partitions=3)
+    frame = spark.sql(
+        f"""select id, if(id % 2 = 0, '{good}', '{bad}') as topic, cast(id as string) as key,
+            if(id = 3, null, 'row') as value, if(id = 2, 1, null) as partition,
+            if(id = 5, array(named_struct('key', 'why', 'value', cast('odd' as binary))), null)
+            as headers, timestamp_millis(1700000000000 + id) as timestamp from range(6)"""
+    )
+    save(frame, node)
+    found = {
+        int(record.key or b""): record
+        for name in (good, bad)
+        for record in committed_records(node.bootstrap, name)
+    }
+    assert {number: record.topic for number, record in found.items()} == {
+        number: bad if number % 2 else good for number in range(6)
+    }
+    assert found[2].partition == 1
+    assert found[4].partition == partition_of_key(b"4", 2)
+    assert (found[3].value, found[1].value) == (None, b"row")
+    assert [found[5].headers, found[4].headers] == [(("why", b"odd"),), ()]
+    assert [found[n].timestamp_ms for n in (0, 5)] == [1700000000000, 1700000000005]
+
+
+def test_rows_are_there_at_least_once_when_that_is_enough(
+    spark: SparkSession, node: ServedNode, topic: Callable[..., str]
+) -> None:
+    name = topic(partitions=3)
+    frame = spark.range(ROWS).selectExpr("cast(id as string) as value")
+    more = {"mode": "at_least_once", "kafka.compression.type": "zstd"}
+    save(frame, node, topic=name, **more)
+    found = Counter(record.value for record in committed_records(node.bootstrap, name))
+    assert found == Counter(str(row).encode() for row in range(ROWS))
+
+
+def test_failed_write_leaves_nothing_and_says_why_in_one_line(
+    spark: SparkSession, node: ServedNode, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    frame = spark.range(4).repartition(2).selectExpr("raise_error('wrong') as value")
+    good = spark.range(4).selectExpr("'row' as value")
+    with pytest.raises(Exception, match="wrong"):
+        save(good.union(frame), node, topic=name)
+    assert committed_records(node.bootstrap, name) == []
+    assert open_transactional_ids(node.bootstrap) == []
+    with pytest.raises(Exception, match="there is no such topic"):
+        save(good, node, topic="nowhere")
+    unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+    with pytest.raises(Exception, match="no broker can be reached"):
+        save(good, node, topic=name, **unreachable)

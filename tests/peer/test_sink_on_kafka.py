@@ -1,0 +1,74 @@
+"""The flows of Spark's sink on Apache Kafka: within the time-out of transactions, the same."""
+
+import pytest
+
+from penstock.client.admin import Admin, NewTopic, first_refusal
+from penstock.client.coordinators import CoordinatorKind, Coordinators
+from penstock.client.transaction_listing import abort_transaction
+from penstock.spark.sink.actions import Write
+from penstock.spark.sink.flows import claim, decide, plan
+from penstock.spark.sink.left_over import open_of_sink, recover_all
+from penstock.spark.sink.options import TwoPhase
+from penstock.spark.sink.trouble import LostTransaction, NoTwoPhase
+from penstock.spark.sink.two_phase import has_two_phase
+from rig.apache_kafka.broker import ApacheKafka
+from rig.sink_output import committed_records
+from rig.sink_shell import SinkShell, dies_after, with_sink
+
+
+async def make_topic(shell: SinkShell) -> None:
+    new = NewTopic(name=shell.topic, partitions=2, replicas=1)
+    first_refusal((await Admin(shell.cluster).create_topics([new])).values())
+
+
+async def claimed(shell: SinkShell, run_id: str) -> None:
+    async with shell.carrier() as carrier:
+        planned = await carrier.run(plan())
+        await carrier.run(claim(shell.driver(run_id), 0, planned))
+
+
+def test_two_phase_commit_is_not_to_be_had(apache_kafka: ApacheKafka) -> None:
+    async def work(shell: SinkShell) -> bool:
+        with pytest.raises(NoTwoPhase, match="option twoPhase is required"):
+            await has_two_phase(shell.cluster, shell.sink, TwoPhase.REQUIRED)
+        return await has_two_phase(shell.cluster, shell.sink, TwoPhase.AUTO)
+
+    assert with_sink(apache_kafka.bootstrap, "two-phase", work, two_phase=False) is False
+
+
+def test_next_run_completes_what_is_decided_and_aborts_the_rest(
+    apache_kafka: ApacheKafka,
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await make_topic(shell)
+        await claimed(shell, "first")
+        rows = [await shell.write(b"%d" % n, run_id="first", partition=n) for n in range(2)]
+        await dies_after(shell, decide(shell.driver("first"), 0, rows), Write)
+        await shell.write(b"undecided", run_id="first", batch_id=1)
+        await claimed(shell, "second")
+        again = await shell.write(b"again", run_id="second")
+        async with shell.carrier() as carrier:
+            await carrier.run(decide(shell.driver("second"), 0, [again]))
+            after = await shell.write(b"after", run_id="second", batch_id=1)
+            await carrier.run(decide(shell.driver("second"), 1, [after]))
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(apache_kafka.bootstrap, "sink-completes", work, two_phase=False)
+    found = committed_records(apache_kafka.bootstrap, "sink-completes")
+    assert sorted(record.value or b"" for record in found) == [b"0", b"1", b"after"]
+
+
+def test_decided_transaction_that_was_aborted_is_an_error(apache_kafka: ApacheKafka) -> None:
+    async def work(shell: SinkShell) -> None:
+        await make_topic(shell)
+        await claimed(shell, "first")
+        row = await shell.write(b"row", run_id="first")
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
+        coordinators = Coordinators(shell.cluster, kind=CoordinatorKind.TRANSACTION)
+        await abort_transaction(coordinators, row.transactional_id)
+        with pytest.raises(LostTransaction, match="its rows are lost"):
+            await claimed(shell, "second")
+        lost = {one.sink: one.lost for one in await recover_all(shell.decisions)}
+        assert isinstance(lost[shell.sink], LostTransaction)
+
+    with_sink(apache_kafka.bootstrap, "sink-loses", work, two_phase=False)
