@@ -1,0 +1,58 @@
+"""Options lead to the brokers, and what is to be done there is done from wherever Spark calls."""
+
+import asyncio
+
+import pytest
+
+from penstock.client.bootstrap import BadAddress
+from penstock.spark.connection import connect, run
+from penstock.spark.options import BadOption, ConnectionOptions
+from penstock.world.ports import Address
+
+
+async def answer() -> int:
+    await asyncio.sleep(0)
+    return 42
+
+
+async def refuse() -> int:
+    raise BadOption("no")
+
+
+def test_settings_of_the_client_are_obeyed() -> None:
+    async def rules() -> tuple[str, int, tuple[Address, ...]]:
+        told = (("client.id", "me"), ("request.timeout.ms", "1234"))
+        cluster = connect(ConnectionOptions(bootstrap="a:1, b:2", kafka=told))
+        return cluster.rules.client_id, cluster.rules.request_ms_max, cluster.bootstrap
+
+    addresses = (Address(host="a", port=1), Address(host="b", port=2))
+    assert run(rules()) == ("me", 1234, addresses)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
+def test_what_is_not_spoken_yet_is_refused(protocol: str) -> None:
+    told = ConnectionOptions(bootstrap="a:1", kafka=(("security.protocol", protocol),))
+    with pytest.raises(BadOption, match=f"'{protocol}': only PLAINTEXT is spoken so far"):
+        connect(told)
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(BadAddress, match="expected HOST:PORT"):
+        connect(ConnectionOptions(bootstrap="nowhere"))
+
+
+def test_work_is_done_with_and_without_a_loop_around() -> None:
+    async def notebook() -> int:
+        return run(answer())
+
+    assert run(answer()) == 42
+    assert asyncio.run(notebook()) == 42
+
+
+def test_what_work_raises_is_raised() -> None:
+    async def notebook() -> int:
+        return run(refuse())
+
+    for call in (lambda: run(refuse()), lambda: asyncio.run(notebook())):
+        with pytest.raises(BadOption, match="no"):
+            call()
