@@ -71,6 +71,28 @@ def test_old_records_go_with_their_active_segment(broker: Broker) -> None:
     assert log.end_offset == 40
 
 
+@pytest.mark.parametrize("delay_ms, is_gone", [(0, True), (60_000, False)])
+def test_the_first_round_waits_as_long_as_it_is_told(
+    broker: Broker, delay_ms: int, is_gone: bool
+) -> None:
+    broker.create_topic("t", config={"retention.ms": str(HOUR_MS)})
+    fill(broker)
+    rounds = Retention(
+        partitions=broker.partitions,
+        settings=replace(broker.settings, log_initial_task_delay_ms=delay_ms),
+        world=replace(broker.world, clock=LaterClock(2 * HOUR_MS)),
+    )
+
+    async def some_turns() -> None:
+        keeping = asyncio.create_task(rounds.keep())
+        for _ in range(100):
+            await asyncio.sleep(0)
+        keeping.cancel()
+
+    asyncio.run(some_turns())
+    assert (log_of(broker).start_offset == 30) == is_gone
+
+
 def test_surplus_records_go_until_the_size_is_right(broker: Broker) -> None:
     broker.create_topic("t", config={"retention.ms": "-1"})
     fill(broker, segments=4)

@@ -25,7 +25,6 @@ from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 
-FIRST_CHECK_MS = 30_000
 PARTITIONS_PER_TURN = 50
 
 
@@ -40,7 +39,7 @@ class Retention:
     async def keep(self) -> None:
         """Round after round, until cancelled."""
         interval_ms = self._settings.log_retention_check_interval_ms
-        await asyncio.sleep(min(interval_ms, FIRST_CHECK_MS) / 1000)
+        await asyncio.sleep(min(interval_ms, self._settings.log_initial_task_delay_ms) / 1000)
         while True:
             await self.expire()
             await asyncio.sleep(interval_ms / 1000)

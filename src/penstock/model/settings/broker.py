@@ -185,6 +185,9 @@ class BrokerSettings:
     log_retention_check_interval_ms: int = long(
         300_000, "How often logs are checked for segments to drop.", int64(1)
     )
+    log_initial_task_delay_ms: int = declare(
+        30_000, T.LONG, int64(0), "How long after a start that is done first.", internal=True
+    )
     metadata_log_segment_bytes: int = integer(
         2**30, "The size at which a new segment of the metadata log begins.", int32(8 * 2**20)
     )

@@ -133,7 +133,6 @@ leader.replication.throttled.rate long - cluster-wide internal
 log.cleaner.io.buffer.size int 524288 cluster-wide
 log.cleaner.threads int 1 cluster-wide
 log.dir.failure.timeout.ms long 30000
-log.initial.task.delay.ms long 30000 internal
 max.connection.creation.rate int 2147483647 cluster-wide
 max.connections.per.ip.overrides string "" cluster-wide
 metadata.log.max.record.bytes.between.snapshots long 20971520
