@@ -1,0 +1,170 @@
+"""Events of people into sessions, profiles, signs of fraud, and rows of the audit log.
+
+`parsed` comes first; everything after it but the audit log works on `sound` events alone. The
+others have a `reason`, and become dead letters.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from penstock.spark.pipelines.clickstream import rules
+
+KINDS = ("page_view", "click", "login", "purchase")
+REQUIRED = {
+    "event_id": "string",
+    "user_id": "string",
+    "kind": "string",
+    "at_ms": "bigint",
+    "device": "string",
+    "country": "string",
+}
+OPTIONAL = {
+    "page": "string",
+    "category": "string",
+    "ok": "boolean",  # of a login
+    "card": "string",  # of a purchase
+    "amount_cents": "bigint",  # of a purchase
+}
+BROKEN = "_broken"  # where Spark leaves what it could not parse
+EVENT = {**REQUIRED, **OPTIONAL, BROKEN: "string"}
+
+SESSION_GAP = "30 minutes"
+LATENESS = f"{rules.LATENESS_MS} milliseconds"
+
+
+def parsed(records: DataFrame) -> DataFrame:
+    """Records of the topic, each with the fields of its event, and `reason` where it is none."""
+    schema = ", ".join(f"{name} {kind}" for name, kind in EVENT.items())
+    options = {"columnNameOfCorruptRecord": BROKEN}
+    event = F.from_json(F.col("value").cast("string"), schema, options)
+    return (
+        records.withColumn("event", event)
+        .select(*records.columns, "event.*")
+        .withColumn("reason", _reason())
+        .withColumn("at", F.timestamp_millis("at_ms"))
+        .drop(BROKEN)
+    )
+
+
+def _reason() -> Column:
+    """Looked at by fields, which Spark plans in no time; `schemas.parse_json` tells more, at a cost
+    that five queries would pay in every batch.
+    """
+    kind = F.col("kind")
+    no_payment = F.col("card").isNull() | F.col("amount_cents").isNull()
+    reason = F.when(
+        F.col("value").isNull() | F.col(BROKEN).isNotNull(), "the value is no JSON of an event"
+    )
+    for name in REQUIRED:
+        reason = reason.when(F.col(name).isNull(), f"field {name} is missing")
+    return (
+        reason.when(~kind.isin(*KINDS), "kind is unknown")
+        .when((kind == "login") & F.col("ok").isNull(), "a login without ok")
+        .when((kind == "purchase") & no_payment, "a purchase without card or amount")
+    )
+
+
+def sound(events: DataFrame) -> DataFrame:
+    return events.where("reason IS NULL")
+
+
+def sessions(events: DataFrame) -> DataFrame:
+    """A user's visits, each once: when it is sure that nothing of it is still to come.
+
+    More than half an hour without an event ends a visit.
+    """
+    purchases = _only("purchase", F.col("amount_cents"))
+    return (
+        events.withWatermark("at", LATENESS)
+        .groupBy("user_id", F.session_window("at", SESSION_GAP))
+        .agg(
+            F.min("at_ms").alias("started_at_ms"),
+            F.max("at_ms").alias("ended_at_ms"),
+            F.count("*").alias("events"),
+            F.count(_only("page_view", F.lit(1))).alias("pages"),
+            F.count(purchases).alias("purchases"),
+            F.coalesce(F.sum(purchases), F.lit(0)).alias("revenue_cents"),
+            F.min_by("page", _seen("page")).alias("entry_page"),
+            F.max_by("page", _seen("page")).alias("exit_page"),
+        )
+        .drop("session_window")
+    )
+
+
+def profiles(events: DataFrame) -> DataFrame:
+    """What is known of each user: the latest row of a user replaces the ones before.
+
+    Every part is a sum, a count or an extreme, so it does not matter in which order events come.
+    """
+    purchases = _only("purchase", F.col("amount_cents"))
+    return events.groupBy("user_id").agg(
+        F.min("at_ms").alias("first_seen_at_ms"),
+        F.max("at_ms").alias("last_seen_at_ms"),
+        F.count("*").alias("events"),
+        F.count(purchases).alias("purchases"),
+        F.coalesce(F.sum(purchases), F.lit(0)).alias("spent_cents"),
+        F.mode("category", True).alias("favourite_category"),
+        F.mode("device", True).alias("favourite_device"),
+        F.max_by("page", _seen("page")).alias("last_page"),
+    )
+
+
+def signals(events: DataFrame) -> DataFrame:
+    """What the rules look at: one row for each event, rule and subject that it concerns."""
+    failed_login = (F.col("kind") == "login") & ~F.col("ok")
+    purchase = F.col("kind") == "purchase"
+    signal = F.array(
+        _signal(failed_login, rules.FAILED_LOGINS, subject="user_id", detail="event_id"),
+        _signal(purchase, rules.TWO_COUNTRIES, subject="user_id", detail="country"),
+        _signal(purchase, rules.CARD_BURST, subject="card", detail="event_id"),
+    )
+    return (
+        events.select("at", "at_ms", "event_id", F.explode(signal).alias("signal"))
+        .where("signal IS NOT NULL")
+        .select("at", "at_ms", "event_id", "signal.*")
+    )
+
+
+def _signal(condition: Column, rule: rules.Rule, *, subject: str, detail: str) -> Column:
+    return F.when(
+        condition,
+        F.struct(
+            F.lit(rule.name).alias("rule"),
+            F.col(subject).alias("subject"),
+            F.col(detail).alias("detail"),
+        ),
+    )
+
+
+def audit_rows(events: DataFrame) -> DataFrame:
+    """Every record as it came, sound or not, and where it lies."""
+    return events.select(
+        F.to_date("timestamp").alias("day"),
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "value",
+        "event_id",
+        "user_id",
+        "kind",
+    )
+
+
+def as_records(rows: DataFrame, *, key: str) -> DataFrame:
+    """Rows as JSON for a topic, keyed by one of their columns."""
+    return rows.select(
+        F.col(key).cast("binary").alias("key"),
+        F.to_json(F.struct("*")).cast("binary").alias("value"),
+    )
+
+
+def _only(kind: str, value: Column) -> Column:
+    """The value for events of this kind, and null for others."""
+    return F.when(F.col("kind") == kind, value)
+
+
+def _seen(name: str) -> Column:
+    """When an event that has this field happened; two at once are told apart by their ids."""
+    return F.when(F.col(name).isNotNull(), F.struct("at_ms", "event_id"))
