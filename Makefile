@@ -34,12 +34,14 @@ BENCH ?=
 
 # Which simulations `make soak` runs; with FOR=1h it soaks a real node for that long instead, and
 # with KILLS=50 it kills one that often, with fsync acks and without. RECORDS=100000 sends as many
-# through a pipeline that is to be exactly once, with APP_KILLS and NODE_KILLS on the way.
+# through a pipeline that is to be exactly once, with APP_KILLS and NODE_KILLS on the way. SPARK=1 does
+# so with Spark's queries, SPARK=3 three times as long.
 SEEDS ?= 5000
 START ?= 0
 FOR ?=
 KILLS ?=
 RECORDS ?=
+SPARK ?=
 APP_KILLS ?= 30
 NODE_KILLS ?= 10
 
@@ -56,6 +58,7 @@ help:
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
 	@echo "             FOR=1h: a real node under constant load; KILLS=50: one that is killed that often"
 	@echo "             RECORDS=100000: exactly once, while the application and the node are killed"
+	@echo "             SPARK=1: Spark's queries, while drivers, executors, tasks and the node are killed"
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
@@ -95,6 +98,9 @@ else ifneq ($(RECORDS),)
 soak: $(DEV_STAMP)
 	$(BIN)/python bench/soak.py exactly-once --records $(RECORDS) --app-kills $(APP_KILLS) \
 		--node-kills $(NODE_KILLS)
+else ifneq ($(SPARK),)
+soak: $(DEV_STAMP)
+	$(BIN)/python bench/spark_soak.py --scale $(SPARK)
 else
 soak: $(RUN_STAMP)
 	$(BIN)/penstock sim run --seeds $(SEEDS) --start $(START)

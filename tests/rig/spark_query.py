@@ -24,6 +24,7 @@ class Carrying:
     writer: str = PENSTOCK
     rows_per_batch: int | None = None
     failing_batch: int | None = None  # whose first task fails at its end, once
+    by_batches: bool = False  # each is a write of its own, which is told whose it is
     writer_options: dict[str, str] = field(default_factory=dict)
 
 
@@ -32,14 +33,36 @@ def start(spark: SparkSession, carrying: Carrying) -> StreamingQuery:
     rows = source_rows(spark, carrying)
     if carrying.failing_batch is not None:
         rows = rows.mapInArrow(failing_once(carrying.failing_batch), ROWS)
-    writer = rows.writeStream.format(carrying.writer).options(**carrying.writer_options)
-    return (
-        writer.option("kafka.bootstrap.servers", carrying.bootstrap)
-        .option("topic", carrying.sink)
-        .option("checkpointLocation", carrying.checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
+    writer = rows.writeStream.option("checkpointLocation", carrying.checkpoint)
+    options = sink_options(carrying)
+    if carrying.by_batches:
+        writer = writer.foreachBatch(batch_writer(carrying.writer, options))
+    else:
+        writer = writer.format(carrying.writer).options(**options)
+    return writer.trigger(availableNow=True).start()
+
+
+def sink_options(carrying: Carrying) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": carrying.bootstrap,
+        "topic": carrying.sink,
+        **carrying.writer_options,
+    }
+
+
+def batch_writer(name: str, options: dict[str, str]) -> Callable[[DataFrame, int], None]:
+    """What `foreachBatch` is given."""
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        told = rows.sparkSession.sparkContext.getLocalProperty
+        rows.write.format(name).mode("append").options(
+            queryId=str(told("sql.streaming.queryId")),
+            runId=str(told("spark.jobGroup.id")),
+            batchId=str(batch_id),
+            **options,
+        ).save()
+
+    return write
 
 
 def carry(spark: SparkSession, carrying: Carrying) -> None:

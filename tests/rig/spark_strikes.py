@@ -15,7 +15,11 @@ from enum import StrEnum
 from pathlib import Path
 
 import pyarrow
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from penstock.client.batch_sender import Delivery
@@ -107,6 +111,35 @@ class StruckDataSource(PenstockDataSource):
         assert isinstance(inner, DataSourceStreamArrowWriter)
         return StruckWriter(inner, self.strike)
 
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        inner = super().writer(schema, overwrite)
+        assert isinstance(inner, DataSourceArrowWriter)
+        return StruckBatchWriter(inner, self.strike, batch=int(self.options["batchid"]))
+
+
+class StruckBatchWriter(DataSourceArrowWriter):
+    """Of a batch that is written by itself: only the driver's part is struck."""
+
+    def __init__(self, inner: DataSourceArrowWriter, strike: Strike, *, batch: int) -> None:
+        self._inner = inner
+        self._strike = strike
+        self._batch = batch
+
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+        return self._inner.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        if self._batch != self._strike.batch:
+            self._inner.commit(messages)
+            return
+        with struck(self._strike):
+            self._inner.commit(messages)
+        if self._strike.where is Where.AFTER_ALL:
+            self._strike.hold()
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._inner.abort(messages)
+
 
 class StruckWriter(DataSourceStreamArrowWriter):
     def __init__(self, inner: DataSourceStreamArrowWriter, strike: Strike) -> None:
@@ -164,7 +197,8 @@ def struck(strike: Strike) -> Iterator[None]:
     carried = Carrier.carry_out
 
     async def carry_out(self: Carrier, action: Action) -> object:
-        decides = isinstance(action, Write) and action.record.unfinished is not None
+        written = action.record if isinstance(action, Write) else None
+        decides = written is not None and written.unfinished is not None
         if decides and strike.where is Where.BEFORE_DECISION:
             strike.hold()
         answer = await carried(self, action)

@@ -37,7 +37,7 @@ KILLED = (
     Where.BETWEEN_COMMITS,
     Where.AFTER_ALL,
 )
-ZOMBIE = "zombie"
+ZOMBIE, BY_BATCHES = "zombie", "by-batches"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,7 @@ def fallen(
     folder = tmp_path_factory.mktemp("fallen")
     bootstrap = node_of_drivers.bootstrap
     queries = {where.value: struck(bootstrap, folder, where.value, where) for where in KILLED}
+    queries[BY_BATCHES] = struck(bootstrap, folder, BY_BATCHES, Where.BETWEEN_COMMITS)
     queries[ZOMBIE] = struck(bootstrap, folder, ZOMBIE, Where.BEFORE_DECISION)
     driver = SparkDriver(log=folder / "driver.log")
     try:
@@ -111,6 +112,7 @@ def struck(bootstrap: str, folder: Path, name: str, where: Where) -> Struck:
         checkpoint=str(own / "checkpoint"),
         rows_per_batch=ROWS // 2,
         writer=NAME,
+        by_batches=name == BY_BATCHES,
         writer_options={
             **strike.options,
             "sinkId": name,
@@ -120,11 +122,11 @@ def struck(bootstrap: str, folder: Path, name: str, where: Where) -> Struck:
     return Struck(name=name, carrying=carrying, strike=strike)
 
 
-@pytest.mark.parametrize("where", KILLED)
+@pytest.mark.parametrize("name", [*KILLED, BY_BATCHES])
 def test_rows_of_a_driver_that_is_killed_are_there_once_also_after_the_ordinary_time_out(
-    spark: SparkSession, fallen: Fallen, where: Where
+    spark: SparkSession, fallen: Fallen, name: str
 ) -> None:
-    query = fallen.queries[where.value]
+    query = fallen.queries[name]
     carry(spark, query.unharmed)
     assert not faults_of(query)
 
