@@ -52,7 +52,7 @@ DEV_STAMP := $(VENV)/.penstock-dev
 .PHONY: help demo test test-clients test-spark test-others soak lint format bench build unbuild clean
 
 help:
-	@echo "make demo    set up, start a node, write and read back a million records"
+	@echo "make demo    set up, run a shop on a node and on Spark, kill both on the way, and prove it"
 	@echo "make test    set up, check style and types, run every test, in three parts, two at a time:"
 	@echo "             test-clients, with real clients and Apache Kafka, test-spark, and test-others"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
@@ -146,8 +146,8 @@ $(BIN)/python:
 	@"$(PYTHON)" -m venv $(VENV)
 
 $(RUN_STAMP): $(BUILD) | $(BIN)/python
-	@echo "== compiling and installing penstock, and confluent-kafka: a minute or two"
-	@$(INSTALL) --editable . confluent-kafka
+	@echo "== compiling and installing penstock, Spark and a PostgreSQL for the demo: some minutes"
+	@$(INSTALL) --editable '.[spark,tables,demo]'
 	@$(BYTECODE)
 	@$(BIN)/penstock --version
 	@touch $@

@@ -46,15 +46,15 @@ def test_address_that_is_none_is_told(run: Run) -> None:
     )
 
 
-def test_demo_writes_reads_and_checks(run: Run) -> None:
-    outcome = run("demo --records 20000")
+def test_plain_demo_writes_reads_and_checks(run: Run) -> None:
+    outcome = run("demo --plain --records 20000")
     assert outcome.status == 0, outcome.err
     assert "all 20,000 records are there once" in " ".join(outcome.text.split())
 
 
-def test_demo_needs_no_other_client(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_demo_needs_no_other_client(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_clients, "confluent_kafka", None)
-    outcome = run("demo --records 20000 --json")
+    outcome = run("demo --plain --records 20000 --json")
     assert outcome.status == 0, outcome.err
     assert (outcome.json()["client"], outcome.json()["records"]) == ("penstock", 20_000)
 

@@ -1,134 +1,171 @@
-"""`penstock demo`: a node, a million keyed records in, and all of them out again in order.
+"""`penstock demo`: a shop on a node and on Spark, with a SIGKILL to each, and a table of proof.
 
-The node is a child process, started as anybody would start it. Records are written and read with
-confluent-kafka where it is installed, and else with Penstock's own client.
+`--plain` needs no Spark: a million keyed records in, and all of them out again in order.
 """
 
-import subprocess
+import asyncio
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from penstock.cli.connect import with_cluster
-from penstock.cli.demo_check import OrderCheck, expected_records
-from penstock.cli.demo_clients import Found, Job, confluent_job, penstock_job
+from penstock.cli.demo_plain import plain_demo
+from penstock.cli.demo_processes import DemoDriver, DemoFailed, DemoNode
+from penstock.cli.demo_shop import Shop, Show, run_shop
 from penstock.cli.options import json_option
-from penstock.cli.show import print_json
-from penstock.client.admin import Admin, NewTopic, first_refusal
+from penstock.cli.pipeline_load import events_of, load
+from penstock.cli.show import print_json, print_table
 from penstock.client.cluster import Cluster
+from penstock.client.topology import read_topology
+from penstock.client.topology_apply import apply_topology
 from penstock.model.error import PenstockError
+from penstock.spark.pipelines.catalogue import PIPELINES
+from penstock.spark.pipelines.commerce.names import STOCK_TABLE
+from penstock.spark.pipelines.commerce.proof import Finding
 
-TOPIC = "demo"
-PARTITIONS = 6
-READY = "penstock ready: "
-STOP_SECONDS_MAX = 30
-
-
-class DemoFailed(PenstockError):
-    """The node did not start, or what came out is not what went in."""
+SHOP = PIPELINES["commerce"]
+SEED = 1
+# A task may be tried again: it meets a node that is being killed.
+MASTER = "local[2,4]"
+COMPLETE_SECONDS_MAX = 100.0
+NEXT = """
+what to look at next:
+  penstock serve &                       a node of your own
+  penstock pipeline list                 five pipelines that are ready to run
+  penstock pipeline generate commerce --count 10000
+  penstock pipeline run commerce         the same shop, until Ctrl-C; also --once, --for SECONDS
+  docs/pipelines.md, docs/spark.md       what they do, and how to write your own
+"""
 
 
 @click.command()
-@click.option("--records", default=1_000_000, show_default=True, type=click.IntRange(min=1))
+@click.option("--events", default=15_000, show_default=True, type=click.IntRange(min=300))
+@click.option("--plain", is_flag=True, help="Without Spark: a million records in and out again.")
+@click.option("--records", default=1_000_000, show_default=True, type=click.IntRange(min=1),
+              help="How many, with --plain.")  # fmt: skip
 @json_option
-def demo(records: int, as_json: bool) -> None:
-    """Start a node, write keyed records into 6 partitions, read them back, check them all."""
-    console = Console(stderr=as_json)
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as data, _node(data) as bootstrap:
-        console.print(f"a node is up at [bold]{bootstrap}[/bold]")
-        with_cluster(bootstrap, _create_topic)
-        console.print(f"topic [bold]{TOPIC}[/bold] has {PARTITIONS} partitions")
-        job = confluent_job(bootstrap, TOPIC) or penstock_job(bootstrap, TOPIC)
-        console.print(f"client: {job.client}")
-        check = OrderCheck()
-        produced_s, consumed_s = _run(console, job, records, check)
-    trouble = check.trouble(records)
-    if trouble is not None:
-        raise DemoFailed(trouble)
-    if as_json:
-        print_json(
-            {
-                "records": records,
-                "keys": check.keys,
-                "client": job.client,
-                "produced_per_second": round(records / produced_s),
-                "consumed_per_second": round(records / consumed_s),
-            }
-        )
+def demo(events: int, plain: bool, records: int, as_json: bool) -> None:
+    """Run a shop on a node and Spark, kill both on the way, and prove that nothing is lost."""
+    if plain:
+        plain_demo(records, as_json)
         return
+    load("penstock.spark.start", for_what="the demo")
+    # Its children are processes of their own, which end with it whichever way it is asked to.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    console = Console(stderr=as_json)
+    started_s = time.monotonic()
+    findings = _shop(console, events)
+    seconds = time.monotonic() - started_s
+    proven = all(finding.proven for finding in findings)
+    if as_json:
+        told = [asdict(finding) for finding in findings]
+        print_json({"events": events, "seconds": round(seconds, 1), "proven": proven,
+                    "outputs": told})  # fmt: skip
+    else:
+        _show_findings(findings)
+    if not proven:
+        raise DemoFailed("what came out is not what went in: see the table")
     console.print(
-        f"produced {records / produced_s:,.0f} records/s, {check.bytes / produced_s / 1e6:.1f} MB/s"
-        f"  |  consumed {records / consumed_s:,.0f} records/s,"
-        f" {check.bytes / consumed_s / 1e6:.1f} MB/s"
+        f"[green]{events:,} events in; the node and the Spark driver were killed; every output is"
+        f" complete: duplicates 0, missing 0[/green]  ({seconds:.0f} s)"
     )
-    console.print(
-        f"[green]all {records:,} records are there once, each of {check.keys:,} keys in one"
-        f" partition and in order[/green]"
-    )
+    if not as_json:
+        console.print(NEXT, highlight=False)
 
 
-def _run(console: Console, job: Job, records: int, check: OrderCheck) -> tuple[float, float]:
-    """How long writing took, and how long reading."""
+def _shop(console: Console, events: int) -> list[Finding]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-demo-")))
+        database = stack.enter_context(_database(console))
+        node = DemoNode(folder / "node", settings={"transaction.two.phase.commit.enable": "true"})
+        stack.callback(node.stop)
+        node.start()
+        console.print(f"a node is up at [bold]{node.bootstrap}[/bold]")
+        _make_topics(node.bootstrap)
+        arguments = [SHOP.name, "--bootstrap", node.bootstrap, "--master", MASTER]
+        arguments += ["--folder", str(folder / "spark")]
+        if database is not None:
+            arguments += ["--postgres", database]
+        driver = DemoDriver(arguments, log=folder / "driver.log")
+        stack.callback(driver.stop)
+        driver.start()
+        console.print("the commerce pipeline starts on Spark, in a process of its own")
+        shop = Shop(
+            node=node,
+            driver=driver,
+            events=events_of(SHOP, SEED),
+            count=events,
+            seconds_max=COMPLETE_SECONDS_MAX,
+            table=lambda: _table(database),
+        )
+        with _progress(console, events) as show:
+            return asyncio.run(run_shop(shop, show))
+
+
+@contextmanager
+def _progress(console: Console, events: int) -> Iterator[Show]:
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TaskProgressColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=console,
     ) as progress:
-        producing = progress.add_task("produce", total=records)
-        started = time.monotonic()
-        job.produce(expected_records(records), lambda count: progress.advance(producing, count))
-        produced = time.monotonic()
-        consuming = progress.add_task("consume", total=records)
-
-        def take(found: Found) -> None:
-            for partition, key, value in found:
-                check.take(partition, key, value)
-            progress.advance(consuming, len(found))
-
-        job.consume(records, take)
-        return produced - started, time.monotonic() - produced
+        sent = progress.add_task("events in", total=events)
+        came = progress.add_task("rows out", total=None)
+        yield Show(
+            say=progress.console.print,
+            sent=lambda count: progress.advance(sent, count),
+            came=lambda count: progress.advance(came, count),
+        )
 
 
-async def _create_topic(cluster: Cluster) -> None:
-    new = NewTopic(name=TOPIC, partitions=PARTITIONS)
-    first_refusal((await Admin(cluster).create_topics([new])).values())
+def _show_findings(findings: list[Finding]) -> None:
+    print_table(
+        ("output", "events in", "rows out", "duplicates", "missing", "wrong"),
+        ((f.what, f.events, f.rows, f.duplicates, f.missing, f.wrong) for f in findings),
+    )
+
+
+def _make_topics(bootstrap: str) -> None:
+    wanted = read_topology(SHOP.topology)
+
+    async def work(cluster: Cluster) -> None:
+        await apply_topology(cluster, wanted)
+
+    with_cluster(bootstrap, work)
 
 
 @contextmanager
-def _node(data: str) -> Iterator[str]:
-    """A node as a child process; the value is its address."""
-    command = [sys.executable, "-m", "penstock.cli.main", "serve"]
-    command += ["--data", data, "--listen", "127.0.0.1:0"]
-    with (
-        tempfile.TemporaryFile() as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as node,
-    ):
-        assert node.stdout is not None
-        try:
-            line = node.stdout.readline()
-            if not line.startswith(READY):
-                errors.seek(0)
-                told = errors.read().decode(errors="replace")
-                raise DemoFailed(f"the node did not start: {told}")
-            yield line.removeprefix(READY).strip()
-        finally:
-            node.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                node.wait(STOP_SECONDS_MAX)
-            node.kill()
+def _database(console: Console) -> Iterator[str | None]:
+    """A PostgreSQL of the demo's own where the extra is installed; else None, and that is said."""
+    try:
+        packaged: Any = load("penstock.spark.tables.packaged_postgres", for_what="the table")
+        server = packaged.PackagedPostgres()
+    except PenstockError as trouble:  # MissingExtra, or the server of the wheel is not there
+        console.print(f"without PostgreSQL: {trouble}")
+        yield None
+        return
+    with server:
+        console.print("a PostgreSQL is up for the stock levels")
+        yield server.new_database("shop")
+
+
+def _table(database: str | None) -> Mapping[str, int] | None:
+    if database is None:
+        return None
+    psycopg: Any = load("psycopg", for_what="the table")
+    with psycopg.connect(database) as connection:
+        if connection.execute(f"SELECT to_regclass('{STOCK_TABLE}')").fetchone() == (None,):
+            return {}
+        return dict(connection.execute(f"SELECT sku, level FROM {STOCK_TABLE}").fetchall())

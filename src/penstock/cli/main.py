@@ -45,7 +45,7 @@ NOUNS = {
         "penstock.cli.pipeline", "Run the ready pipelines on Spark, and write events for them."
     ),
     "sim": Noun("penstock.cli.sim", "Crash a node in a simulated world, from a seed."),
-    "demo": Noun("penstock.cli.demo", "Start a node, write and read a million records."),
+    "demo": Noun("penstock.cli.demo", "Run a shop on a node and Spark, kill both, and prove it."),
 }
 
 

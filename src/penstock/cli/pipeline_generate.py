@@ -18,7 +18,7 @@ from penstock.client.producer import Producer, ProducerRules
 from penstock.model.limit import KIB
 from penstock.spark.pipelines.generated import Event
 
-PORTION = 1_000
+PORTION = 250
 PORTIONS_PER_SECOND = 10  # at a rate, so that it looks even
 RULES = ProducerRules(batches=BatchRules(linger_ms=5, batch_bytes_max=64 * KIB))
 

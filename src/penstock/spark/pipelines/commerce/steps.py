@@ -58,7 +58,7 @@ OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
 # An order is done with after so long: whatever comes for it later does not change the view.
 ORDER_LASTS = "30 days"
 # Payments may be so late and still count in their minute.
-PAYMENT_LATE_MAX = "10 minutes"
+PAYMENT_LATE_MAX = "15 minutes"
 
 
 def checked(rows: DataFrame, *topics: str) -> DataFrame:

@@ -1,0 +1,45 @@
+"""Reads the outputs of a pipeline while it runs: committed records only, over kills of the node."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from penstock.client.cluster import Cluster
+from penstock.client.consumer import Consumer, ConsumerRules
+from penstock.client.cursor import Reset
+from penstock.client.fetch_request import FetchRules
+from penstock.client.isolation import Isolation
+from penstock.model.identity import TopicPartition
+from penstock.spark.pipelines.commerce.proof import Output
+
+RULES = ConsumerRules(fetch=FetchRules(isolation=Isolation.READ_COMMITTED), reset=Reset.EARLIEST)
+POLL_MS = 500
+RECORDS_AT_ONCE = 5_000
+
+
+class Outputs:
+    """Every record of some topics so far, in the order of each partition."""
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        self.found: dict[str, list[Output]] = {topic: [] for topic in topics}
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.found.values()))
+
+    async def read_on(self, cluster: Cluster, told: Callable[[int], None]) -> None:
+        """Until it is cancelled."""
+        view = await cluster.need(list(self.found))
+        places = [
+            TopicPartition(topic, partition.index)
+            for topic in self.found
+            for partition in view.topics[topic].partitions
+        ]
+        async with Consumer(cluster, rules=RULES) as consumer:
+            await consumer.assign(places)
+            while True:
+                records = await consumer.poll(wait_ms=POLL_MS, records_max=RECORDS_AT_ONCE)
+                for one in records:
+                    key = (one.key or b"").decode()
+                    self.found[one.topic].append(Output(key, one.value or b""))
+                told(len(records))
+                await asyncio.sleep(0)
