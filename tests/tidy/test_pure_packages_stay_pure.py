@@ -30,6 +30,7 @@ PURE_OF_SPARK = tuple(
     for path in (
         "letter.py",
         "options.py",
+        "replaying.py",
         "sink/actions.py",
         "sink/decision.py",
         "sink/flows.py",

@@ -12,10 +12,14 @@ one name the last one counts.
 
 Spark's own PERMISSIVE mode tells that a row is bad and not why, so a bad row is looked at again, as
 a variant and field by field; a good row is parsed once. It is all done by Spark's own functions,
-without a Python worker.
+without a Python worker. A stream's plan is made anew for every batch, so it has to stay small: what
+is said of each field is data, one constant for each struct, and not an expression.
 """
 
+import json
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -28,7 +32,6 @@ from pyspark.sql.types import (
     MapType,
     NumericType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -41,8 +44,15 @@ REASON = "reason"
 _DOCUMENT = "document"
 _CORRUPT = "_corrupt"
 # Columns on the way.
+_RAW = "_penstock_raw"
 _FAULTY = "_penstock_faulty"
-_VARIANT = "_penstock_variant"
+_FIELDS = "_penstock_fields"
+_FIELDS_TYPE = "map<string, variant>"
+# What is said of a field.
+_SAID = (
+    "array<struct<key: string, name: string, wanted: string, takes: array<string>, must: boolean>>"
+)
+_NULL = "VOID"  # Spark's name for the type of a JSON null
 _OPTIONS = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": _CORRUPT,
@@ -66,21 +76,20 @@ def parse_json(
     wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert isinstance(wanted, StructType), "a topic's records are objects"
     text = F.col(column).cast("string")
-    step = frame.withColumn(into, _from_json(text, wanted))
-    typed = F.col(into)[_DOCUMENT]
+    step = frame.withColumn(_RAW, _from_json(text, wanted))
+    typed = F.col(_RAW)[_DOCUMENT]
     faulty = (
-        text.isNull()
-        | ~F.is_valid_utf8(text)
-        | F.col(into)[_CORRUPT].isNotNull()
-        | typed.isNull()
-        | _lacks(wanted, typed)
+        text.isNull() | ~F.is_valid_utf8(text) | F.col(_RAW)[_CORRUPT].isNotNull() | typed.isNull()
     )
-    # Only a bad row becomes a variant: what is asked of the null of a good one costs nothing.
-    variant = F.when(faulty, F.try_parse_json(_wrapped(text)))
-    step = step.withColumns({_FAULTY: faulty, _VARIANT: variant})
-    why = F.when(F.col(_FAULTY), _why(text, wanted, F.col(_VARIANT), typed))
+    lacks = _lacks(wanted, typed)
+    if lacks is not None:
+        faulty = faulty | lacks
+    # Only a bad row is looked at again: what is asked of the null of a good one costs nothing.
+    fields = F.when(faulty, _fields_of(F.try_parse_json(_wrapped(text))))
+    step = step.withColumns({_FAULTY: faulty, _FIELDS: fields})
+    why = F.when(F.col(_FAULTY), _why(text, wanted, F.col(_FIELDS)[_DOCUMENT], typed))
     value = F.when(~F.col(_FAULTY), typed)
-    return step.withColumns({reason: why, into: value}).drop(_FAULTY, _VARIANT)
+    return step.withColumns({into: value, reason: why}).drop(_RAW, _FAULTY, _FIELDS)
 
 
 def _from_json(text: Column, wanted: DataType) -> Column:
@@ -93,40 +102,48 @@ def _wrapped(text: Column) -> Column:
     return F.concat(F.lit(f'{{"{_DOCUMENT}":'), text, F.lit("}"))
 
 
-def _lacks(kind: DataType, value: Column) -> Column:
-    """Whether something within the value is null that must not be; of a null value, nothing is."""
+def _lacks(kind: DataType, value: Column) -> Column | None:
+    """Whether something within the value is null that must not be; None where all of it may be."""
     match kind:
         case StructType():
-            faults = [_lacks_field(field, value[field.name]) for field in kind.fields]
-        case ArrayType():
-            faults = [_any_lacks(kind.elementType, value, nullable=kind.containsNull)]
-        case MapType():
+            faults = [
+                _is_lacking(field.dataType, value[field.name], nullable=field.nullable)
+                for field in kind.fields
+            ]
+            found = [fault for fault in faults if fault is not None]
+            if not found:
+                return None
+            lacking = reduce(or_, found)
+        case ArrayType(elementType=inner, containsNull=nullable):
+            if _is_lacking(inner, value, nullable=nullable) is None:
+                return None
+            lacking = F.exists(value, lambda one: _surely(inner, one, nullable=nullable))
+        case MapType(valueType=inner, valueContainsNull=nullable):
+            if _is_lacking(inner, value, nullable=nullable) is None:
+                return None
             values = F.map_values(value)
-            faults = [_any_lacks(kind.valueType, values, nullable=kind.valueContainsNull)]
+            lacking = F.exists(values, lambda one: _surely(inner, one, nullable=nullable))
         case _:
-            faults = []
-    found = F.lit(False)
-    for fault in faults:
-        found = found | fault
-    return value.isNotNull() & F.coalesce(found, F.lit(False))
+            return None
+    return F.coalesce(value.isNotNull() & lacking, F.lit(False))
 
 
-def _lacks_field(field: StructField, value: Column) -> Column:
-    within = _lacks(field.dataType, value)
-    return within if field.nullable else value.isNull() | within
+def _is_lacking(kind: DataType, value: Column, *, nullable: bool) -> Column | None:
+    within = _lacks(kind, value)
+    if nullable:
+        return within
+    return value.isNull() if within is None else value.isNull() | within
 
 
-def _any_lacks(kind: DataType, values: Column, *, nullable: bool) -> Column:
-    def lacks(one: Column) -> Column:
-        return _lacks(kind, one) if nullable else one.isNull() | _lacks(kind, one)
-
-    return F.exists(values, lacks)
+def _surely(kind: DataType, value: Column, *, nullable: bool) -> Column:
+    lacking = _is_lacking(kind, value, nullable=nullable)
+    assert lacking is not None
+    return lacking
 
 
 def _why(text: Column, wanted: StructType, document: Column, typed: Column) -> Column:
-    root = _at(document, f"$.{_DOCUMENT}")
-    kind = _kind_of(root)
-    faults = _faults(wanted, document, typed, path=f"$.{_DOCUMENT}", name="")
+    kind = _kind_of(F.schema_of_variant(document))
+    faults = _faults(wanted, document, typed, prefix="")
     return (
         F.when(text.isNull(), F.lit("the value is null"))
         .when(~F.is_valid_utf8(text), F.lit("the value is not UTF-8"))
@@ -137,48 +154,77 @@ def _why(text: Column, wanted: StructType, document: Column, typed: Column) -> C
     )
 
 
-def _faults(
-    wanted: StructType, document: Column, typed: Column, *, path: str, name: str
-) -> Iterator[Column]:
-    """For each field a sentence, or null where there is nothing to say."""
-    for field in wanted.fields:
-        place = f"{path}[{_quoted(field.name)}]"
-        full_name = f"{name}{_plain(field.name)}"
-        yield _fault(field, document, typed[field.name], path=place, name=full_name)
-
-
-def _fault(field: StructField, document: Column, typed: Column, *, path: str, name: str) -> Column:
-    wanted, found = field.dataType, _at(document, path)
-    kind = _kind_of(found)
-    misfit = _misfit(wanted, kind, name)
-    fault = F.when(typed.isNull(), misfit)
-    if isinstance(wanted, StructType):
-        within = _faults(wanted, document, typed, path=path, name=f"{name}.")
-        fault = F.when(kind == "an object", F.coalesce(*within, F.lit(None))).otherwise(fault)
-    elif isinstance(wanted, ArrayType | MapType):
-        # It may be there although an element is not, or not as it should be.
-        alone = _from_json(F.to_json(found), wanted)
-        hollow = F.lit(f"in field {name} something is null or missing")
-        fault = F.coalesce(
-            fault,
-            F.when(alone[_CORRUPT].isNotNull(), misfit),
-            F.when(_lacks(wanted, typed), hollow),
-        )
-    if field.nullable:
-        return F.when(kind != "null", fault)
-    return (
-        F.when(found.isNull(), F.lit(f"field {name} is missing"))
-        .when(kind == "null", F.lit(f"field {name} is null"))
-        .otherwise(fault)
+def _faults(wanted: StructType, found: Column, typed: Column, *, prefix: str) -> Iterator[Column]:
+    """The sentence for the first field of a struct that is wrong, then for those of the structs in
+    it; null where there is nothing to say.
+    """
+    names = {field.name: f"{prefix}{_plain(field.name)}" for field in wanted.fields}
+    said = [
+        {
+            "key": field.name,
+            "name": names[field.name],
+            "wanted": field.dataType.simpleString(),
+            "takes": _kinds_taken(field.dataType),
+            "must": not field.nullable,
+        }
+        for field in wanted.fields
+    ]
+    fields = _fields_of(found)
+    fits = F.array(
+        *(_fits(field.dataType, fields[field.name], typed[field.name]) for field in wanted.fields)
     )
+    looked_at = F.transform(
+        F.from_json(F.lit(json.dumps(said)), _SAID),
+        lambda one, index: F.struct(
+            one.alias("said"),
+            F.schema_of_variant(fields[one["key"]]).alias("told"),
+            fits[index].alias("fits"),
+        ),
+    )
+    yield F.try_element_at(F.transform(F.filter(looked_at, _is_wrong), _sentence), F.lit(1))
+    for field in wanted.fields:
+        if isinstance(field.dataType, StructType):
+            inner, name = typed[field.name], f"{names[field.name]}."
+            yield from _faults(field.dataType, fields[field.name], inner, prefix=name)
 
 
-def _misfit(wanted: DataType, kind: Column, name: str) -> Column:
-    likely = kind.isin(*_kinds_taken(wanted))
-    return F.concat(
-        F.lit(f"field {name} should be {wanted.simpleString()}, and is "),
-        kind,
-        F.when(likely, F.lit(" that does not fit")).otherwise(F.lit("")),
+def _fields_of(found: Column) -> Column:
+    """The fields of an object; of anything else, null."""
+    return found.try_cast(_FIELDS_TYPE)
+
+
+def _fits(kind: DataType, found: Column, typed: Column) -> Column:
+    if isinstance(kind, ArrayType | MapType):
+        # It may be there although an element is not, or not as it should be.
+        alone = _from_json(F.to_json(found), kind)
+        lacks = _lacks(kind, typed)
+        there = typed.isNotNull() & alone[_CORRUPT].isNull()
+        return there if lacks is None else there & ~lacks
+    return typed.isNotNull()
+
+
+def _is_wrong(one: Column) -> Column:
+    missing = one["told"].isNull() | (one["told"] == _NULL)
+    return F.when(missing, one["said"]["must"]).otherwise(~one["fits"])
+
+
+def _sentence(one: Column) -> Column:
+    said, kind = one["said"], _kind_of(one["told"])
+    likely = F.array_contains(said["takes"], kind)
+    return (
+        F.when(one["told"].isNull(), F.concat(F.lit("field "), said["name"], F.lit(" is missing")))
+        .when(one["told"] == _NULL, F.concat(F.lit("field "), said["name"], F.lit(" is null")))
+        .otherwise(
+            F.concat(
+                F.lit("field "),
+                said["name"],
+                F.lit(" should be "),
+                said["wanted"],
+                F.lit(", and is "),
+                kind,
+                F.when(likely, F.lit(" that does not fit")).otherwise(F.lit("")),
+            )
+        )
     )
 
 
@@ -199,28 +245,16 @@ def _kinds_taken(wanted: DataType) -> tuple[str, ...]:
             return ("a string",)
 
 
-def _kind_of(found: Column) -> Column:
-    """Null where there is nothing; `null` is a kind as well."""
-    told = F.schema_of_variant(found)
+def _kind_of(told: Column) -> Column:
+    """From Spark's name of a variant's type to a JSON value's."""
     return (
-        F.when(told == "VOID", F.lit("null"))
+        F.when(told == _NULL, F.lit("null"))
         .when(told == "STRING", F.lit("a string"))
         .when(told == "BOOLEAN", F.lit("a boolean"))
         .when(told.startswith("OBJECT"), F.lit("an object"))
         .when(told.startswith("ARRAY"), F.lit("an array"))
-        .when(told.isNotNull(), F.lit("a number"))
+        .otherwise(F.lit("a number"))
     )
-
-
-def _at(document: Column, path: str) -> Column:
-    return F.try_variant_get(document, path, "variant")
-
-
-def _quoted(name: str) -> str:
-    quote = '"' if "'" in name else "'"
-    if quote in name:
-        raise ValueError(f"a field's name can't hold both kinds of quotes: {name}")
-    return f"{quote}{name}{quote}"
 
 
 def _plain(name: str) -> str:
