@@ -12,6 +12,8 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+FINISH_SECONDS_MAX = 10
+
 Result = TypeVar("Result")
 
 
@@ -37,12 +39,23 @@ class Background:
         """What the work returns or raises, once it has ended."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def finish(self, work: Coroutine[Any, Any, object]) -> None:
+        """What is to be done at the end. It is not waited for without end: where the interpreter
+        is on its way out, the thread may have stopped already.
+        """
+        if not self._thread.is_alive():
+            work.close()
+            return
+        ending = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with contextlib.suppress(TimeoutError):
+            ending.result(FINISH_SECONDS_MAX)
+
     def close(self) -> None:
         """Ends the loop; whoever opened something on it has closed it."""
         if self._thread.is_alive():
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+            self._thread.join(FINISH_SECONDS_MAX)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

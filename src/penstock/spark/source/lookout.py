@@ -6,7 +6,6 @@ once one has, a broker that goes away is waited for, since a restart must not en
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -78,8 +77,7 @@ class Lookout:
     def close(self) -> None:
         if self._cluster is not None:
             cluster, self._cluster = self._cluster, None
-            with contextlib.suppress(ConnectionLost):
-                self._background.call(cluster.__aexit__(None, None, None))
+            self._background.finish(cluster.__aexit__(None, None, None))
         self._background.close()
 
     def layout(self, selection: Selection) -> Layout:

@@ -59,8 +59,7 @@ def read_range(
                 else:
                     yield from decoded(fetched, wanted, builder, options.isolation)
         finally:
-            background.call(fetcher.close())
-            background.call(cluster.__aexit__(None, None, None))
+            background.finish(_closed(fetcher, cluster))
 
 
 def report_loss(what: str, *, fail: bool) -> None:
@@ -133,6 +132,11 @@ def _payloads(batch: BatchView) -> Iterator[Payload]:
         batch.base_timestamp,
         batch.max_timestamp if appended else None,
     )
+
+
+async def _closed(fetcher: RangeFetcher, cluster: Cluster) -> None:
+    await fetcher.close()
+    await cluster.__aexit__(None, None, None)
 
 
 async def _fetcher(cluster: Cluster, options: SourceOptions, wanted: ReadRange) -> RangeFetcher:
