@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from penstock.client.bootstrap import BadAddress
+from penstock.client.cluster import Cluster
 from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption, ConnectionOptions
 from penstock.world.ports import Address
@@ -20,13 +21,14 @@ async def refuse() -> int:
 
 
 def test_settings_of_the_client_are_obeyed() -> None:
-    async def rules() -> tuple[str, int, tuple[Address, ...]]:
-        told = (("client.id", "me"), ("request.timeout.ms", "1234"))
-        cluster = connect(ConnectionOptions(bootstrap="a:1, b:2", kafka=told))
-        return cluster.rules.client_id, cluster.rules.request_ms_max, cluster.bootstrap
+    async def cluster() -> Cluster:
+        told = {"client.id": "me", "request.timeout.ms": "1234", "default.api.timeout.ms": "5"}
+        return connect(ConnectionOptions(bootstrap="a:1, b:2", kafka=tuple(told.items())))
 
-    addresses = (Address(host="a", port=1), Address(host="b", port=2))
-    assert run(rules()) == ("me", 1234, addresses)
+    found = run(cluster())
+    assert found.bootstrap == (Address(host="a", port=1), Address(host="b", port=2))
+    rules = found.rules
+    assert (rules.client_id, rules.request_ms_max, rules.reach_ms_max) == ("me", 1234, 5)
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])

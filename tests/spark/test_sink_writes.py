@@ -129,6 +129,6 @@ def test_failed_write_leaves_nothing_and_says_why_in_one_line(
     assert open_transactional_ids(node.bootstrap) == []
     with pytest.raises(Exception, match="there is no such topic"):
         save(good, node, topic="nowhere")
-    unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1"}
+    unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "0"}
     with pytest.raises(Exception, match="no broker can be reached"):
         save(good, node, topic=name, **unreachable)

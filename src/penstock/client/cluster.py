@@ -53,6 +53,7 @@ class ClusterRules:
     connect_ms_max: int = 10_000
     request_ms_max: int = 30_000
     backoff_ms: int = 100
+    reach_ms_max: int = 0  # so long brokers that can't be reached are tried again
     topic_ms_max: int = 1_000  # a topic just made may not be known to all brokers yet
     create_topics: bool = (
         False  # whether asking for an unknown topic may create it, if the broker does so
@@ -107,19 +108,16 @@ class Cluster:
 
     async def any_channel(self) -> Channel:
         """An open channel to whichever broker answers: known ones first, then those named at the
-        start.
+        start. Unreachable when none has answered in the time that the rules give them.
         """
-        for (_, lane), channel in self._channels.items():
-            if lane is Lane.QUESTIONS and channel.is_open:
-                return channel
-        known = [broker.address for broker in self.view.brokers.values()]
-        reasons: dict[str, None] = {}
-        for address in dict.fromkeys((*known, *self.bootstrap)):
+        deadline_ms = self.clock.monotonic_ms() + self.rules.reach_ms_max
+        while True:
             try:
-                return await self._channel_to(address, Lane.QUESTIONS)
-            except ClientError as trouble:
-                reasons[str(trouble)] = None
-        raise Unreachable("no broker can be reached: " + "; ".join(reasons))
+                return await self._any_channel()
+            except Unreachable:
+                if self.clock.monotonic_ms() >= deadline_ms:
+                    raise
+            await asyncio.sleep(self.rules.backoff_ms / 1000)
 
     async def ask_any(self, request: Message, reply_type: type[AnyReply]) -> AnyReply:
         channel = await self.any_channel()
@@ -192,6 +190,19 @@ class Cluster:
             raise Refused(code, "metadata")
         self.view = merged(self.view, reply, all_topics=all_topics)
         self._refreshes += 1
+
+    async def _any_channel(self) -> Channel:
+        for (_, lane), channel in self._channels.items():
+            if lane is Lane.QUESTIONS and channel.is_open:
+                return channel
+        known = [broker.address for broker in self.view.brokers.values()]
+        reasons: dict[str, None] = {}
+        for address in dict.fromkeys((*known, *self.bootstrap)):
+            try:
+                return await self._channel_to(address, Lane.QUESTIONS)
+            except ClientError as trouble:
+                reasons[str(trouble)] = None
+        raise Unreachable("no broker can be reached: " + "; ".join(reasons))
 
     async def _channel_to(self, address: Address, lane: Lane) -> Channel:
         place = (address, lane)

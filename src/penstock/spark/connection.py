@@ -17,6 +17,7 @@ from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
 
 PLAINTEXT = "PLAINTEXT"
+REACH_MS = 15_000  # a broker that starts again is away for less
 
 Result = TypeVar("Result")
 
@@ -32,6 +33,7 @@ def connect(connection: ConnectionOptions) -> Cluster:
         client_id=connection.setting("client.id") or "penstock-spark",
         request_ms_max=connection.number("request.timeout.ms", 30_000, least=1),
         connect_ms_max=connection.number("socket.connection.setup.timeout.ms", 10_000, least=1),
+        reach_ms_max=connection.number("default.api.timeout.ms", REACH_MS),
     )
     return Cluster(TcpNetwork(), RealClock(), parse_addresses(connection.bootstrap), rules=rules)
 
