@@ -54,6 +54,12 @@ _ALL: tuple[Pipeline, ...] = (
             "table commerce_stock, with --postgres",
         ),
     ),
+    Pipeline(
+        name="replay",
+        summary="a new view of an event store, built from its first event and then live",
+        inputs=("replay.ledger",),
+        outputs=("replay.balances.v2", "replay.views"),
+    ),
 )
 
 PIPELINES = {pipeline.name: pipeline for pipeline in _ALL}

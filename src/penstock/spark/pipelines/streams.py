@@ -5,6 +5,7 @@ what the progress shows. Two runs of one query against one cluster are therefore
 older run is fenced by the newer.
 """
 
+import time
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.spark.pipelines.place import Place
 
 FORMAT = "penstock"
+LOOK_SECONDS = 0.05
 
 
 def read_topics(spark: SparkSession, place: Place, *topics: str, **options: str) -> DataFrame:
@@ -44,7 +46,7 @@ def write_topics(
     if topic is not None:
         own["topic"] = topic
     if output_mode == "append":
-        return _writer(frame, place, query).format(FORMAT).options(**own).start()
+        return _begun(_writer(frame, place, query).format(FORMAT).options(**own).start())
 
     # Spark lets no sink that is written in Python take updates of rows. A batch that is written by
     # itself may have them, and with the query's identity it is one of the query's all the same.
@@ -67,7 +69,16 @@ def write_batches(
     output_mode: str = "append",
 ) -> StreamingQuery:
     """Starts a query that hands each batch and its number to `into`, which must bear a repeat."""
-    return _writer(frame, place, query).outputMode(output_mode).foreachBatch(into).start()
+    return _begun(_writer(frame, place, query).outputMode(output_mode).foreachBatch(into).start())
+
+
+def _begun(query: StreamingQuery) -> StreamingQuery:
+    """The query when its sources are there. Spark gives the Python process of a source ten seconds
+    to come up, and many of them at once take longer on a small machine.
+    """
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        time.sleep(LOOK_SECONDS)
+    return query
 
 
 def _writer(frame: DataFrame, place: Place, query: str) -> DataStreamWriter:

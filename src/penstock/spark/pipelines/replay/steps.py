@@ -1,0 +1,80 @@
+"""The ledger's events into views of accounts.
+
+Every view has the columns `account`, `events` and `last_offset`: the number of events in it, and
+the last of them. An account's events lie in one partition, in order, so of two rows of one account,
+be they of different versions of a view, the one with the larger `last_offset` is newer.
+"""
+
+from collections.abc import Callable
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+KINDS = ("opened", "deposited", "withdrawn")
+EVENT = "event_id string, kind string, account string, amount_cents bigint, at_ms bigint"
+
+
+def ledger_events(records: DataFrame) -> DataFrame:
+    """Typed events. One that can't be read ends the query: a view must not be built around it."""
+    event = F.from_json(F.col("value").cast("string"), EVENT)
+    read = records.select("partition", "offset", event.alias("event"))
+    known = F.col("event.kind").isin(*KINDS)
+    for name in ("account", "amount_cents", "at_ms"):
+        known &= F.col("event")[name].isNotNull()
+    place = F.concat(F.lit("partition "), "partition", F.lit(", offset "), "offset")
+    trouble = F.raise_error(F.concat(F.lit("no event of the ledger: "), place))
+    return read.withColumn("event", F.when(known, F.col("event")).otherwise(trouble)).select(
+        "partition", "offset", "event.*"
+    )
+
+
+def balances_v1(events: DataFrame) -> DataFrame:
+    """What is on each account."""
+    return events.groupBy("account").agg(
+        F.sum(_change()).alias("balance_cents"), *_progress_of_account()
+    )
+
+
+def balances_v2(events: DataFrame) -> DataFrame:
+    """Besides, what came in and went out, and when something happened last."""
+    return events.groupBy("account").agg(
+        F.sum(_change()).alias("balance_cents"),
+        F.sum(_of("deposited")).alias("deposited_cents"),
+        F.sum(_of("withdrawn")).alias("withdrawn_cents"),
+        F.max("at_ms").alias("last_at_ms"),
+        *_progress_of_account(),
+    )
+
+
+VIEWS: dict[int, Callable[[DataFrame], DataFrame]] = {1: balances_v1, 2: balances_v2}
+
+
+def as_records(rows: DataFrame) -> DataFrame:
+    return rows.select(
+        F.col("account").cast("binary").alias("key"),
+        F.to_json(F.struct("*")).cast("binary").alias("value"),
+    )
+
+
+def latest(records: DataFrame, columns: str) -> DataFrame:
+    """A view as its topic tells it: of each account the row that was written last."""
+    newest = Window.partitionBy("key").orderBy(F.desc("offset"))
+    row = F.from_json(F.col("value").cast("string"), columns)
+    return (
+        records.withColumn("age", F.row_number().over(newest))
+        .where("age = 1 AND value IS NOT NULL")
+        .select(row.alias("row"))
+        .select("row.*")
+    )
+
+
+def _progress_of_account() -> list[Column]:
+    return [F.count("*").alias("events"), F.max("offset").alias("last_offset")]
+
+
+def _change() -> Column:
+    return _of("deposited") - _of("withdrawn")
+
+
+def _of(kind: str) -> Column:
+    return F.when(F.col("kind") == kind, F.col("amount_cents")).otherwise(0)

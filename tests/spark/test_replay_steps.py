@@ -1,0 +1,71 @@
+"""The views of a ledger on frames of a few rows, and the generator that fills one."""
+
+import json
+from collections.abc import Mapping
+from itertools import islice
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from penstock.spark.pipelines.replay import steps
+from penstock.spark.pipelines.replay.generate import events
+from rig.ledger import folded
+
+RECORDS = "key binary, value binary, partition int, offset long"
+
+
+def event(account: str, kind: str, cents: int = 0, at_ms: int = 0) -> dict[str, object]:
+    fields = {"account": account, "kind": kind, "amount_cents": cents, "at_ms": at_ms}
+    return {"event_id": "e", **fields}
+
+
+def ledger(spark: SparkSession, *values: Mapping[str, object]) -> DataFrame:
+    rows = [(b"k", json.dumps(value).encode(), 0, n) for n, value in enumerate(values)]
+    return steps.ledger_events(spark.createDataFrame(rows, RECORDS))
+
+
+def test_a_balance_is_what_came_less_what_went(spark: SparkSession) -> None:
+    happened = ledger(
+        spark,
+        event("a", "opened", at_ms=1),
+        event("a", "deposited", 700, at_ms=2),
+        event("b", "opened", at_ms=3),
+        event("a", "withdrawn", 200, at_ms=4),
+    )
+    assert sorted(steps.balances_v1(happened).collect()) == [
+        Row(account="a", balance_cents=500, events=3, last_offset=3),
+        Row(account="b", balance_cents=0, events=1, last_offset=2),
+    ]
+    [first, _] = sorted(steps.balances_v2(happened).collect())
+    assert (first.deposited_cents, first.withdrawn_cents, first.last_at_ms) == (700, 200, 4)
+
+
+@pytest.mark.parametrize(
+    "value", [b'{"account": "a", ', b'{"kind": "closed", "account": "a"}', b"{}", None]
+)
+def test_a_view_is_not_built_around_what_is_no_event(
+    spark: SparkSession, value: bytes | None
+) -> None:
+    broken = spark.createDataFrame([(b"k", value, 3, 17)], RECORDS)
+    with pytest.raises(PySparkException, match="no event of the ledger: partition 3, offset 17"):
+        steps.balances_v1(steps.ledger_events(broken)).collect()
+
+
+def test_of_each_account_the_row_written_last_counts(spark: SparkSession) -> None:
+    rows = [
+        (b"a", b'{"account": "a", "events": 1}', 0, 0),
+        (b"b", b'{"account": "b", "events": 1}', 1, 0),
+        (b"a", b'{"account": "a", "events": 2}', 0, 1),
+        (b"c", b'{"account": "c", "events": 1}', 0, 2),
+        (b"c", None, 0, 3),
+    ]
+    view = steps.latest(spark.createDataFrame(rows, RECORDS), "account string, events bigint")
+    assert sorted(view.collect()) == [Row(account="a", events=2), Row(account="b", events=1)]
+
+
+def test_no_account_of_the_generator_is_overdrawn() -> None:
+    happened = list(islice(events(5, accounts=20), 2_000))
+    assert happened == list(islice(events(5, accounts=20), 2_000))
+    for count in range(0, 2_000, 100):
+        assert all(account.balance_cents >= 0 for account in folded(happened[:count]).values())
