@@ -19,6 +19,7 @@ from penstock.spark.sink.flows import (
     decide,
     give_up,
     is_decided,
+    is_late,
     may_write,
     must_claim,
     plan,
@@ -102,6 +103,13 @@ class Cluster:
         held = self.ids[transactional_id]
         if held.written_by is not None:
             self._end(held, Seen.ABORTED)
+            held.previous = None
+
+    def withdraw(self, who: Prepared) -> None:
+        """A task takes its id once more, which aborts what it has written."""
+        held = self.ids[who.transactional_id]
+        if held.written_by == who:
+            self._end(held, Seen.NONE)
             held.previous = None
 
     def time_out(self) -> None:
@@ -306,7 +314,7 @@ class SinkWorld:
         return name.startswith(begin) and name.rstrip("'").endswith(f"#{job.batch_id}")
 
     def _work(self, attempt: Attempt, job: Job) -> Steps:
-        """A task's attempt: it never ends its transaction."""
+        """A task's attempt: it ends its transaction only when nobody can have decided it."""
         yield
         mine = job.driver.claim
         if must_claim(mine, job.planned):
@@ -326,6 +334,13 @@ class SinkWorld:
             row = (job.batch_id, attempt.partition, part)
             if not self.cluster.write(found, row) or self._fails():
                 return
+            if self._fails():
+                self.cluster.withdraw(found)
+                return
+        if (yield from self._carry_out(is_late(job.driver, job.batch_id))):
+            self.cluster.withdraw(found)
+            job.done.setdefault(attempt.partition, None)
+            return
         yield
         job.done.setdefault(attempt.partition, found)
 

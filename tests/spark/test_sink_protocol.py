@@ -16,7 +16,7 @@ from rig.sink_schedules import (
 )
 from rig.sink_world import PARTITIONS, PARTS, SinkWorld
 
-SCHEDULES = 600
+SCHEDULES = 400
 
 
 def test_without_trouble_every_row_is_there_once() -> None:
@@ -35,7 +35,7 @@ def test_driver_that_dies_or_sleeps_at_any_step(
     two_phase: bool, tasks_die: bool, sleeps: bool
 ) -> None:
     """One that sleeps wakes up when its successor has come any number of steps further."""
-    wakes = range(0, 40, 3) if sleeps else range(1)
+    wakes = range(0, 40, 5) if sleeps else range(1)
     for step in range(STEPS_MAX):
         ran = [run_until(step, after, two_phase, tasks_die, sleeps=sleeps) for after in wakes]
         if not all(ran):
@@ -69,7 +69,7 @@ def run_until(
 @pytest.mark.parametrize("two_phase", [True, False])
 def test_any_order_of_steps_of_anyone(two_phase: bool) -> None:
     met = sum(len(explore(seed, two_phase=two_phase).troubles) for seed in range(SCHEDULES))
-    assert met > 50, "drivers hardly ever met"
+    assert met > 30, "drivers hardly ever met"
 
 
 def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> None:

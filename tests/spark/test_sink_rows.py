@@ -95,13 +95,13 @@ def test_every_row_is_in_its_partition_once_and_in_order(
             anywhere[one["topic"]].append(content)
     for place, records in found.items():
         told = [(record.key, record.value, tuple(record.headers)) for record in records]
-        for content in placed.pop(place, []):
+        for wanted in placed.pop(place, []):
             # In order, with rows between that may be anywhere.
-            while told[0] != content:
+            while told[0] != wanted:
                 anywhere[place.topic].remove(told.pop(0))
             told.pop(0)
-        for content in told:
-            anywhere[place.topic].remove(content)
+        for left in told:
+            anywhere[place.topic].remove(left)
     assert not placed
     assert not any(anywhere.values())
 

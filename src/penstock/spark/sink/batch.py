@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from penstock.client.cluster import Cluster
 from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption
 from penstock.spark.sink.columns import columns_of
@@ -25,10 +26,12 @@ from penstock.spark.sink.driver import (
     decide_batch,
     decide_write,
     give_up_batch,
+    is_late_for_batch,
+    is_late_for_single,
     place_of_driver,
     plan_write,
 )
-from penstock.spark.sink.flows import is_decided
+from penstock.spark.sink.flows import Driver, is_decided
 from penstock.spark.sink.names import Attempt, batch_part
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
 from penstock.spark.sink.plain import write_plainly
@@ -109,6 +112,18 @@ class BatchSink(DataSourceArrowWriter):
             attempt=attempt,
             batch=batch_part(batch_id, two_phase=plan.two_phase),
         )
+        driver = plan.driver(self._claim(plan.place))
         async with connect(self.options.connection) as cluster:
-            prepared = await write_attempt(cluster, work, own, two_phase=plan.two_phase)
+            prepared = await write_attempt(
+                cluster,
+                work,
+                own,
+                two_phase=plan.two_phase,
+                is_late=lambda: self._is_late(cluster, plan, driver),
+            )
         return Written(prepared=prepared)
+
+    async def _is_late(self, cluster: Cluster, plan: Plan, driver: Driver) -> bool:
+        if self.once:
+            return await is_late_for_single(cluster, self.options, driver)
+        return await is_late_for_batch(cluster, self.options, driver, plan, self.identity.batch_id)

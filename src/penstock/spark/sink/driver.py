@@ -26,6 +26,8 @@ from penstock.spark.sink.flows import (
     claim,
     decide,
     give_up,
+    is_late,
+    is_late_for_write,
     may_write,
     must_claim,
     plan,
@@ -108,6 +110,19 @@ async def join_run(
                 await asyncio.sleep(CLAIM_POLL_MS / 1000)
         await carrier.run(claim(driver, batch.batch_id, plan.found))
     await recover_writes(_decisions(cluster, options))
+
+
+async def is_late_for_batch(
+    cluster: Cluster, options: SinkOptions, driver: Driver, plan: Plan, batch_id: int
+) -> bool:
+    """In a task that has written: whether its batch was decided without it."""
+    async with _carrier(cluster, options, driver, plan.known) as carrier:
+        return await carrier.run(is_late(driver, batch_id))
+
+
+async def is_late_for_single(cluster: Cluster, options: SinkOptions, driver: Driver) -> bool:
+    async with _carrier(cluster, options, driver) as carrier:
+        return await carrier.run(is_late_for_write(driver))
 
 
 async def decide_batch(

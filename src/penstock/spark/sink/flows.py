@@ -8,6 +8,7 @@ and anyone who comes later may do it.
     claim       in a task of a run's first batch: fence, read, claim; complete what is decided;
                 abort what is not and of other runs
     may_write   in the other tasks of that batch: read, until it is claimed
+    is_late     in each task that has written: whether that was decided without it
     decide      on the driver: fence, read, decide, unless superseded; commit; done; abort the rest
     give_up     on the driver: fence, read; abort what of this run is not decided
     write_once  on the driver, for a write that is no query's: decide, commit, take the record away
@@ -45,7 +46,7 @@ from penstock.spark.sink.actions import (
     WriteOutcome,
 )
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord
-from penstock.spark.sink.names import attempt_of, prefix_of
+from penstock.spark.sink.names import attempt_of, decider_id, prefix_of
 from penstock.spark.sink.trouble import (
     Contended,
     LostTransaction,
@@ -121,6 +122,24 @@ def claim(driver: Driver, batch_id: int, planned: SinkRecord | None) -> Flow[Sin
     return record
 
 
+def is_late(driver: Driver, batch_id: int) -> Flow[bool]:
+    """After a task has written and before it tells: whether nobody is going to ask for it. Then
+    nobody might be there any more to abort it, and the task does that itself.
+    """
+    last: SinkRecord | None = yield ReadLast()
+    return (
+        last is None
+        or last.claim != driver.claim
+        or is_decided(driver.claim, batch_id, planned=last)
+    )
+
+
+def is_late_for_write(driver: Driver) -> Flow[bool]:
+    """The same where the record goes when all is done: who decides does it once."""
+    seen: Seen = yield Look(decider_id(driver.sink))
+    return seen is not Seen.NONE
+
+
 def decide(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Flow[SinkRecord]:
     """When every task of a batch has written."""
     batch = Decided(query_id=driver.claim.query_id, batch_id=batch_id, transactions=tuple(prepared))
@@ -188,6 +207,8 @@ def _complete(driver: Driver, record: SinkRecord) -> Flow[None]:
     assert record.unfinished is not None
     for transaction in record.unfinished.transactions:
         yield from _commit(driver, transaction)
+    for transactional_id in (yield from _open(driver)):
+        yield Abort(transactional_id)
     yield Fence()
     last: SinkRecord | None = yield ReadLast()
     if last == record:
@@ -279,7 +300,8 @@ def _commit(driver: Driver, decided: Prepared) -> Flow[None]:
                 held = reclaimed.held_by
                 continue
         # Nothing but its commit ends a two-phase transaction without leaving ABORTED: no time-out
-        # does, and a task ends none. So where the id went on to something else, it is committed.
+        # does, and a task that ends its own leaves NONE. So where the id went on to something else,
+        # it is committed.
         if seen is Seen.COMMITTED or (driver.two_phase and seen is not Seen.ABORTED):
             return
         raise LostTransaction(

@@ -18,6 +18,7 @@ from penstock.spark.sink.driver import (
     TaskOfBatch,
     decide_batch,
     give_up_batch,
+    is_late_for_batch,
     join_run,
     plan_batch,
 )
@@ -102,7 +103,13 @@ class StreamSink(DataSourceStreamArrowWriter):
                 attempt=attempt,
                 batch=batch_part(batch_id, two_phase=plan.two_phase),
             )
-            prepared = await write_attempt(cluster, work, own, two_phase=plan.two_phase)
+            prepared = await write_attempt(
+                cluster,
+                work,
+                own,
+                two_phase=plan.two_phase,
+                is_late=lambda: is_late_for_batch(cluster, self.options, driver, plan, batch_id),
+            )
             return Written(driver=driver, known=plan.known, prepared=prepared)
 
 

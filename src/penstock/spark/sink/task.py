@@ -5,7 +5,8 @@ own, those before them are sent.
 """
 
 import asyncio
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -13,8 +14,11 @@ import pyarrow as pa
 
 from penstock.client.accumulator import BatchRules
 from penstock.client.cluster import Cluster
+from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.prepared import PreparedTransaction
+from penstock.client.transaction_requests import Claim, claim_id
 from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.client.trouble import ClientError
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import MIB
 from penstock.spark.sink.columns import Columns
@@ -26,6 +30,7 @@ from penstock.spark.sink.trouble import Contended
 
 CHUNK_BYTES = 4 * MIB  # so many are put in order at once: each partition gets whole batches of them
 TRIES_MAX = 4
+WITHDRAW_MS = 5_000
 
 
 class Sending(Protocol):
@@ -45,9 +50,16 @@ class Work:
 
 
 async def write_attempt(
-    cluster: Cluster, work: Work, attempt: Attempt, *, two_phase: bool
+    cluster: Cluster,
+    work: Work,
+    attempt: Attempt,
+    *,
+    two_phase: bool,
+    is_late: Callable[[], Awaitable[bool]],
 ) -> Prepared | None:
-    """Writes the rows and leaves them open; None when there were none."""
+    """Writes the rows and leaves them open; None when there were none, or when nobody will ask for
+    them because another attempt was quicker (`is_late`).
+    """
     rules = TransactionRules(
         timeout_ms=work.options.timeout_ms,
         two_phase=two_phase,
@@ -57,17 +69,37 @@ async def write_attempt(
     for stage_attempt in range(TRIES_MAX):
         # Spark does not tell a task which attempt of its stage it is part of. An id that has a
         # transaction open is another attempt's, and the next one is tried.
-        own = replace(attempt, stage_attempt=stage_attempt)
-        async with TransactionalProducer(cluster, own.transactional_id, rules=rules) as producer:
+        own = replace(attempt, stage_attempt=stage_attempt).transactional_id
+        async with TransactionalProducer(cluster, own, rules=rules) as producer:
             if producer.kept is not None:
                 continue
-            await producer.begin()
-            await send_rows(cluster, work, producer)
-            return _prepared(await producer.prepare())
+            try:
+                await producer.begin()
+                await send_rows(cluster, work, producer)
+                prepared = _prepared(await producer.prepare())
+                if prepared is not None and not await is_late():
+                    return prepared
+            except BaseException:
+                await _withdraw(producer)
+                raise
+            await _withdraw(producer)
+            return None
     raise Contended(
         f"transactional id {attempt.transactional_id}: {TRIES_MAX} attempts of this name are"
         " under way"
     )
+
+
+async def _withdraw(producer: TransactionalProducer) -> None:
+    """Aborts the own transaction, if the id is still the own one. Then it is taken once more, or it
+    would look as if something decided had been aborted.
+    """
+    with contextlib.suppress(ClientError):
+        await producer.abort()
+        if producer.rules.two_phase:
+            coordinators = Coordinators(producer.cluster, kind=CoordinatorKind.TRANSACTION)
+            again = Claim(two_phase=True, held=producer.identity)
+            await claim_id(coordinators, producer.transactional_id, again, wait_ms=WITHDRAW_MS)
 
 
 async def send_rows(cluster: Cluster, work: Work, producer: Sending) -> None:
