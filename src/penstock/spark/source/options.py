@@ -58,7 +58,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_COMMITTED
-    fetch_bytes_max: int = 8 * MIB
+    fetch_bytes_max: int = 2 * MIB
     group: str | None = None  # that shows how far a query is, where it was told
     wait_ms_max: int = 60_000  # how long a task waits for records that ought to be there
 
@@ -103,7 +103,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         fail_on_data_loss=read.flag("failOnDataLoss", True),
         include_headers=read.flag("includeHeaders", False),
         isolation=_isolation(connection),
-        fetch_bytes_max=connection.number("max.partition.fetch.bytes", 8 * MIB, least=KIB),
+        fetch_bytes_max=connection.number("max.partition.fetch.bytes", 2 * MIB, least=KIB),
         group=query_group.told_group(read),
         wait_ms_max=60_000 if wait_ms_max is None else wait_ms_max,
     )

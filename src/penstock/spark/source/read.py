@@ -32,7 +32,7 @@ from penstock.spark.source.trouble import DataLoss
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 8 * MIB
+CHUNK_BYTES = 2 * MIB
 
 
 class RangePartition(InputPartition):
