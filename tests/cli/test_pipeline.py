@@ -99,6 +99,10 @@ def test_a_batch_counts_once_however_often_it_is_told() -> None:
         (PenstockError("two\nlines"), "two lines"),
         (ValueError("first\n  at java\n"), "first"),
         (ValueError("x\n  penstock.spark.trouble.Lost: it is: gone\n  at java"), "it is: gone"),
+        (
+            ValueError("An error occurred while calling o8.start.\n: java.X: why\n at"),
+            "java.X: why",
+        ),
         (ValueError(), "ValueError"),
     ],
 )

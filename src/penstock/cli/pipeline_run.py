@@ -1,7 +1,8 @@
 """Runs a pipeline: a session, its queries, what they tell on the way, and a clean end.
 
-The job starts its queries in a thread of its own, since a job may wait there for one query before
-it starts the next. Meanwhile this thread shows what the active queries tell, and notices failures.
+A job may wait for one of its queries before it starts the next, so what they tell is shown by
+another thread. The job itself runs in this one: Spark finds sources and sinks of a session only in
+the thread that made it.
 """
 
 import contextlib
@@ -33,6 +34,7 @@ LOOK_SECONDS = 0.5
 LAG_SECONDS = 3.0
 LINE_SECONDS = 10.0  # between two lines where no terminal is
 SETTINGS = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
+CALLED = "An error occurred while calling "
 LAG_RULES = ClusterRules(client_id="penstock-cli", request_ms_max=2_000, connect_ms_max=2_000)
 
 
@@ -80,41 +82,49 @@ class _Run:
         self._shown = _Shown(console, wish.bootstrap)
         self._queries: dict[str, Any] = {}  # by run id, in the order in which they were seen
         self._figures: dict[str, QueryFigures] = {}
-        self._trouble: BaseException | None = None
-        self._started = threading.Event()
+        self._began_s = time.monotonic()
+        self._ended = threading.Event()
 
     def to_the_end(self) -> list[QueryFigures]:
-        starting = threading.Thread(target=self._start_queries, name="start", daemon=True)
-        starting.start()
-        deadline_s = None
-        if self._wish.seconds_max is not None:
-            deadline_s = time.monotonic() + self._wish.seconds_max
+        watching = threading.Thread(target=self._watch, name="progress", daemon=True)
         with contextlib.suppress(KeyboardInterrupt), self._shown:
-            while deadline_s is None or time.monotonic() < deadline_s:
-                self._look()
-                if self._started.is_set() and not self._active():
-                    break
-                time.sleep(LOOK_SECONDS)
-        for query in self._active():
+            watching.start()
+            try:
+                self._start_queries()
+                self._wait()
+            finally:
+                self._ended.set()
+                watching.join()
+        for query in self._spark.streams.active:
             query.stop()
         self._look()
+        self._raise_failure()
         return list(self._figures.values())
 
     def _start_queries(self) -> None:
         try:
             for query in self._start(self._spark, self._wish.place()):
                 self._queries.setdefault(str(query.runId), query)
-        except BaseException as trouble:
-            self._trouble = trouble
-        finally:
-            self._started.set()
+        except Exception as trouble:  # whatever it is, it is told in one line
+            raise PipelineFailed(one_line(trouble)) from trouble
 
-    def _active(self) -> list[Any]:
-        return [query for query in self._queries.values() if query.isActive]
+    def _wait(self) -> None:
+        """Until all queries have ended, one has failed, or the time is over."""
+        deadline_s = None
+        if self._wish.seconds_max is not None:
+            deadline_s = self._began_s + self._wish.seconds_max
+        while any(query.isActive for query in self._queries.values()):
+            self._raise_failure()
+            if deadline_s is not None and time.monotonic() > deadline_s:
+                return
+            time.sleep(LOOK_SECONDS)
+
+    def _watch(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            self._look()
+            self._shown.show(list(self._figures.values()))
 
     def _look(self) -> None:
-        if self._trouble is not None:
-            raise PipelineFailed(one_line(self._trouble)) from self._trouble
         for query in self._spark.streams.active:
             self._queries.setdefault(str(query.runId), query)
         for query in list(self._queries.values()):
@@ -122,10 +132,13 @@ class _Run:
             figures = self._figures.setdefault(name, QueryFigures(query=name))
             for progress in query.recentProgress:
                 figures.take(json.loads(progress.json))
+
+    def _raise_failure(self) -> None:
+        for query in list(self._queries.values()):
             failure = None if query.isActive else query.exception()
             if failure is not None:
-                raise PipelineFailed(f"query {name} failed: {one_line(failure)}") from failure
-        self._shown.show(list(self._figures.values()))
+                told = f"query {query.name or query.id} failed: {one_line(failure)}"
+                raise PipelineFailed(told) from failure
 
 
 class _Shown:
@@ -212,4 +225,6 @@ def one_line(trouble: BaseException) -> str:
     ours = [line for line in lines if line.startswith("penstock.") and ": " in line]
     if ours:
         return ours[-1].split(": ", 1)[1]
-    return lines[0] if lines else type(trouble).__name__
+    # Py4J's first line says which call it was, and the second what happened.
+    told = [line.removeprefix(": ") for line in lines if not line.startswith(CALLED)]
+    return told[0] if told else type(trouble).__name__

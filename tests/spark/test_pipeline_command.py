@@ -1,0 +1,39 @@
+"""`penstock pipeline run` as a user has it: a process of its own, ended by Ctrl-C."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+from penstock.spark.pipelines.wordcount.generate import events
+from penstock.spark.pipelines.wordcount.names import COUNTS
+from rig.pipelines import make_topics, produce
+from rig.serve import ServedNode
+from rig.sink_output import committed_records
+
+SECONDS_MAX = 120
+LINES = 100
+
+
+def test_a_pipeline_runs_until_ctrl_c_and_then_tells_what_it_did(
+    node: ServedNode, folder: Path
+) -> None:
+    make_topics(node.bootstrap, "wordcount")
+    before = len(committed_records(node.bootstrap, COUNTS))
+    produce(node.bootstrap, islice(events(2), LINES))
+    command = [str(Path(sys.executable).with_name("penstock")), "pipeline", "run", "wordcount"]
+    command += ["--bootstrap", node.bootstrap, "--master", "local[2,3]", "--json"]
+    command += ["--folder", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        deadline_s = time.monotonic() + SECONDS_MAX
+        while len(committed_records(node.bootstrap, COUNTS)) == before and child.poll() is None:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.2)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=SECONDS_MAX)
+    assert child.returncode == 0, err.decode()
+    # What is committed may be seen before Spark has counted it, so the figures may lag behind.
+    assert [figures["query"] for figures in json.loads(out)] == [COUNTS]
