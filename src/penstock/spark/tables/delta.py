@@ -55,13 +55,15 @@ def write(
     keys: Sequence[str] = (),
     deleted: str | None = None,
     partition_by: Sequence[str] = (),
+    append_only: bool = False,
     storage_options: dict[str, str] | None = None,
     query: str | None = None,
 ) -> bool:
     """Writes the batch; returns False where it was in the table already.
 
     `upsert` needs `keys`; rows whose boolean column `deleted` is true take the row of their key
-    away, and the column itself is not stored. `partition_by` is for a table that is made here.
+    away, and the column itself is not stored. `partition_by` and `append_only`, after which no
+    writer of Delta changes or deletes a row any more, are for a table that is made here.
     `query` is Spark's query id, and found by itself within foreachBatch.
     """
     if mode == "upsert":
@@ -72,7 +74,9 @@ def write(
     query = running_query(frame) if query is None else query
     batch = Batch(app=app, query=query, batch_id=batch_id)
     schema = schema_of(frame.schema.jsonValue(), without=deleted)
-    found = open_or_make(target, schema, app=app, partition_by=partition_by)
+    found = open_or_make(
+        target, schema, app=app, partition_by=partition_by, append_only=append_only
+    )
     if is_written(found, batch):
         return False
     stored = arrow_schema(found.schema(), [column.name for column in schema.fields])

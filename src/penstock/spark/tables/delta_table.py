@@ -20,6 +20,7 @@ from penstock.spark.tables.batches import Batch, Verdict, Written, judge
 from penstock.spark.tables.trouble import Contended, OtherApp, TableTrouble, WrongColumns
 
 OWNER = "penstock.app"  # in the configuration of tables that were made here
+APPEND_ONLY = "delta.appendOnly"
 ATTEMPTS_MAX = 20  # as often may others commit while a batch is being written
 
 Change = Callable[[DeltaTable, CommitProperties], None]
@@ -41,10 +42,18 @@ class Target:
 
 
 def open_or_make(
-    target: Target, schema: Schema, *, app: str, partition_by: Sequence[str] = ()
+    target: Target,
+    schema: Schema,
+    *,
+    app: str,
+    partition_by: Sequence[str] = (),
+    append_only: bool = False,
 ) -> DeltaTable:
     """The table, which the columns fit and which `app` may write to."""
-    found = target.opened() or _made(target, schema, app=app, partition_by=partition_by)
+    found = target.opened()
+    if found is None:
+        properties = {OWNER: app} | ({APPEND_ONLY: "true"} if append_only else {})
+        found = _made(target, schema, partition_by=partition_by, properties=properties)
     owner = found.metadata().configuration.get(OWNER, app)
     if owner != app:
         raise OtherApp(f"{target.uri} belongs to app {owner!r}; {app!r} does not write to it")
@@ -59,6 +68,7 @@ def is_written(found: DeltaTable, batch: Batch) -> bool:
 
 def commit(target: Target, batch: Batch, change: Change) -> bool:
     """Makes the change together with the batch's numbers; False: the batch was there already."""
+    said = ""
     for _ in range(ATTEMPTS_MAX):
         found = target.opened()
         if found is None:
@@ -68,14 +78,15 @@ def commit(target: Target, batch: Batch, change: Change) -> bool:
         numbers = CommitProperties(app_transactions=_numbers(found, batch))
         try:
             change(found, numbers)
-        except CommitFailedError:
+        except CommitFailedError as error:
+            said = first_line(error)
             continue  # somebody else committed; what that means, only the table knows
         except DeltaError as error:
             raise TableTrouble(f"{target.uri}: {first_line(error)}") from error
         return True
     raise Contended(
         f"{target.uri}: batch {batch.batch_id} gave way to other writers {ATTEMPTS_MAX} times; "
-        "nothing of it is written"
+        f"nothing of it is written ({said})"
     )
 
 
@@ -104,6 +115,8 @@ def merging_rows(rows: pyarrow.Table, *, keys: Sequence[str], deleted: str | Non
     kept = None if gone is None else f"NOT coalesce({gone}, false)"
 
     def change(found: DeltaTable, numbers: CommitProperties) -> None:
+        if found.metadata().configuration.get(APPEND_ONLY) == "true":
+            raise TableTrouble(f"{found.table_uri} can only be appended to, as its maker wished")
         merge = found.merge(
             rows, same_key, source_alias="new", target_alias="old", commit_properties=numbers
         )
@@ -161,14 +174,16 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _made(target: Target, schema: Schema, *, app: str, partition_by: Sequence[str]) -> DeltaTable:
+def _made(
+    target: Target, schema: Schema, *, partition_by: Sequence[str], properties: dict[str, str]
+) -> DeltaTable:
     try:
         return DeltaTable.create(
             target.uri,
             schema,
             mode="ignore",
             partition_by=list(partition_by) or None,
-            configuration={OWNER: app},
+            configuration=properties,
             storage_options=target.storage_options,
             raise_if_key_not_exists=False,
         )
