@@ -55,6 +55,18 @@ _ALL: tuple[Pipeline, ...] = (
         ),
     ),
     Pipeline(
+        name="clickstream",
+        summary="what people do in a shop to sessions, profiles, fraud alerts and an audit log",
+        inputs=("clickstream.events",),
+        outputs=(
+            "clickstream.sessions",
+            "clickstream.profiles",
+            "clickstream.alerts",
+            "clickstream.dead-letters",
+            "Delta table clickstream.audit",
+        ),
+    ),
+    Pipeline(
         name="replay",
         summary="a new view of an event store, built from its first event and then live",
         inputs=("replay.ledger",),
