@@ -37,7 +37,7 @@ SHOP = PIPELINES["commerce"]
 SEED = 1
 # A task may be tried again: it meets a node that is being killed.
 MASTER = "local[2,4]"
-COMPLETE_SECONDS_MAX = 100.0
+SILENT_SECONDS_MAX = 120.0
 NEXT = """
 what to look at next:
   penstock serve &                       a node of your own
@@ -105,7 +105,7 @@ def _shop(console: Console, events: int) -> list[Finding]:
             driver=driver,
             events=events_of(SHOP, SEED),
             count=events,
-            seconds_max=COMPLETE_SECONDS_MAX,
+            silent_seconds_max=SILENT_SECONDS_MAX,
             table=lambda: _table(database),
         )
         with _progress(console, events) as show:

@@ -2,7 +2,7 @@
 
     a third of the events is out      the node gets a SIGKILL, and is started again
     two thirds, and rows come out     the Spark driver gets one, Java and all, and is started again
-    all are out                       wait until every output is what it has to be, or for too long
+    all are out                       wait until every output is what it has to be, or nothing comes
 
 What is written and what is read is one program here, so `Proof` can tell to the last record.
 """
@@ -44,7 +44,7 @@ class Shop:
     driver: DemoDriver
     events: Iterator[Event]
     count: int
-    seconds_max: float  # for the outputs to be complete, once all events are out
+    silent_seconds_max: float  # nothing came out for so long: it will not come
     table: Callable[[], Mapping[str, int] | None]  # levels by article; None: there is no table
 
 
@@ -87,7 +87,7 @@ async def _send(shop: Shop, cluster: Cluster, proof: Proof, show: Show, count: i
 
 async def _some_output(shop: Shop, outputs: Outputs, show: Show, *, rows: int) -> None:
     """Waits until Spark is in the middle of it, since a kill of the idle proves little."""
-    deadline_s = time.monotonic() + shop.seconds_max
+    deadline_s = time.monotonic() + shop.silent_seconds_max
     while outputs.count < rows and time.monotonic() < deadline_s:
         _keep_running(shop, show)
         await asyncio.sleep(LOOK_SECONDS / 4)
@@ -96,21 +96,20 @@ async def _some_output(shop: Shop, outputs: Outputs, show: Show, *, rows: int) -
 async def _complete(
     shop: Shop, proof: Proof, outputs: Outputs, reading: "asyncio.Task[None]", show: Show
 ) -> list[Finding]:
-    deadline_s = time.monotonic() + shop.seconds_max
-    seen = -1
+    seen, seen_s = -1, time.monotonic()
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         if reading.done():
             reading.result()  # raises what ended it
         _keep_running(shop, show)
-        late = time.monotonic() > deadline_s
-        if outputs.count == seen or late:
-            # Nothing came for a moment: it may be all.
-            table = await asyncio.to_thread(shop.table)
-            findings = proof.findings(outputs.found, table)
-            if late or all(finding.proven for finding in findings):
-                return findings
-        seen = outputs.count
+        if outputs.count != seen:
+            seen, seen_s = outputs.count, time.monotonic()
+            continue
+        # Nothing came for a moment: it may be all.
+        findings = proof.findings(outputs.found, await asyncio.to_thread(shop.table))
+        silent = time.monotonic() - seen_s > shop.silent_seconds_max
+        if silent or all(finding.proven for finding in findings):
+            return findings
 
 
 def _keep_running(shop: Shop, show: Show) -> None:
