@@ -163,6 +163,15 @@ def test_what_does_not_fit_is_refused_in_one_line(spark: SparkSession, table: st
     assert stored(table) == [(1, "made")]
 
 
+def test_a_table_for_appending_only_keeps_its_rows(spark: SparkSession, table: str) -> None:
+    delta.write(orders(spark, (1, "made")), 0, table=table, app="orders", append_only=True)
+    with pytest.raises(TableTrouble, match="can only be appended to"):
+        rows = orders(spark, (1, "paid"))
+        delta.write(rows, 1, table=table, app="orders", mode="upsert", keys=["id"])
+    assert delta.write(orders(spark, (2, "made")), 1, table=table, app="orders")
+    assert stored(table) == [(1, "made"), (2, "made")]
+
+
 def test_a_table_that_cannot_be_made_is_an_error_with_its_name(
     spark: SparkSession, folder: Path
 ) -> None:

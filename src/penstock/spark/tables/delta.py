@@ -39,7 +39,7 @@ from penstock.spark.tables.delta_table import (
     open_or_make,
     schema_of,
 )
-from penstock.spark.tables.incoming import check_keys, check_named, running_query
+from penstock.spark.tables.incoming import check_keys, check_named, run_through, running_query
 from penstock.spark.tables.trouble import TableTrouble
 
 Mode = Literal["append", "upsert"]
@@ -78,6 +78,7 @@ def write(
         target, schema, app=app, partition_by=partition_by, append_only=append_only
     )
     if is_written(found, batch):
+        run_through(frame)
         return False
     stored = arrow_schema(found.schema(), [column.name for column in schema.fields])
     folder = local_folder(target)

@@ -28,6 +28,13 @@ def running_query(frame: DataFrame) -> str:
     return found or NO_QUERY
 
 
+def run_through(frame: DataFrame) -> None:
+    """Runs a batch that nobody wants the rows of: a query that keeps state has to compute every
+    batch, or Spark misses the state that follows from it.
+    """
+    frame.write.format("noop").mode("overwrite").save()
+
+
 def check_named(frame: DataFrame, *, keys: Sequence[str], deleted: str | None) -> None:
     """Raises WrongColumns where the frame lacks a key or the flag, or the flag is none."""
     if not keys:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from penstock.spark.tables.batches import Batch
-from penstock.spark.tables.incoming import check_keys, check_named, running_query
+from penstock.spark.tables.incoming import check_keys, check_named, run_through, running_query
 from penstock.spark.tables.postgres_table import Target, connect, is_written, merge_rows
 from penstock.spark.tables.postgres_text import as_text
 
@@ -48,9 +48,11 @@ def upsert(
     target = Target(table=table, keys=tuple(keys), deleted=deleted)
     with connect(dsn) as connection:
         # Asked twice: here, to spare Spark the work, and again under the lock.
-        if is_written(connection, target, batch):
-            return False
+        already = is_written(connection, target, batch)
     # Between the two no transaction is open, for Spark may take its time.
+    if already:
+        run_through(frame)
+        return False
     rows = as_text(frame).toArrow()
     check_keys(rows, keys)
     with connect(dsn) as connection:
