@@ -68,6 +68,14 @@ def test_a_repeated_batch_is_skipped_and_keeps_what_others_changed(
     ]
 
 
+def test_two_tables_of_one_app_each_get_the_batch(spark: SparkSession, dsn: str) -> None:
+    run(dsn, "CREATE TABLE shelf (sku text PRIMARY KEY, level int)")
+    rows = levels(spark, ("a", 1))
+    for table in ("stock", "shelf"):
+        assert postgres_tables.upsert(rows, 0, dsn=dsn, table=table, keys=["sku"], app="both")
+    assert run(dsn, "SELECT sku FROM stock UNION ALL SELECT sku FROM shelf") == [("a",), ("a",)]
+
+
 def test_an_older_batch_and_a_former_query_are_refused(spark: SparkSession, dsn: str) -> None:
     upsert(levels(spark, ("a", 1)), 7, dsn)
     with pytest.raises(OlderBatch, match=r"batch 6 of 'stock' comes after batch 7"):

@@ -1,7 +1,8 @@
 """One table of a PostgreSQL database: what it remembers of batches, and rows merged into it.
 
     penstock_batches
-      app       text  primary key; whoever writes under it holds the lock on this row
+      app       text  with `target` the primary key; whoever writes holds the lock on this row
+      target    text  the table, as its writer names it
       query     text  Spark's id of the query that writes now
       batch_id  bigint  its last batch; null before the first
       former    text[]  queries that it has taken over from
@@ -9,7 +10,8 @@
 
 Invariants
 1. A batch's rows and its number are committed together, or not at all.
-2. Between reading what is remembered and committing, nobody else commits under the same app.
+2. Between reading what is remembered and committing, nobody else commits to the same table under
+   the same app.
 """
 
 from collections.abc import Iterator
@@ -42,24 +44,28 @@ MAKING_LOCK = 0x70656E73746F636B  # an advisory lock of the database: "penstock"
 
 MAKE_BATCHES = """
     CREATE TABLE IF NOT EXISTS penstock_batches (
-        app text PRIMARY KEY,
+        app text,
+        target text,
         query text NOT NULL,
         batch_id bigint,
         former text[] NOT NULL DEFAULT '{}',
-        at timestamptz NOT NULL DEFAULT now()
+        at timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (app, target)
     )
 """
 ENTER_APP = """
-    INSERT INTO penstock_batches (app, query) VALUES (%(app)s, %(query)s) ON CONFLICT DO NOTHING
+    INSERT INTO penstock_batches (app, target, query) VALUES (%(app)s, %(target)s, %(query)s)
+    ON CONFLICT DO NOTHING
 """
 REMEMBERED = """
-    SELECT query, batch_id, former FROM penstock_batches WHERE app = %(app)s
+    SELECT query, batch_id, former FROM penstock_batches
+    WHERE app = %(app)s AND target = %(target)s
 """
 REMEMBER = """
     UPDATE penstock_batches
     SET former = CASE WHEN query = %(query)s THEN former ELSE former || query END,
         query = %(query)s, batch_id = %(batch_id)s, at = now()
-    WHERE app = %(app)s
+    WHERE app = %(app)s AND target = %(target)s
 """
 
 Connection = psycopg.Connection[tuple[object, ...]]
@@ -118,7 +124,7 @@ def merge_rows(connection: Connection, target: Target, batch: Batch, rows: pyarr
 def _merge_rows(connection: Connection, target: Target, batch: Batch, rows: pyarrow.Table) -> bool:
     connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS_MAX}s'")
     connection.execute(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_SECONDS_MAX}s'")
-    names = {"app": batch.app, "query": batch.query}
+    names = {"app": batch.app, "target": target.table, "query": batch.query}
     connection.execute(ENTER_APP, names)
     if _is_written(connection, target, batch, locked=True):
         return False
@@ -131,7 +137,7 @@ def _merge_rows(connection: Connection, target: Target, batch: Batch, rows: pyar
 
 def _is_written(connection: Connection, target: Target, batch: Batch, *, locked: bool) -> bool:
     asked = REMEMBERED + (" FOR UPDATE" if locked else "")
-    found = connection.execute(asked, {"app": batch.app}).fetchone()
+    found = connection.execute(asked, {"app": batch.app, "target": target.table}).fetchone()
     return judge(batch, written(found, batch), table=target.table) is Verdict.SKIP
 
 
