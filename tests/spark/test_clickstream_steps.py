@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -163,3 +163,13 @@ def test_the_audit_log_has_every_record_as_it_came(spark: SparkSession) -> None:
     rows = steps.audit_rows(steps.parsed(records(spark, values))).collect()
     assert [(row.offset, row.event_id) for row in rows] == [(0, "e0"), (1, None)]
     assert bytes(rows[1].value) == values[1]
+
+
+def test_the_day_of_an_audit_row_is_that_of_utc_wherever_spark_runs(spark: SparkSession) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    try:
+        [row] = steps.audit_rows(steps.parsed(records(spark, [event()]))).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    assert row.day == date(2026, 1, 1)

@@ -29,6 +29,7 @@ BROKEN = "_broken"  # where Spark leaves what it could not parse
 EVENT = {**REQUIRED, **OPTIONAL, BROKEN: "string"}
 
 SESSION_GAP = "30 minutes"
+DAY_MS = 86_400_000
 LATENESS = f"{rules.LATENESS_MS} milliseconds"
 
 
@@ -137,9 +138,10 @@ def _signal(condition: Column, rule: rules.Rule, *, subject: str, detail: str) -
 
 
 def audit_rows(events: DataFrame) -> DataFrame:
-    """Every record as it came, sound or not, and where it lies."""
+    """Every record as it came, sound or not, and where it lies; its day is UTC's."""
+    days = F.floor(F.unix_millis("timestamp") / DAY_MS).cast("int")
     return events.select(
-        F.to_date("timestamp").alias("day"),
+        F.date_from_unix_date(days).alias("day"),
         "topic",
         "partition",
         "offset",
