@@ -46,6 +46,16 @@ def payment(event: str, attempt: int = 1, **more: object) -> dict[str, object]:
     } | more
 
 
+ZONE = "spark.sql.session.timeZone"
+PAID = [
+    payment("completed", at="2026-01-01T08:00:01.000Z"),
+    payment("completed", at="2026-01-01T08:00:59.999Z"),
+    payment("completed", at="2026-01-01T08:01:00.000Z"),
+    payment("completed", at="2026-01-01T08:01:00.000Z", region="south"),
+    payment("failed", at="2026-01-01T08:01:00.000Z"),
+]
+
+
 def checked(spark: SparkSession, *rows: tuple[str, dict[str, object] | str]) -> DataFrame:
     data = [
         (topic, value if isinstance(value, str) else json.dumps(value), offset)
@@ -148,15 +158,17 @@ def test_the_view_of_an_order_is_its_latest_state_in_whatever_order_it_comes(
     assert view["order_events"] + view["payment_events"] == len(rows)
 
 
-def test_revenue_is_what_was_paid_in_a_minute_and_region(spark: SparkSession) -> None:
-    rows = [
-        payment("completed", at="2026-01-01T08:00:01.000Z"),
-        payment("completed", at="2026-01-01T08:00:59.999Z"),
-        payment("completed", at="2026-01-01T08:01:00.000Z"),
-        payment("completed", at="2026-01-01T08:01:00.000Z", region="south"),
-        payment("failed", at="2026-01-01T08:01:00.000Z"),
-    ]
-    found = out(steps.revenue(checked(spark, *((names.PAYMENTS, row) for row in rows))))
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
+def test_revenue_is_what_was_paid_in_a_minute_and_region_wherever_it_is_counted(
+    spark: SparkSession, zone: str
+) -> None:
+    before = spark.conf.get(ZONE)
+    assert before is not None
+    spark.conf.set(ZONE, zone)
+    try:
+        found = out(steps.revenue(checked(spark, *((names.PAYMENTS, row) for row in PAID))))
+    finally:
+        spark.conf.set(ZONE, before)
     assert sorted((key, value["revenue_cents"]) for _, key, value in found) == [
         ("2026-01-01T08:00Z/north", 2000),
         ("2026-01-01T08:01Z/north", 1000),

@@ -209,12 +209,25 @@ def revenue(events: DataFrame) -> DataFrame:
         .groupBy(F.window("at", "1 minute"), "region")
         .agg(F.sum("amount_cents").alias("revenue_cents"), F.count("*").alias("payments"))
     )
-    minute = F.date_format(F.col("window")["start"], "yyyy-MM-dd'T'HH:mm'Z'")
+    minute = _minute_utc(F.col("window")["start"])
     total = F.struct(minute.alias("minute"), "region", "revenue_cents", "payments")
     return minutes.select(
         F.lit(names.REVENUE).alias("topic"),
         F.concat_ws("/", minute, F.col("region")).alias("key"),
         F.to_json(total).alias("value"),
+    )
+
+
+def _minute_utc(moment: Column) -> Column:
+    """`2026-01-01T08:00Z`, whatever zone the session has, which Spark's own formats follow."""
+    seconds = F.unix_seconds(moment)
+    days = F.floor(seconds / 86_400)
+    minutes = F.floor((seconds - days * 86_400) / 60)
+    return F.format_string(
+        "%sT%02d:%02dZ",
+        F.date_from_unix_date(days.cast("int")).cast("string"),
+        F.floor(minutes / 60),
+        minutes % 60,
     )
 
 
