@@ -31,6 +31,13 @@ def test_only_what_differs_is_done() -> None:
     ]
 
 
+def test_a_plan_says_that_added_partitions_move_keys() -> None:
+    wanted = {"a": WantedTopic(name="a", key="order_id", partitions=3)}
+    found = {"a": FoundTopic(partitions=1, replicas=1, settings={})}
+    [step] = plan_topics(wanted, found)
+    assert str(step) == "alter a: 3 partitions (its order_id may move to another one, out of order)"
+
+
 @pytest.mark.parametrize(
     ("wanted", "reason"),
     [

@@ -38,9 +38,12 @@ class CreateTopic:
 class AddPartitions:
     name: str
     count: int  # that there are afterwards
+    key: str | None = None  # what its records are keyed by
 
     def __str__(self) -> str:
-        return f"alter {self.name}: {self.count} partitions"
+        # Kafka's clients choose a partition by the key and the number of partitions.
+        moved = f" (its {self.key} may move to another one, out of order)" if self.key else ""
+        return f"alter {self.name}: {self.count} partitions{moved}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ def plan_topics(wanted: Mapping[str, WantedTopic], found: Mapping[str, FoundTopi
             continue
         _refuse_impossible(topic, there)
         if topic.partitions is not None and topic.partitions > there.partitions:
-            steps.append(AddPartitions(name=name, count=topic.partitions))
+            steps.append(AddPartitions(name=name, count=topic.partitions, key=topic.key))
         changed = {n: v for n, v in topic.settings.items() if there.settings.get(n) != v}
         if changed:
             steps.append(SetSettings(name=name, settings=changed))
