@@ -30,6 +30,8 @@ PURE_OF_SPARK = tuple(
     for path in (
         "letter.py",
         "options.py",
+        "pipelines/cdc/pgoutput.py",
+        "pipelines/cdc/record.py",
         "pipelines/clickstream/rules.py",
         "pipelines/replay/pointer.py",
         "replaying.py",

@@ -8,7 +8,7 @@ import click
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, json_option
 from penstock.cli.pipeline_generate import Generated, write_events
-from penstock.cli.pipeline_load import events_of
+from penstock.cli.pipeline_load import events_of, feed_of
 from penstock.cli.pipeline_run import RunWish, run_pipeline
 from penstock.cli.show import listed, print_json, print_table
 from penstock.client.cluster import Cluster
@@ -65,6 +65,8 @@ def run(
     if once and seconds is not None:
         raise click.UsageError("give --for or --once, not both")
     chosen = PIPELINES[name]
+    if chosen.needs_postgres and postgres is None:
+        raise click.UsageError(f"{name} needs a database: say where with --postgres DSN")
     wish = RunWish(
         pipeline=chosen,
         bootstrap=bootstrap,
@@ -92,9 +94,16 @@ def run(
 @click.option("--count", type=click.IntRange(min=1), required=True, help="So many events.")
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), help="Events a second.")
 @click.option("--seed", type=int, help="The same seed makes the same events. Default: by chance.")
+@click.option("--postgres", metavar="DSN", help="The database whose table is changed, for cdc.")
 @cluster_options
 def generate(
-    name: str, count: int, rate: float | None, seed: int | None, bootstrap: str, as_json: bool
+    name: str,
+    count: int,
+    rate: float | None,
+    seed: int | None,
+    postgres: str | None,
+    bootstrap: str,
+    as_json: bool,
 ) -> None:
     """Write events for a pipeline to read, as they might really be.
 
@@ -102,10 +111,24 @@ def generate(
     """
     chosen = PIPELINES[name]
     seed = time.time_ns() // 1000 % 1_000_000_000 if seed is None else seed
+    if not chosen.inputs:
+        _change_table(chosen, postgres, seed=seed, count=count, rate=rate)
+        return
     _apply(bootstrap, chosen)
     events = events_of(chosen, seed)
     written = write_events(bootstrap, events, count=count, rate=rate)
     _tell_written(written, seed, as_json)
+
+
+def _change_table(
+    chosen: Pipeline, postgres: str | None, *, seed: int, count: int, rate: float | None
+) -> None:
+    """A pipeline without input topics follows a table: its events are changes of that."""
+    if postgres is None:
+        raise click.UsageError(f"{chosen.name} follows a table: say where with --postgres DSN")
+    feed = feed_of(chosen)
+    feed(postgres, seed, transactions_max=count, pause_seconds=1 / rate if rate else 0.0)
+    click.echo(f"{count:,} transactions, by seed {seed}")
 
 
 def _tell_written(written: Generated, seed: int, as_json: bool) -> None:

@@ -51,3 +51,11 @@ def events_of(pipeline: Pipeline, seed: int) -> Iterator[Event]:
     start_ms = time.time_ns() // 1_000_000 - STORY_BEGAN_MS
     events: Iterator[Event] = module.events(seed, start_ms=start_ms)
     return events
+
+
+def feed_of(pipeline: Pipeline) -> Callable[..., None]:
+    """`feed(dsn, seed, ...)` of a generator that changes a table instead of writing topics."""
+    feed: Callable[..., None] = load(
+        pipeline.generator_module, for_what=f"pipeline {pipeline.name}"
+    ).feed
+    return feed

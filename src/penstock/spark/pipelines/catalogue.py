@@ -67,6 +67,20 @@ _ALL: tuple[Pipeline, ...] = (
         ),
     ),
     Pipeline(
+        name="cdc",
+        summary="changes of a PostgreSQL table to search index, cache, warehouse and features",
+        inputs=(),
+        outputs=(
+            "cdc.products",
+            "cdc.search",
+            "cdc.cache",
+            "Delta table cdc.warehouse",
+            "Delta table cdc.history",
+            "table product_features",
+        ),
+        needs_postgres=True,
+    ),
+    Pipeline(
         name="replay",
         summary="a new view of an event store, built from its first event and then live",
         inputs=("replay.ledger",),

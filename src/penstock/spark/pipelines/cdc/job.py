@@ -1,0 +1,102 @@
+"""Three queries on the changes of one table, and the capture that feeds them.
+
+The serving query and the capture are transactions of the cluster; the warehouse and the features
+remember the batches that they have. So every change is counted once, wherever one of them dies.
+"""
+
+import psycopg
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.spark.pipelines.cdc import steps
+from penstock.spark.pipelines.cdc.capture import Source, capture, capture_beside
+from penstock.spark.pipelines.place import Place
+from penstock.spark.pipelines.streams import read_topics, write_batches, write_topics
+from penstock.spark.tables import delta, postgres
+
+PRODUCTS = "cdc.products"
+POSITIONS = "cdc.positions"
+SERVING = "cdc.serving"
+WAREHOUSE = "cdc.warehouse"
+HISTORY = "cdc.history"
+FEATURES = "cdc.features"
+FEATURE_TABLE = "product_features"
+MAKE_FEATURES = f"""
+    CREATE TABLE IF NOT EXISTS {FEATURE_TABLE} (
+        id bigint PRIMARY KEY,
+        change_count bigint NOT NULL,
+        price_cents_min bigint,
+        price_cents_max bigint,
+        price_cents_mean bigint,
+        price_cents_last bigint,
+        sold_out_count bigint NOT NULL,
+        changed_at timestamptz NOT NULL
+    )
+"""
+
+
+def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
+    dsn = place.database()
+    source = source_of(dsn)
+    if place.once:
+        capture(source, place.bootstrap)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(MAKE_FEATURES)
+    changed = steps.changes(read_topics(spark, place, PRODUCTS, includeHeaders="true"))
+    queries = [
+        write_topics(steps.serving(changed), place, query=SERVING),
+        write_warehouse(changed, place),
+        write_features(steps.features(changed), place),
+    ]
+    if not place.once:
+        capture_beside(
+            source, place.bootstrap, goes_on=lambda: any(query.isActive for query in queries)
+        )
+    return queries
+
+
+def source_of(dsn: str) -> Source:
+    return Source(
+        dsn=dsn,
+        name="penstock_cdc",
+        topics={"public.products": PRODUCTS},
+        positions=POSITIONS,
+    )
+
+
+def write_warehouse(changed: DataFrame, place: Place) -> StreamingQuery:
+    """The products as they are, and beside them all that they ever were."""
+
+    def into(batch: DataFrame, batch_id: int) -> None:
+        batch = batch.persist()
+        history = steps.history(batch)
+        delta.write(history, batch_id, table=place.table(HISTORY), app=HISTORY, append_only=True)
+        delta.write(
+            steps.rows(batch),
+            batch_id,
+            table=place.table(WAREHOUSE),
+            app=WAREHOUSE,
+            mode="upsert",
+            keys=["id"],
+            deleted="deleted",
+        )
+        batch.unpersist()
+
+    return write_batches(changed, place, query=WAREHOUSE, into=into)
+
+
+def write_features(features: DataFrame, place: Place) -> StreamingQuery:
+    """Running figures: each batch brings those of the products that have changed."""
+
+    def into(batch: DataFrame, batch_id: int) -> None:
+        postgres.upsert(
+            batch,
+            batch_id,
+            dsn=place.database(),
+            table=FEATURE_TABLE,
+            keys=["id"],
+            app=FEATURES,
+            deleted="deleted",
+        )
+
+    return write_batches(features, place, query=FEATURES, into=into, output_mode="update")

@@ -1,0 +1,87 @@
+"""Changes of a real table in a topic: all of them, once, though the capture is killed anywhere."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import psycopg
+import pytest
+
+from penstock.spark.pipelines.cdc import capture as capture_module
+from penstock.spark.pipelines.cdc.capture import NoPrimaryKey, SlotLost, Source, capture
+from penstock.spark.pipelines.cdc.generate import feed
+from penstock.spark.tables.trouble import DatabaseUnreachable
+from rig.killed_lines import Killer
+from rig.serve import ServedNode
+from rig.shop_table import capture_all, place_in_log, products, slot_of, told, told_twice
+from rig.sink_output import committed_records, open_transactional_ids
+
+
+@pytest.fixture
+def topics(topic: Callable[..., str]) -> tuple[str, str]:
+    """One for changes, one for positions."""
+    compacted = {"cleanup.policy": "compact"}
+    return topic(partitions=3, **compacted), topic(partitions=1, **compacted)
+
+
+def test_a_topic_follows_its_table(
+    node: ServedNode, postgres: str, topics: tuple[str, str]
+) -> None:
+    feed(postgres, 1, transactions_max=100)
+    captured = capture_all(postgres, *topics, node.bootstrap)
+    assert captured == 0, "all of it is in the snapshot"
+    assert told(committed_records(node.bootstrap, topics[0])) == products(postgres)
+    feed(postgres, 2, transactions_max=100)
+    captured = capture_all(postgres, *topics, node.bootstrap)
+    assert captured > 100
+    assert capture_all(postgres, *topics, node.bootstrap) == 0
+    records = committed_records(node.bootstrap, topics[0])
+    assert told(records) == products(postgres)
+    assert not told_twice(records)
+    assert sum(record.value is None for record in records) > 5
+    by_partition = [
+        [place_in_log(record) for record in records if record.partition == partition]
+        for partition in range(3)
+    ]
+    for places in by_partition:
+        assert all(before < after for before, after in pairwise(places))
+
+
+def test_a_capture_killed_at_any_line_loses_and_repeats_nothing(
+    node: ServedNode, postgres: str, topics: tuple[str, str]
+) -> None:
+    feed(postgres, 0, transactions_max=10)
+    with Killer(capture_all, capture_module) as killer:
+        for line in killer.lines():
+            feed(postgres, line, transactions_max=2)
+            if killer.survives(line, postgres, *topics, node.bootstrap):
+                break
+    capture_all(postgres, *topics, node.bootstrap)
+    records = committed_records(node.bootstrap, topics[0])
+    assert told(records) == products(postgres)
+    assert not told_twice(records)
+    assert f"cdc.{slot_of(postgres)}" not in open_transactional_ids(node.bootstrap)
+    assert line > 30
+
+
+def test_what_cannot_be_captured_is_told_in_one_line(
+    node: ServedNode, postgres: str, topics: tuple[str, str]
+) -> None:
+    with psycopg.connect(postgres) as connection:
+        connection.execute("CREATE TABLE loose (id int)")
+    source = Source(dsn=postgres, name="x", topics={"public.loose": topics[0]}, positions=topics[1])
+    with pytest.raises(NoPrimaryKey, match=r"public\.loose has no primary key"):
+        capture(source, node.bootstrap)
+    away = Source(dsn="host=127.0.0.1 port=1", name="x", topics={}, positions=topics[1])
+    with pytest.raises(DatabaseUnreachable, match=r"PostgreSQL at 127\.0\.0\.1:1"):
+        capture(away, node.bootstrap)
+
+
+def test_a_slot_that_is_gone_is_told(
+    node: ServedNode, postgres: str, topics: tuple[str, str]
+) -> None:
+    feed(postgres, 1, transactions_max=2)
+    capture_all(postgres, *topics, node.bootstrap)
+    with psycopg.connect(postgres) as connection:
+        connection.execute("SELECT pg_drop_replication_slot(%s)", [slot_of(postgres)])
+    with pytest.raises(SlotLost, match=r"slot 'shop_.*' is gone, and with it"):
+        capture_all(postgres, *topics, node.bootstrap)

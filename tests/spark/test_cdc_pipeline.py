@@ -1,0 +1,58 @@
+"""A real table, changed twice, to index, cache, warehouse and features: all as the table is."""
+
+import json
+from pathlib import Path
+
+import psycopg
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from penstock.spark.pipelines.cdc import job
+from penstock.spark.pipelines.cdc.generate import feed
+from penstock.spark.pipelines.place import Place
+from rig.pipelines import make_topics
+from rig.serve import ServedNode
+from rig.shop_table import products, told, told_twice
+from rig.sink_output import committed_records, open_transactional_ids
+
+
+def test_everything_downstream_is_as_the_table_is(
+    spark: SparkSession, node: ServedNode, folder: Path, postgres: str
+) -> None:
+    make_topics(node.bootstrap, "cdc")
+    place = Place(bootstrap=node.bootstrap, folder=str(folder), postgres=postgres, once=True)
+    for seed in (1, 2):
+        feed(postgres, seed, transactions_max=60)
+        for query in job.start(spark, place):
+            query.awaitTermination()
+    rows = products(postgres)
+    changes = committed_records(node.bootstrap, job.PRODUCTS)
+    assert told(changes) == rows
+    assert not told_twice(changes)
+    assert latest(node, "cdc.cache") == {f"product:{key}": row for key, row in rows.items()}
+    assert {int(key) for key in latest(node, "cdc.search")} == set(rows)
+    stored = DeltaTable(place.table(job.WAREHOUSE)).to_pyarrow_table().drop_columns(["changed_at"])
+    assert {row["id"]: row for row in stored.to_pylist()} == rows
+    assert stored.num_rows == len(rows)
+    history = DeltaTable(place.table(job.HISTORY)).to_pyarrow_table()
+    assert history.num_rows == len(changes)
+    counted: dict[int, int] = {}
+    for change in changes:
+        counted[int(change.key or b"")] = counted.get(int(change.key or b""), 0) + 1
+    with psycopg.connect(postgres) as connection:
+        features = connection.execute(
+            f"SELECT id, change_count, price_cents_last FROM {job.FEATURE_TABLE}"
+        ).fetchall()
+    assert sorted(features) == [
+        (key, counted[key], row["price_cents"]) for key, row in sorted(rows.items())
+    ]
+    assert not [one for one in open_transactional_ids(node.bootstrap) if one.startswith("cdc.")]
+
+
+def latest(node: ServedNode, topic: str) -> dict[str, object]:
+    """What is left of a compacted topic when every record is followed."""
+    found: dict[str, object] = {}
+    for record in committed_records(node.bootstrap, topic):
+        assert record.key is not None
+        found[record.key.decode()] = None if record.value is None else json.loads(record.value)
+    return {key: value for key, value in found.items() if value is not None}
