@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.spark.tables import delta, delta_table
 from penstock.spark.tables.batches import Batch
+from penstock.spark.tables.delta_files import DataFile
 from penstock.spark.tables.trouble import (
     Contended,
     OlderBatch,
@@ -178,3 +179,11 @@ def test_a_table_that_cannot_be_made_is_an_error_with_its_name(
     (folder / "file").write_text("not a folder")
     with pytest.raises(TableTrouble, match="file/orders"):
         delta.write(orders(spark, (1, "made")), 0, table=str(folder / "file/orders"), app="orders")
+
+
+def test_files_that_only_the_workers_see_are_not_committed(folder: Path) -> None:
+    file = DataFile(path="part-1.parquet", size_bytes=4, row_count=1)
+    with pytest.raises(TableTrouble, match="the driver and all workers share"):
+        delta.check_shared(folder, [file])
+    (folder / "part-1.parquet").write_bytes(b"rows")
+    delta.check_shared(folder, [file])

@@ -27,7 +27,7 @@ import pyarrow
 from pyspark.sql import DataFrame
 
 from penstock.spark.tables.batches import Batch
-from penstock.spark.tables.delta_files import write_files
+from penstock.spark.tables.delta_files import DataFile, write_files
 from penstock.spark.tables.delta_table import (
     Target,
     adding_files,
@@ -110,5 +110,17 @@ def _append_by_tasks(
     files = write_files(frame, folder.absolute(), stored)
     if not files:
         return True
+    check_shared(folder, files)
     # After an error nobody knows whether the commit named the files: they stay where they are.
     return commit(target, batch, adding_files([file.addition() for file in files]))
+
+
+def check_shared(folder: Path, files: list[DataFile]) -> None:
+    """A commit that named files which only the workers see would break the table for good."""
+    for file in files:
+        path = folder / file.path
+        if not path.exists() or path.stat().st_size != file.size_bytes:
+            raise TableTrouble(
+                f"{path} was written by a task and is not here: the table needs a folder that the "
+                "driver and all workers share"
+            )
