@@ -11,16 +11,14 @@ from penstock.client.fetched import ConsumedRecord
 from penstock.spark.pipelines.cdc.capture import Source, capture
 
 
-def slot_of(dsn: str) -> str:
+def source_of(dsn: str, topic: str, positions: str) -> Source:
     """Slots of all databases of a server have different names."""
-    return f"shop_{conninfo_to_dict(dsn)['dbname']}"
+    name = f"shop_{conninfo_to_dict(dsn)['dbname']}"
+    return Source(dsn=dsn, name=name, topics={"public.products": topic}, positions=positions)
 
 
 def capture_all(dsn: str, topic: str, positions: str, bootstrap: str) -> int:
-    source = Source(
-        dsn=dsn, name=slot_of(dsn), topics={"public.products": topic}, positions=positions
-    )
-    return capture(source, bootstrap)
+    return capture(source_of(dsn, topic, positions), bootstrap)
 
 
 def products(dsn: str) -> dict[int, dict[str, object]]:

@@ -1,18 +1,30 @@
 """Changes of a real table in a topic: all of them, once, though the capture is killed anywhere."""
 
+import threading
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from penstock.spark.pipelines.cdc import capture as capture_module
-from penstock.spark.pipelines.cdc.capture import NoPrimaryKey, SlotLost, Source, capture
+from penstock.spark.pipelines.cdc.capture import (
+    NoPrimaryKey,
+    OtherDatabase,
+    SlotLost,
+    Source,
+    capture,
+    capture_beside,
+)
 from penstock.spark.pipelines.cdc.generate import feed
 from penstock.spark.tables.trouble import DatabaseUnreachable
+from rig.clients.confluent import ConfluentClient
 from rig.killed_lines import Killer
+from rig.postgres import Databases
 from rig.serve import ServedNode
-from rig.shop_table import capture_all, place_in_log, products, slot_of, told, told_twice
+from rig.shop_table import capture_all, place_in_log, products, source_of, told, told_twice
 from rig.sink_output import committed_records, open_transactional_ids
 
 
@@ -59,7 +71,8 @@ def test_a_capture_killed_at_any_line_loses_and_repeats_nothing(
     records = committed_records(node.bootstrap, topics[0])
     assert told(records) == products(postgres)
     assert not told_twice(records)
-    assert f"cdc.{slot_of(postgres)}" not in open_transactional_ids(node.bootstrap)
+    identity = source_of(postgres, *topics).transactional_id
+    assert identity not in open_transactional_ids(node.bootstrap)
     assert line > 30
 
 
@@ -82,6 +95,58 @@ def test_a_slot_that_is_gone_is_told(
     feed(postgres, 1, transactions_max=2)
     capture_all(postgres, *topics, node.bootstrap)
     with psycopg.connect(postgres) as connection:
-        connection.execute("SELECT pg_drop_replication_slot(%s)", [slot_of(postgres)])
+        connection.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots "
+            "WHERE database = current_database()"
+        )
     with pytest.raises(SlotLost, match=r"slot 'shop_.*' is gone, and with it"):
         capture_all(postgres, *topics, node.bootstrap)
+
+
+def test_two_clusters_follow_one_database(
+    node: ServedNode, postgres: str, topics: tuple[str, str], folder: Path
+) -> None:
+    second = ServedNode(data=folder / "second")
+    second.start()
+    client = ConfluentClient(second.bootstrap)
+    for name in topics:
+        client.create_topic(name)
+    client.close()
+    try:
+        for seed, bootstrap in enumerate((node, second, node, second)):
+            feed(postgres, seed, transactions_max=20)
+            capture_all(postgres, *topics, bootstrap.bootstrap)
+        capture_all(postgres, *topics, node.bootstrap)
+        for bootstrap in (node, second):
+            records = committed_records(bootstrap.bootstrap, topics[0])
+            assert told(records) == products(postgres)
+            assert not told_twice(records)
+    finally:
+        second.stop()
+
+
+def test_another_database_is_not_taken_for_the_first(
+    node: ServedNode, databases: Databases, topics: tuple[str, str]
+) -> None:
+    first, other = databases.fresh(), databases.fresh()
+    for dsn in (first, other):
+        feed(dsn, 1, transactions_max=3)
+    capture_all(first, *topics, node.bootstrap)
+    source = replace(source_of(first, *topics), dsn=other)
+    with pytest.raises(OtherDatabase, match="tells of another database"):
+        capture(source, node.bootstrap)
+
+
+def test_a_capture_that_cannot_go_on_ends_its_queries(
+    node: ServedNode, postgres: str, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+    source = source_of(postgres, *topics)  # of a table that is not there
+    told_of: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda seen: told_of.append(str(seen.exc_value)))
+    thread = capture_beside(
+        source, node.bootstrap, goes_on=lambda: not ended.is_set(), ended=ended.set
+    )
+    thread.join(30)
+    assert ended.is_set()
+    assert [said for said in told_of if "products" in said]

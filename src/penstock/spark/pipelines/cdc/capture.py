@@ -12,12 +12,13 @@ whoever dies before has written nothing. The transactional id keeps a second one
 from writing: the newer fences the older, and reads the position only then.
 
 The first round is another one: where the cluster has no position yet, a new slot is made, and the
-rows that the tables had at that moment are written with its position. What a record looks like,
+rows that the tables had at that moment are written with its position. A slot is one cluster's, and
+has that one's id in its name: others on the same database have their own. What a record looks like,
 `record` says. TRUNCATE is not told.
 """
 
 import asyncio
-import json
+import hashlib
 import logging
 import threading
 import time
@@ -35,6 +36,7 @@ from penstock.client.fetch_request import FetchRules
 from penstock.client.isolation import Isolation
 from penstock.client.offsets import When, offsets_of
 from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.client.trouble import ConnectionLost, TimedOut, Unreachable
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.spark.connection import connect, run
@@ -42,11 +44,17 @@ from penstock.spark.options import ConnectionOptions
 from penstock.spark.pipelines.cdc.pgoutput import (
     Change,
     Transaction,
-    lsn_number,
     lsn_text,
     transactions,
 )
-from penstock.spark.pipelines.cdc.record import compact_json, headers_of, key_of, value_of
+from penstock.spark.pipelines.cdc.record import (
+    Position,
+    decode_position,
+    encode_position,
+    headers_of,
+    key_of,
+    value_of,
+)
 from penstock.spark.pipelines.cdc.snapshot import new_slot, rows_of
 from penstock.spark.tables.postgres_table import address, one_line
 from penstock.spark.tables.trouble import DatabaseUnreachable
@@ -57,6 +65,10 @@ PAUSE_SECONDS = 0.2
 SLOT_ATTEMPTS_MAX = 50
 TROUBLE_PAUSE_SECONDS = 2.0
 POLL_MS = 100
+POSITION_SECONDS_MAX = 60
+
+# What goes away by itself.
+AWAY = (Unreachable, ConnectionLost, TimedOut, DatabaseUnreachable, psycopg.OperationalError)
 
 LOG = logging.getLogger(__name__)
 Connection = psycopg.AsyncConnection[tuple[object, ...]]
@@ -79,6 +91,10 @@ DROP = """
     SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots
     WHERE slot_name = %(slot)s AND database = current_database()
 """
+LOG_END = "SELECT pg_current_wal_lsn()::text"
+DATABASE = """
+    SELECT system_identifier || '/' || current_database() FROM pg_control_system()
+"""
 ADVANCE = "SELECT pg_replication_slot_advance(%(slot)s, %(until)s)"
 
 
@@ -91,13 +107,17 @@ class SlotLost(PenstockError):
 
 
 class SlotInUse(PenstockError):
-    """Somebody else has been reading the slot for too long."""
+    """Somebody else has been reading the slot for too long, or another database has it."""
+
+
+class OtherDatabase(PenstockError):
+    """The cluster has captured the tables of another database under this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     dsn: str
-    name: str  # of the slot and of the publication; lower case, digits and _
+    name: str  # of the publication, and how slots begin; lower case, digits and _
     topics: Mapping[str, str]  # schema.table to topic
     positions: str  # a compacted topic of one partition: how far each source is captured
 
@@ -111,16 +131,26 @@ def capture(source: Source, bootstrap: str, goes_on: Callable[[], bool] = lambda
     return run(_capture(source, bootstrap, goes_on))
 
 
-def capture_beside(source: Source, bootstrap: str, goes_on: Callable[[], bool]) -> threading.Thread:
-    """The same in a thread of its own, which bears with a database or a cluster that is away."""
+def capture_beside(
+    source: Source, bootstrap: str, *, goes_on: Callable[[], bool], ended: Callable[[], None]
+) -> threading.Thread:
+    """The same in a thread of its own, which bears with a database or a cluster that is away. Any
+    other trouble ends it; `ended` is called when it ends, for whatever reason.
+    """
 
     def work() -> None:
-        while goes_on():
-            try:
-                capture(source, bootstrap, goes_on)
-            except (PenstockError, psycopg.Error) as error:
-                LOG.warning("capture stopped name=%s error=%s", source.name, error)
-                time.sleep(TROUBLE_PAUSE_SECONDS)
+        try:
+            while goes_on():
+                try:
+                    capture(source, bootstrap, goes_on)
+                except AWAY as error:
+                    LOG.warning("capture waits name=%s error=%s", source.name, error)
+                    time.sleep(TROUBLE_PAUSE_SECONDS)
+        except Exception as error:
+            LOG.error("capture ended name=%s error=%s", source.name, error)
+            raise
+        finally:
+            ended()
 
     thread = threading.Thread(target=work, name=f"capture-{source.name}", daemon=True)
     thread.start()
@@ -136,40 +166,63 @@ async def _capture(source: Source, bootstrap: str, goes_on: Callable[[], bool]) 
         keys = await _publish(connection, source)
         rules = TransactionRules(timeout_ms=TRANSACTION_MS_MAX)
         async with TransactionalProducer(cluster, source.transactional_id, rules=rules) as producer:
-            position = await last_position(cluster, source)
-            if position is None:
-                position = await _begin(connection, producer, source, keys)
+            view = await cluster.need([source.positions])
+            slot = slot_name(source, view.cluster_id or "")
+            database = await _text(connection, DATABASE)
+            known = await last_position(cluster, source)
+            if known is None:
+                known = await _begin(connection, producer, source, keys, slot, database)
+            elif known.database != database:
+                raise OtherDatabase(
+                    f"topic {source.positions} tells of another database (system/name "
+                    f"{known.database}) than {database}: give this one topics of its own"
+                )
+            position = known.lsn
+            # What comes later than this is for the next look, so a look has an end.
+            until = await _text(connection, LOG_END)
             while True:
-                until = await _log_end(connection)
-                seen = transactions(await _peek(connection, source, until), keys)
+                seen = transactions(await _peek(connection, source, slot, until), keys)
                 fresh = [one for one in seen if one.commit_lsn > position]
                 if fresh:
-                    await _write(producer, source, fresh)
+                    await _write(producer, source, fresh, database)
                     position = fresh[-1].commit_lsn
                     captured += sum(len(one.changes) for one in fresh)
                 # All of it is in the cluster now, or none of it is for us.
-                await _advance(connection, source, seen[-1].end_lsn if seen else until)
-                if not seen and not goes_on():
+                await _advance(connection, slot, lsn_text(seen[-1].end_lsn) if seen else until)
+                if seen:
+                    continue
+                if not goes_on():
                     return captured
-                if not seen:
-                    await asyncio.sleep(PAUSE_SECONDS)
+                await asyncio.sleep(PAUSE_SECONDS)
+                until = await _text(connection, LOG_END)
 
 
-async def last_position(cluster: Cluster, source: Source) -> int | None:
+def slot_name(source: Source, cluster_id: str) -> str:
+    """A name that PostgreSQL takes: cluster ids have characters that it does not."""
+    return f"{source.name}_{hashlib.sha256(cluster_id.encode()).hexdigest()[:8]}"
+
+
+async def last_position(cluster: Cluster, source: Source) -> Position | None:
     """The commit up to which the cluster has everything. Ask as the only one who writes."""
     place = TopicPartition(source.positions, 0)
     [end] = (await offsets_of(cluster, [place], When.LATEST)).values()
     rules = ConsumerRules(
         fetch=FetchRules(isolation=Isolation.READ_COMMITTED), reset=Reset.EARLIEST
     )
-    found: int | None = None
-    async with Consumer(cluster, rules=rules) as consumer:
-        await consumer.assign([place])
-        consumer.seek(place, 0)
-        while consumer.positions()[place] < end:
-            for record in await consumer.poll(wait_ms=POLL_MS):
-                if record.key == source.name.encode() and record.value is not None:
-                    found = lsn_number(json.loads(record.value)["lsn"])
+    found: Position | None = None
+    try:
+        async with (
+            asyncio.timeout(POSITION_SECONDS_MAX),
+            Consumer(cluster, rules=rules) as consumer,
+        ):
+            await consumer.assign([place])
+            consumer.seek(place, 0)
+            while consumer.positions()[place] < end:
+                for record in await consumer.poll(wait_ms=POLL_MS):
+                    if record.key == source.name.encode() and record.value is not None:
+                        found = decode_position(record.value)
+    except TimeoutError as trouble:
+        raise TimedOut(f"topic {source.positions} could not be read to its end") from trouble
     return found
 
 
@@ -178,25 +231,34 @@ async def _begin(
     producer: TransactionalProducer,
     source: Source,
     keys: Mapping[str, tuple[str, ...]],
-) -> int:
+    slot: str,
+    database: str,
+) -> Position:
     """The rows that are there, and the position that goes with them; returns that position."""
-    # A slot without a position in the cluster is of somebody who died before he had written it.
-    await _from_slot(connection, DROP, {"slot": source.name})
-    async with new_slot(source.dsn, source.name) as slot, producer.transaction():
-        step = 0
-        async for change in rows_of(source.dsn, slot, source.topics, keys):
-            await _send(producer, source, change, slot.position, step, None)
-            step += 1
-        await _send_position(producer, source, slot.position)
-    return slot.position
+    # A slot without a position in its cluster is of somebody who died before he had written it.
+    await _from_slot(connection, DROP, {"slot": slot})
+    try:
+        async with new_slot(source.dsn, slot) as made, producer.transaction():
+            step = 0
+            async for change in rows_of(source.dsn, made, source.topics, keys):
+                await _send(producer, source, change, made.position, step, None)
+                step += 1
+            position = Position(lsn=made.position, database=database)
+            await _send_position(producer, source, position)
+    except psycopg.errors.DuplicateObject as error:
+        raise SlotInUse(f"slot {slot!r} is of another database of this server") from error
+    return position
 
 
-async def _write(producer: TransactionalProducer, source: Source, fresh: list[Transaction]) -> None:
+async def _write(
+    producer: TransactionalProducer, source: Source, fresh: list[Transaction], database: str
+) -> None:
     async with producer.transaction():
         for one in fresh:
             for step, change in enumerate(one.changes):
                 await _send(producer, source, change, one.commit_lsn, step, one.committed_ms)
-        await _send_position(producer, source, fresh[-1].commit_lsn)
+        position = Position(lsn=fresh[-1].commit_lsn, database=database)
+        await _send_position(producer, source, position)
 
 
 async def _send(
@@ -216,8 +278,10 @@ async def _send(
     )
 
 
-async def _send_position(producer: TransactionalProducer, source: Source, position: int) -> None:
-    value = compact_json({"lsn": lsn_text(position)})
+async def _send_position(
+    producer: TransactionalProducer, source: Source, position: Position
+) -> None:
+    value = encode_position(position)
     await producer.send(source.positions, value, key=source.name.encode(), partition=0)
 
 
@@ -248,15 +312,15 @@ async def _publish(connection: Connection, source: Source) -> dict[str, tuple[st
     return keys
 
 
-async def _log_end(connection: Connection) -> str:
-    found = await (await connection.execute("SELECT pg_current_wal_lsn()::text")).fetchone()
+async def _text(connection: Connection, statement: LiteralString) -> str:
+    found = await (await connection.execute(statement)).fetchone()
     assert found is not None
     return str(found[0])
 
 
-async def _peek(connection: Connection, source: Source, until: str) -> list[bytes]:
+async def _peek(connection: Connection, source: Source, slot: str, until: str) -> list[bytes]:
     asked = {
-        "slot": source.name,
+        "slot": slot,
         "publication": source.name,
         "until": until,
         "count": ROUND_CHANGES_MAX,
@@ -264,9 +328,8 @@ async def _peek(connection: Connection, source: Source, until: str) -> list[byte
     return [data for (data,) in await _from_slot(connection, PEEK, asked)]  # type: ignore[misc] # bytea is bytes
 
 
-async def _advance(connection: Connection, source: Source, until: int | str) -> None:
-    reached = lsn_text(until) if isinstance(until, int) else until
-    await _from_slot(connection, ADVANCE, {"slot": source.name, "until": reached})
+async def _advance(connection: Connection, slot: str, until: str) -> None:
+    await _from_slot(connection, ADVANCE, {"slot": slot, "until": until})
 
 
 async def _from_slot(

@@ -50,9 +50,18 @@ def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
     ]
     if not place.once:
         capture_beside(
-            source, place.bootstrap, goes_on=lambda: any(query.isActive for query in queries)
+            source,
+            place.bootstrap,
+            goes_on=lambda: all(query.isActive for query in queries),
+            ended=lambda: stop(queries),
         )
     return queries
+
+
+def stop(queries: list[StreamingQuery]) -> None:
+    """Queries that nobody feeds any more would look as if nothing changed."""
+    for query in queries:
+        query.stop()
 
 
 def source_of(dsn: str) -> Source:

@@ -1,12 +1,14 @@
 """A change as a record of a topic: the primary key, the row as JSON or a tombstone, and headers.
 
-Position and step put the changes of all partitions into one order. Pure.
+Position and step put the changes of all partitions into one order. Beside it: how far a database is
+captured, as a record. Pure.
 """
 
 import json
+from dataclasses import dataclass
 
 from penstock.records.record import Headers
-from penstock.spark.pipelines.cdc.pgoutput import Change
+from penstock.spark.pipelines.cdc.pgoutput import Change, lsn_number, lsn_text
 
 KIND = "cdc.kind"  # snapshot, insert, update or delete
 POSITION = "cdc.position"  # of the transaction in the database's log, as a number
@@ -30,6 +32,21 @@ def headers_of(change: Change, *, position: int, step: int) -> Headers:
         (POSITION, b"%d" % position),
         (STEP, b"%d" % step),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    lsn: int  # all that was committed up to here is in the cluster
+    database: str  # which log it is a position of: the server's own number, and the name
+
+
+def encode_position(position: Position) -> bytes:
+    return compact_json({"lsn": lsn_text(position.lsn), "database": position.database})
+
+
+def decode_position(value: bytes) -> Position:
+    told = json.loads(value)
+    return Position(lsn=lsn_number(told["lsn"]), database=told["database"])
 
 
 def compact_json(value: object) -> bytes:
