@@ -16,6 +16,73 @@ ORDER = """
     items array<struct<sku: string NOT NULL, n: int>>, tags map<string, int>, `odd name` int
 """
 GOOD = {"id": "a", "amount": 1}
+OPEN = b'{"id":"a","amount":1'  # a document but for its end
+DEEP = 900  # arrays in arrays; Spark reads up to a thousand
+# Texts that hold a good document, and are none.
+NOT_ONE_DOCUMENT = (
+    OPEN + b'},"x":2',
+    OPEN + b'},"document":{"id":"z","amount":9}',
+    b'{"id":"z","amount":9},"document":' + OPEN + b"}",
+    OPEN + b"}}",
+    OPEN + b"}} more",
+    OPEN + b'}},{"document":{"id":"z","amount":9}',
+    OPEN + b"}]",
+    OPEN + b"}],[1",
+    OPEN + b'}],"x":[1',
+    OPEN + b'}}],[{"x":1',
+    OPEN + b"},",
+    OPEN + b"},5",
+    OPEN + b'},{"id":"b","amount":2}',
+    OPEN + b'}\n{"id":"b","amount":2}',
+    OPEN + b"} null",
+    OPEN + b"}\x00",
+    OPEN + b"}\x1e",
+    OPEN + "}\N{NO-BREAK SPACE}".encode(),
+    OPEN + b"}'",
+    OPEN + b'}"',
+    OPEN + b"} // so it is",
+    OPEN + b"} /* so it is */",
+    OPEN + b"/* so it is */}",
+    OPEN + b"} # so it is",
+    b"\x00" + OPEN + b"}",
+    b"\xef\xbb\xbf" + OPEN + b"}",  # the mark of byte order
+    b"," + OPEN + b"}",
+    b"1," + OPEN + b"}",
+    b'"x":' + OPEN + b"}",
+    OPEN + b",}",
+    OPEN + b',"x":}',
+    OPEN + b',"x":NaN}',
+    OPEN + b',"x":-Infinity}',
+    OPEN + b',"x":01}',
+    OPEN + b',"x":+1}',
+    OPEN + b',"x":.5}',
+    OPEN + b",'x':1}",
+    OPEN + b",x:1}",
+    OPEN + b',"x":"\\x"}',
+    OPEN + b',"x":"a\nb"}',
+    OPEN + b',"x":"\\"}',
+    OPEN + b',"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b"}{",
+    b"],[",
+    b'"',
+    b"'",
+)
+# Odd, but one document each.
+ONE_DOCUMENT = (
+    b" \r\n\t" + OPEN + b"} \r\n\t",
+    OPEN + b',"x":"},\\"x\\":2"}',
+    OPEN + b',"x":"}],[{"}',
+    OPEN + b',"x":"\\ud800\\u0000"}',
+    OPEN + b',"document":5,"_corrupt":"x"}',
+    OPEN + b',"":1,"x":1e999999999}',
+    OPEN + b',"x":{"y":' + b"[" * DEEP + b"]" * DEEP + b"}}",
+    b'{"id":"z","amount":9,' + OPEN[1:] + b"}",
+)
 
 
 def rows_of(spark: SparkSession, values: list[bytes | None]) -> DataFrame:
@@ -102,6 +169,24 @@ def test_each_fault_has_its_sentence(spark: SparkSession) -> None:
     assert reasons(spark, list(faults)) == list(faults.values())
 
 
+def test_a_document_with_anything_around_it_is_none(spark: SparkSession) -> None:
+    told = dict(zip(NOT_ONE_DOCUMENT, reasons(spark, list(NOT_ONE_DOCUMENT)), strict=True))
+    assert told == dict.fromkeys(NOT_ONE_DOCUMENT, "the value is not valid JSON")
+
+
+def test_what_only_looks_like_an_end_is_none(spark: SparkSession) -> None:
+    rows = rows_of(spark, list(ONE_DOCUMENT))
+    parsed = schemas.parse_json(rows, ORDER).select("parsed.id", "parsed.amount", "reason")
+    assert parsed.collect() == [Row(id="a", amount=1, reason=None)] * len(ONE_DOCUMENT)
+
+
+def test_a_number_that_is_none_does_not_become_one(spark: SparkSession) -> None:
+    texts = (b"NaN", b"Infinity", b'"NaN"', b'"-INF"')
+    told = reasons(spark, [b'{"n":' + text + b"}" for text in texts], "n double")
+    quoted = "field n should be double, and is a string"
+    assert told == ["the value is not valid JSON"] * 2 + [quoted] * 2
+
+
 def test_the_first_fault_in_the_order_of_the_schema_is_told(spark: SparkSession) -> None:
     assert reasons(spark, [b'{"paid":5,"amount":"x"}']) == ["field id is missing"]
 
@@ -149,6 +234,11 @@ documents = st.dictionaries(
 anything = st.binary(max_size=20) | st.one_of(documents, json_values).map(
     lambda value: json.dumps(value).encode()
 )
+pieces = st.sampled_from(
+    ["{", "}", "[", "]", ",", ":", '"', "'", "\\", " ", "1", "null", '"x"', '"document":', "{}"]
+)
+around = st.lists(pieces, max_size=6).map(lambda parts: "".join(parts).encode())
+around_good = st.tuples(around, around).map(lambda two: two[0] + OPEN + b"}" + two[1])
 
 
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
@@ -159,6 +249,32 @@ def test_of_any_bytes_a_row_has_a_value_or_a_reason(
     for value, reason in zip(values, reasons(spark, values), strict=True):
         if reason is None:
             assert value is not None
-            assert isinstance(json.loads(value), dict)
+            assert isinstance(strictly(value), dict)
         else:
             assert reason.startswith(("the value ", "field "))
+
+
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(values=st.lists(around_good, min_size=100, max_size=200))
+def test_a_good_document_in_other_text_is_good_where_all_of_it_is_one(
+    spark: SparkSession, values: list[bytes]
+) -> None:
+    for value, reason in zip(values, reasons(spark, list(values)), strict=True):
+        assert (reason is None) == is_order(value), value
+
+
+def is_order(value: bytes) -> bool:
+    try:
+        found = strictly(value)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("id") == "a"
+
+
+def strictly(value: bytes) -> object:
+    """As Python's own reader takes it, without what it takes beyond the standard."""
+
+    def refuse(constant: str) -> object:
+        raise ValueError(constant)
+
+    return json.loads(value.decode(), parse_constant=refuse)
