@@ -55,6 +55,37 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
         node.start()
 
 
+def test_what_lies_in_a_directory_that_is_away_is_not_made_anew_elsewhere(tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    both = {"log.dirs": f"{a},{b}"}
+
+    def leaders(node: ServedNode) -> dict[int, int]:
+        asked = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": QUIET})
+        told = asked.list_topics(TOPIC, timeout=WAIT_SECONDS).topics[TOPIC]
+        return {index: partition.leader for index, partition in told.partitions.items()}
+
+    node = ServedNode(data=tmp_path / "data", settings=both)
+    node.start()
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": QUIET})
+    admin.create_topics([NewTopic(TOPIC, 4, 1)])[TOPIC].result(WAIT_SECONDS)
+    lies_in_b = {index for index in range(4) if (b / f"{TOPIC}-{index}").is_dir()}
+    assert len(lies_in_b) == 2
+    assert node.stop() == 0
+
+    b.rename(tmp_path / "away")
+    b.write_text("no directory")
+    node.start()
+    assert {index for index, leader in leaders(node).items() if leader == -1} == lies_in_b
+    assert not any((a / f"{TOPIC}-{index}").exists() for index in lies_in_b)
+    assert node.stop() == 0
+
+    b.unlink()
+    (tmp_path / "away").rename(b)
+    node.start()
+    assert -1 not in leaders(node).values()
+    assert node.stop() == 0
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of a few MiB."""

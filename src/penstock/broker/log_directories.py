@@ -12,7 +12,7 @@ Invariants:
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from penstock.log.directory import LogDirectory, LogWanted, OpenTrouble
 from penstock.log.partition_log import PartitionLog
@@ -119,19 +119,19 @@ class LogDirectories:
             directory.remember_producers(expiry_ms)
 
     def open_logs(
-        self, wanted: Iterable[LogWanted], *, now_ms: int, may_place: bool
+        self, wanted: Iterable[LogWanted], *, now_ms: int, unheard_of: Container[TopicPartition]
     ) -> dict[TopicPartition, PartitionLog | OpenTrouble]:
         """The logs of many partitions, loaded or made, or what keeps one from being opened.
 
-        Without `may_place` a partition that is in no directory is made only if none is offline:
-        that one may well hold it.
+        A partition that is in no directory is made only if none is offline, which may well hold
+        it, or if it was `unheard_of` until now.
         """
         opened: dict[TopicPartition, PartitionLog | OpenTrouble] = {}
         by_home: dict[str, list[LogWanted]] = {}
         held = Counter(home.path for home in self._homes.values())
         for one in wanted:
             home = self._homes.get(one.partition)
-            if home is None and self.failed and not may_place:
+            if home is None and self.failed and one.partition not in unheard_of:
                 lost = ", ".join(sorted(self.failed))
                 opened[one.partition] = DiskError(lost, "offline, and may hold the partition")
                 continue

@@ -7,7 +7,7 @@ others.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import partial
 
 from penstock.broker.log_directories import LogDirectories
@@ -105,7 +105,7 @@ class Partitions:
 
     def apply(self, delta: Delta, image: Image) -> None:
         """Follows a change of the metadata; `image` is the one after it."""
-        self._image = image
+        before, self._image = self._image, image
         if self._closed:
             return  # the next start follows it
         at_start = not self._strays_set_aside
@@ -115,9 +115,14 @@ class Partitions:
         broker = effective_broker(self._settings, image, self._node_id)
         self.directories.remember_producers(broker.producer_id_expiration_ms)
         to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]] = {}
+        unheard_of = set()
         for topic in (*delta.topics_created, *delta.topics_changed):
             settings = effective_topic(topic.name, image, broker)
+            known = before.topics_by_id.get(topic.topic_id)
+            known_count = 0 if known is None else len(known.partitions)
             for index, partition in enumerate(topic.partitions):
+                if index >= known_count and not at_start:
+                    unheard_of.add(TopicPartition(topic.name, index))
                 if self._follow(topic, index, partition):
                     wanted = LogWanted(
                         partition=TopicPartition(topic.name, index),
@@ -125,14 +130,14 @@ class Partitions:
                         settings=settings,
                     )
                     to_open[wanted.partition] = (wanted, partition)
-        self._open(to_open, may_place=not at_start)
+        self._open(to_open, unheard_of)
         for name in self._reconfigured(delta):
             settings = effective_topic(name, image, broker)
-            for known in self._by_name[name].values():
-                if known.settings != settings:
-                    known.reconfigure(settings)
-                    if known.wants_sync:
-                        self.want_sync(known)
+            for led in self._by_name[name].values():
+                if led.settings != settings:
+                    led.reconfigure(settings)
+                    if led.wants_sync:
+                        self.want_sync(led)
 
     def want_sync(self, partition: Partition) -> None:
         """The partition's log is to be synced: acks or readers wait for it, or it is due."""
@@ -234,8 +239,7 @@ class Partitions:
     def _open(
         self,
         to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]],
-        *,
-        may_place: bool,
+        unheard_of: Container[TopicPartition],
     ) -> None:
         """Leads partitions: with logs open since we led them before, or from disk, or new ones."""
         for name, (wanted, partition) in to_open.items():
@@ -245,7 +249,7 @@ class Partitions:
                 self._lead(known, partition)
         closed = [wanted for name, (wanted, _) in to_open.items() if not self._leads(name)]
         opened = self.directories.open_logs(
-            closed, now_ms=self._clock.now_ms(), may_place=may_place
+            closed, now_ms=self._clock.now_ms(), unheard_of=unheard_of
         )
         for name, log in opened.items():
             if isinstance(log, PartitionLog):
