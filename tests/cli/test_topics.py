@@ -61,6 +61,8 @@ def test_topic_that_is_there_already_is_refused_unless_that_is_fine(run: Run) ->
         ("topics create a --set no.such.setting=1", "no.such.setting"),
         ("topics create a --set nonsense", "expected NAME=VALUE"),
         ("topics create a --partitions 0", "--partitions"),
+        ("topics create a --partitions 2147483648", "--partitions"),
+        ("topics create a --replicas 32768", "--replicas"),
         ("topics alter a", "nothing to alter"),
         ("configs describe", "--topic, --broker and --group"),
         ("configs alter --topic nope --set retention.ms=1", "nope"),

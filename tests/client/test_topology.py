@@ -75,6 +75,8 @@ def test_json_says_the_same_as_toml(tmp_path: Path) -> None:
         ("topics.a = 1", "topics.a is no table"),
         ("no toml", "t.toml: "),
         ("[topics.a]\npartitions = 0", "topics.a.partitions is no number above 0"),
+        ("[topics.a]\npartitions = 2147483648", "topics.a.partitions is 2147483648: 2147483647 is"),
+        ("[topics.a]\nreplicas = 32768", "topics.a.replicas is 32768: 32767 is the most"),
         ("[topics.a]\nreplicas = true", "topics.a.replicas is no number above 0"),
         ("[topics.a]\nsettings = 1", "topics.a.settings is no table"),
         ("[topics.a]\npartition = 1", "topics.a.partition is not known: did you mean partitions?"),

@@ -19,11 +19,14 @@ from penstock.client.configs import (
     describe_configs,
 )
 from penstock.client.routing import TopicView
-from penstock.client.topology import read_topology
+from penstock.client.topology import PARTITIONS_MAX, REPLICAS_MAX, read_topology
 from penstock.client.topology_apply import apply_topology
 from penstock.client.trouble import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import id_text
+
+PARTITIONS = click.IntRange(min=1, max=PARTITIONS_MAX)
+REPLICAS = click.IntRange(min=1, max=REPLICAS_MAX)
 
 settings_option = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A topic setting; repeatable."
@@ -37,8 +40,8 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--partitions", type=click.IntRange(min=1), help="Default: the broker's.")
-@click.option("--replicas", type=click.IntRange(min=1), help="Default: the broker's.")
+@click.option("--partitions", type=PARTITIONS, help="Default: the broker's.")
+@click.option("--replicas", type=REPLICAS, help="Default: the broker's.")
 @settings_option
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine.")
 @cluster_options
@@ -144,7 +147,7 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
 
 @topics.command()
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), help="Raise their number to this.")
+@click.option("--partitions", type=PARTITIONS, help="Raise their number to this.")
 @settings_option
 @click.option("--unset", multiple=True, metavar="NAME", help="Back to the broker's; repeatable.")
 @cluster_options

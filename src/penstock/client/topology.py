@@ -38,6 +38,9 @@ RETENTION = "retention.ms"
 FOREVER = "forever"
 FOREVER_MS = -1
 MS_OF_UNIT = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+PARTITIONS_MAX = 2**31 - 1  # that a request can ask for
+REPLICAS_MAX = 2**15 - 1
+MOST = {"partitions": PARTITIONS_MAX, "replicas": REPLICAS_MAX}
 DURATION = re.compile(r"([1-9]\d*)([smhd])")
 
 
@@ -148,6 +151,8 @@ def _count(where: str, entry: Mapping[str, object], what: str) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BadTopology(f"{where}.{what} is no number above 0")
+    if value > MOST[what]:
+        raise BadTopology(f"{where}.{what} is {value}: {MOST[what]} is the most")
     return value
 
 
