@@ -9,6 +9,7 @@ from penstock.model.offset import Offset
 from penstock.records.build import build_batch
 from penstock.records.record import Record
 from penstock.spark.source.answer import (
+    EMPTY_MS_BELIEVED,
     Again,
     Answer,
     Brought,
@@ -22,7 +23,12 @@ from penstock.wire.messages.fetch import PartitionData
 
 
 def answer(
-    told: PartitionData | None, *, position: int = 10, end: int = 20, empty_before: int = 0
+    told: PartitionData | None,
+    *,
+    position: int = 10,
+    end: int = 20,
+    empty_before: int = 0,
+    empty_ms: int = 0,
 ) -> Answer:
     return judged(
         told,
@@ -30,6 +36,7 @@ def answer(
         end=Offset(end),
         isolation=Isolation.READ_COMMITTED,
         empty_before=empty_before,
+        empty_ms=empty_ms,
     )
 
 
@@ -43,18 +50,20 @@ def test_whole_batches_bring_the_reader_behind_the_last() -> None:
     assert answer(PartitionData(records=cut_off)) == Brought(Offset(13))
 
 
-def test_an_empty_reply_is_a_gap_when_the_end_is_readable_and_it_was_said_twice() -> None:
+def test_an_empty_reply_is_a_gap_when_the_end_is_readable_and_it_is_said_for_seconds() -> None:
     empty = PartitionData(high_watermark=50, last_stable_offset=20, records=memoryview(b""))
     first = answer(empty)
     assert isinstance(first, Again)
     assert first.empty
-    assert answer(empty, empty_before=1) == Gap()
+    busy = answer(empty, empty_before=9, empty_ms=EMPTY_MS_BELIEVED - 1)
+    assert isinstance(busy, Again)
+    assert answer(empty, empty_before=1, empty_ms=EMPTY_MS_BELIEVED) == Gap()
 
 
 def test_an_empty_reply_below_the_last_stable_offset_is_waited_for() -> None:
     behind = PartitionData(high_watermark=50, last_stable_offset=19, records=memoryview(b""))
     for before in range(5):
-        assert isinstance(answer(behind, empty_before=before), Again)
+        assert isinstance(answer(behind, empty_before=before, empty_ms=60_000), Again)
 
 
 @pytest.mark.parametrize(

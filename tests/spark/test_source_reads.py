@@ -1,6 +1,6 @@
 """What a batch reader gives of real topics: every record once, and nothing else."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 
 import confluent_kafka
@@ -9,8 +9,13 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In,
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from penstock.client.trouble import Unreachable
+from penstock.model.identity import TopicPartition
 from penstock.spark.options import BadOption
+from penstock.spark.source.batch import planned_once
 from penstock.spark.source.columns import COLUMNS, HEADERS_COLUMN
+from penstock.spark.source.filters import Narrowed
+from penstock.spark.source.lookout import Lookout
+from penstock.spark.source.positions import Offsets
 from penstock.spark.source.read import RangePartition
 from penstock.spark.source.trouble import BadPosition, DataLoss
 from rig.clients.confluent import ConfluentClient
@@ -159,6 +164,48 @@ def test_offsets_and_times_bound_what_is_read(
         read(startingOffsetsByTimestamp=by_time)
     with pytest.raises(BadPosition, match="does not say where"):
         read(startingOffsets=f'{{"{name}": {{"0": 1}}}}')
+
+
+def test_what_begins_behind_its_end_is_empty(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    confluent.produce(name, numbered(20))
+    place = f'{{"{name}": {{"0": %d}}}}'
+    backwards = {"startingOffsets": place % 15, "endingOffsets": place % 5}
+    late_first = {"startingTimestamp": str(START_MS + 15), "endingTimestamp": str(START_MS + 5)}
+    for told in (backwards, late_first):
+        for fail in ("true", "false"):
+            reader = batch_reader(node.bootstrap, subscribe=name, failOnDataLoss=fail, **told)
+            assert rows_of(reader) == []
+    beyond = {"subscribe": name, "startingOffsets": place % 50}
+    with pytest.raises(DataLoss, match="to be read from offset 50 and ends at 20"):
+        batch_reader(node.bootstrap, **beyond).partitions()
+    assert rows_of(batch_reader(node.bootstrap, failOnDataLoss="false", **beyond)) == []
+
+
+def test_records_that_come_while_a_read_is_planned_are_no_loss(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    name = topic()
+    confluent.produce(name, numbered(5))
+
+    class Busy(Lookout):
+        """A record comes right after each question for the ends."""
+
+        def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+            found = super().latest(partitions)
+            confluent.produce(name, [Message(value=b"late", timestamp_ms=START_MS + 99)])
+            return found
+
+    for options in ({}, {"startingTimestamp": str(START_MS + 50)}):
+        told = batch_reader(node.bootstrap, subscribe=name, **options).options
+        with Busy(told) as lookout:
+            planned = planned_once(lookout, told, Narrowed())
+        assert [(one.start, one.end) for one in planned] == ([] if options else [(0, 5)])
+        confluent.delete_topic(name)
+        confluent.create_topic(name)
+        confluent.produce(name, numbered(5))
 
 
 def test_topics_are_chosen_by_pattern_and_partitions_by_assignment(

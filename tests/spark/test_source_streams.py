@@ -73,6 +73,32 @@ def test_a_stream_begins_at_the_end_unless_told(
         reader.stop()
 
 
+def test_a_first_batch_that_failed_begins_where_it_was_to_begin(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    """Spark asks for the place anew until a batch is done; of the first it knows the end alone."""
+    name = topic()
+    confluent.produce(name, numbered(5, 0))
+    for fail in ("true", "false"):
+        readers = [
+            stream_reader(node.bootstrap, subscribe=name, failOnDataLoss=fail) for _ in range(2)
+        ]
+        try:
+            start = readers[0].initialOffset()
+            confluent.produce(name, numbered(3, 0))
+            assert readers[0].initialOffset() == start
+            end = readers[0].latestOffset(start, EVERYTHING)
+            # The query ends here, and is started again.
+            again = readers[1].initialOffset()
+            assert again != end
+            assert readers[1].partitions(again, end) == []
+            _, found = next_batch(readers[1], end)
+            assert found == [(0, start[name]["0"] + one) for one in range(3)]
+        finally:
+            for one in readers:
+                one.stop()
+
+
 def test_the_end_of_available_now_is_fixed_at_the_start(
     node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:
@@ -93,6 +119,24 @@ def test_the_end_of_available_now_is_fixed_at_the_start(
         reader.stop()
 
 
+def test_what_comes_between_the_fixed_end_and_the_start_is_left_to_the_next_run(
+    node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
+) -> None:
+    """Spark fixes the end of a query that ends before it asks where to begin."""
+    name = topic()
+    confluent.produce(name, numbered(5, 0))
+    reader = stream_reader(node.bootstrap, subscribe=name)
+    try:
+        reader.prepareForTriggerAvailableNow()
+        confluent.produce(name, numbered(3, 0))
+        confluent.add_partitions(name, total=2)
+        start = reader.initialOffset()
+        assert start == {name: {"0": 5}}
+        assert next_batch(reader, start) == (start, [])
+    finally:
+        reader.stop()
+
+
 def test_partitions_that_appear_are_read_from_their_first_record(
     node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:
@@ -101,6 +145,7 @@ def test_partitions_that_appear_are_read_from_their_first_record(
     reader = stream_reader(node.bootstrap, subscribe=name)
     try:
         start = reader.initialOffset()
+        assert next_batch(reader, start) == (start, [])
         confluent.add_partitions(name, total=3)
         confluent.produce(name, numbered(2, 2))
         end, found = next_batch(reader, start)
@@ -119,12 +164,16 @@ def test_too_little_is_waited_for_until_the_delay_has_passed(
         stream_reader(node.bootstrap, maxTriggerDelay=delay, **told) for delay in ("10m", "0ms")
     )
     try:
-        confluent.produce(name, numbered(9, 0))
-        start = {name: {"0": 0}}
-        assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
-        assert hasty.latestOffset(start, hasty.getDefaultReadLimit()) == {name: {"0": 9}}
         confluent.produce(name, numbered(1, 0))
-        assert reader.latestOffset(start, reader.getDefaultReadLimit()) == {name: {"0": 10}}
+        start = {name: {"0": 1}}
+        # The first batch waits for nobody.
+        for one in (reader, hasty):
+            assert one.latestOffset({name: {"0": 0}}, one.getDefaultReadLimit()) == start
+        confluent.produce(name, numbered(9, 0))
+        assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+        assert hasty.latestOffset(start, hasty.getDefaultReadLimit()) == {name: {"0": 10}}
+        confluent.produce(name, numbered(1, 0))
+        assert reader.latestOffset(start, reader.getDefaultReadLimit()) == {name: {"0": 11}}
     finally:
         reader.stop()
         hasty.stop()
@@ -163,7 +212,7 @@ def test_losses_are_told_or_passed_over(
         lenient.stop()
 
 
-def test_checkpoints_of_others_are_told(
+def test_checkpoints_of_others_and_places_that_are_not_there_are_told(
     node: ServedNode, confluent: ConfluentClient, topic: Callable[..., str]
 ) -> None:
     name = topic()
@@ -174,6 +223,11 @@ def test_checkpoints_of_others_are_told(
         rates: Any = {"offset": 3}
         with pytest.raises(ForeignCheckpoint, match="written by another source"):
             reader.latestOffset(rates, EVERYTHING)
+        told = f'{{"{name}": {{"0": 1000}}}}'
+        ahead = stream_reader(node.bootstrap, subscribe=name, startingOffsets=told)
+        with pytest.raises(DataLoss, match="was to be read from offset 1000 and ends at 0"):
+            ahead.initialOffset()
+        ahead.stop()
         missing = stream_reader(node.bootstrap, subscribe="nowhere")
         with pytest.raises(BadPosition, match="there is no nowhere to read"):
             missing.initialOffset()

@@ -40,6 +40,8 @@ PURE_OF_SPARK = tuple(
         "sink/flows.py",
         "sink/names.py",
         "sink/options.py",
+        "source/answer.py",
+        "source/idle.py",
         "source/options.py",
         "source/plan.py",
         "source/positions.py",

@@ -2,8 +2,8 @@
 
 A range ends where its end is, not where records end: compaction, markers and aborted transactions
 leave gaps, also at the end of the log. A gap there looks like an empty reply while the broker says
-that the end of the range may be read; said twice it is believed, because one empty reply may also
-be a broker that is busy.
+that the end of the range may be read. An empty reply may also be a broker that is busy, or that
+waits for a remote store: only when there are none but empty ones for seconds, a gap is believed.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from penstock.records.batch import whole_batches
 from penstock.wire.messages.fetch import PartitionData
 
 EMPTY_REPLIES_BELIEVED = 2
+EMPTY_MS_BELIEVED = 5_000
 RECORD_BYTES_GUESSED = KIB
 FETCH_BYTES_MIN = 256 * KIB
 
@@ -60,8 +61,11 @@ def judged(
     end: Offset,
     isolation: Isolation,
     empty_before: int,
+    empty_ms: int,
 ) -> Answer:
-    """`empty_before` counts the empty replies to the same question right before this one."""
+    """`empty_before` counts the empty replies to the same question right before this one, the first
+    of which came `empty_ms` ago.
+    """
     if told is None:
         return Again("the broker said nothing of the partition", stale_metadata=True)
     code = error_code(told.error_code)
@@ -83,7 +87,7 @@ def judged(
     readable = told.last_stable_offset if committed else told.high_watermark
     if readable < end:
         return Again(f"the log can be read up to offset {readable} only")
-    if empty_before + 1 >= EMPTY_REPLIES_BELIEVED:
+    if empty_before + 1 >= EMPTY_REPLIES_BELIEVED and empty_ms >= EMPTY_MS_BELIEVED:
         return Gap()
     return Again("an empty reply", empty=True)
 

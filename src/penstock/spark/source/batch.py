@@ -13,7 +13,7 @@ from penstock.spark.source.filters import Narrowed, narrowed
 from penstock.spark.source.lookout import Lookout
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import ReadRange, begins, ranges, split
-from penstock.spark.source.positions import NoneThatYoung, Offsets
+from penstock.spark.source.positions import NoneThatYoung, beyond
 from penstock.spark.source.read import RangePartition, read_range, report_loss
 from penstock.spark.source.trouble import BadPosition
 
@@ -33,7 +33,7 @@ class BatchReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        with Lookout(self.options.connection, self.options.isolation) as lookout:
+        with Lookout(self.options) as lookout:
             found = planned_once(lookout, self.options, self.narrowed)
         parts = split(
             found,
@@ -63,23 +63,18 @@ def planned_once(lookout: Lookout, options: SourceOptions, spared: Narrowed) -> 
     end = lookout.resolved(
         options.ending, partitions, latest=latest, none_that_young=NoneThatYoung.LATEST
     )
-    _report_beyond(end, latest, fail=options.fail_on_data_loss)
+    for where, which in ((options.starting, "from"), (options.ending, "up to")):
+        for what in beyond(where, latest, which=which):
+            report_loss(what, fail=options.fail_on_data_loss)
+    # Records that came since `latest` was asked are not read, wherever times and edges lead now.
     end = {one: Offset(min(end[one], latest[one])) for one in end}
+    start = {one: Offset(min(start[one], end[one])) for one in start}
     found = begins(start, end, earliest=lookout.earliest(partitions))
     for what in found.losses:
         report_loss(what, fail=options.fail_on_data_loss)
     return _since(
         lookout, spared.cut(ranges(found.offsets, end, ids=layout.ids)), spared.timestamp_ms_min
     )
-
-
-def _report_beyond(end: Offsets, latest: Offsets, *, fail: bool) -> None:
-    for partition, offset in end.items():
-        if offset > latest[partition]:
-            report_loss(
-                f"{partition} was to be read up to offset {offset} and ends at {latest[partition]}",
-                fail=fail,
-            )
 
 
 def _since(lookout: Lookout, whole: list[ReadRange], timestamp_ms: int | None) -> list[ReadRange]:

@@ -8,6 +8,7 @@ Copies of a value on the way: 1. from the socket into the connection's buffer, 2
 row are made once and cut to size.
 """
 
+from array import array
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -74,7 +75,7 @@ class ColumnBuilder:
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self._names = frozenset(self.schema.names)
         self._partition = partition
-        self._same: dict[object, pa.Array] = {}
+        self._same: dict[str | int, pa.Array] = {}
 
     def build(
         self, payloads: Sequence[Payload], *, start: int, end: int, timestamp_type: int
@@ -103,26 +104,36 @@ class ColumnBuilder:
                 assert found.values is not None
                 return _bytes_array(found.values, rows, pa.binary())
             case "topic":
-                return self._repeated(self._partition.topic, pa.string(), rows)
+                return self._repeated(self._partition.topic, rows)
             case "partition":
-                return self._repeated(self._partition.partition, pa.int32(), rows)
+                return self._repeated(self._partition.partition, rows)
             case "offset":
                 return _numbers(found.offsets, rows, pa.int64())
             case "timestamp":
                 return _numbers(found.timestamps, rows, MICROSECONDS)
             case "timestampType":
-                return self._repeated(timestamp_type, pa.int32(), rows)
+                return self._repeated(timestamp_type, rows)
             case _:
                 assert name == HEADERS, name
                 assert found.headers is not None
                 return _headers_array(found.headers, rows, self.schema.field(name).type)
 
-    def _repeated(self, value: object, kind: pa.DataType, rows: int) -> pa.Array:
-        key = (value, kind)
-        known = self._same.get(key)
+    def _repeated(self, value: str | int, rows: int) -> pa.Array:
+        known = self._same.get(value)
         if known is None or len(known) < rows:
-            known = self._same[key] = pa.repeat(pa.scalar(value, kind), rows)
+            known = self._same[value] = _same_rows(value, rows)
         return known.slice(0, rows)
+
+
+def _same_rows(value: str | int, rows: int) -> pa.Array:
+    """Of buffers: a value that Arrow is asked to convert makes it import all of pandas."""
+    if isinstance(value, str):
+        data = value.encode()
+        offsets = array("i", [at * len(data) for at in range(rows + 1)])
+        parts = [None, pa.py_buffer(offsets), pa.py_buffer(data * rows)]
+        return pa.Array.from_buffers(pa.string(), rows, parts)
+    numbers = array("i", [value]) * rows
+    return pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(numbers)])
 
 
 def _numbers(data: bytes, rows: int, kind: pa.DataType) -> pa.Array:

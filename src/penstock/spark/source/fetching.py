@@ -97,7 +97,7 @@ class RangeFetcher:
     async def _fetch(self) -> FetchedBytes | Lost | None:
         position, end = self._position, self.wanted.end
         deadline_ms = self.cluster.clock.monotonic_ms() + self.wait_ms_max
-        empty = 0
+        empty, empty_since_ms = 0, 0
         while True:
             try:
                 lost = await self._made_anew()
@@ -115,6 +115,7 @@ class RangeFetcher:
                     end=end,
                     isolation=self.isolation,
                     empty_before=empty,
+                    empty_ms=self.cluster.clock.monotonic_ms() - empty_since_ms if empty else 0,
                 )
             match answer:
                 case Brought(next_position):
@@ -131,6 +132,8 @@ class RangeFetcher:
                         raise NoProgress(
                             self.wanted.partition, position, again.reason, self.wait_ms_max
                         )
+                    if not empty:
+                        empty_since_ms = self.cluster.clock.monotonic_ms()
                     empty = empty + 1 if again.empty else 0
                     await self._pause(again)
                 case _:

@@ -15,13 +15,13 @@ from penstock.client.cluster import Cluster
 from penstock.client.isolation import Isolation
 from penstock.client.offsets import When, list_offsets
 from penstock.client.routing import ClusterView
-from penstock.client.trouble import ConnectionLost, Refused, TimedOut, Unreachable
+from penstock.client.trouble import ClientError, ConnectionLost, Refused, TimedOut, Unreachable
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.connection import connect
-from penstock.spark.options import ConnectionOptions
 from penstock.spark.source.background import Background
+from penstock.spark.source.options import Patience, SourceOptions
 from penstock.spark.source.positions import (
     Assigned,
     NoneThatYoung,
@@ -36,8 +36,8 @@ from penstock.spark.source.positions import (
 )
 
 AWAY = (ConnectionLost, TimedOut, Unreachable)
-AWAY_MS_MAX = 60_000
-AWAY_PAUSE_S = 0.2
+
+IMPATIENT = Patience(retries_max=0)
 
 Result = TypeVar("Result")
 
@@ -56,12 +56,11 @@ class Layout:
 class Lookout:
     """Use as `with Lookout(...)`, or `close` it."""
 
-    def __init__(self, connection: ConnectionOptions, isolation: Isolation) -> None:
-        self.connection = connection
-        self.isolation = isolation
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
         self._background = Background()
         self._cluster: Cluster | None = None
-        self._away_ms_max = 0  # until a broker has answered
+        self._answered = False
 
     def __enter__(self) -> Self:
         return self
@@ -89,6 +88,16 @@ class Lookout:
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The ends of what may be read: with read_committed the last stable offsets."""
         return self._offsets(dict.fromkeys(partitions, int(When.LATEST)))
+
+    def still_end(self, ends: Offsets) -> bool:
+        """Whether the logs end there, asked once and waited for by nobody: any doubt is a no."""
+        assert self._cluster is not None, "someone has looked at the ends before"
+        latest = dict.fromkeys(ends, int(When.LATEST))
+        question = _listed(self._cluster, latest, self.options.isolation, timeout_ms=0)
+        try:
+            return self._background.call(question) == ends
+        except ClientError:
+            return False
 
     def since(
         self, timestamp_ms: int, partitions: Iterable[TopicPartition]
@@ -125,29 +134,34 @@ class Lookout:
     def _listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset | None]:
         if not wanted:
             return {}
-        return self._ask(lambda cluster: _listed(cluster, wanted, self.isolation))
+        return self._ask(lambda cluster: _listed(cluster, wanted, self.options.isolation))
 
     def _ask(self, work: Callable[[Cluster], Coroutine[Any, Any, Result]]) -> Result:
         if self._cluster is None:
-            cluster = connect(self.connection)
+            cluster = connect(self.options.connection)
             self._background.call(cluster.__aenter__())
             self._cluster = cluster
-        found = self._background.call(_waiting(work, self._cluster, self._away_ms_max))
-        self._away_ms_max = AWAY_MS_MAX
+        # Until a broker has answered it may never have been there.
+        patience = self.options.patience if self._answered else IMPATIENT
+        found = self._background.call(_waiting(work, self._cluster, patience))
+        self._answered = True
         return found
 
 
 async def _waiting(
-    work: Callable[[Cluster], Coroutine[Any, Any, Result]], cluster: Cluster, away_ms_max: int
+    work: Callable[[Cluster], Coroutine[Any, Any, Result]], cluster: Cluster, patience: Patience
 ) -> Result:
-    deadline_ms = cluster.clock.monotonic_ms() + away_ms_max
+    deadline_ms = cluster.clock.monotonic_ms() + patience.wait_ms_max
+    retries = 0
     while True:
         try:
             return await work(cluster)
         except AWAY:
-            if cluster.clock.monotonic_ms() >= deadline_ms:
+            late = cluster.clock.monotonic_ms() >= deadline_ms
+            if late if patience.retries_max is None else retries >= patience.retries_max:
                 raise
-        await asyncio.sleep(AWAY_PAUSE_S)
+        retries += 1
+        await asyncio.sleep(patience.pause_ms / 1000)
 
 
 async def _layout(cluster: Cluster, selection: Selection) -> Layout:
@@ -196,10 +210,15 @@ def _of_topics(view: ClusterView, names: list[str], missing: tuple[str, ...]) ->
 
 
 async def _listed(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], isolation: Isolation
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    isolation: Isolation,
+    *,
+    timeout_ms: int = 30_000,
 ) -> dict[TopicPartition, Offset | None]:
     found: dict[TopicPartition, Offset | None] = {}
-    for partition, told in (await list_offsets(cluster, wanted, isolation=isolation)).items():
+    listed = await list_offsets(cluster, wanted, isolation=isolation, timeout_ms=timeout_ms)
+    for partition, told in listed.items():
         if isinstance(told, Refused):
             raise told
         found[partition] = told.offset

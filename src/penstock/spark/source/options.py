@@ -34,13 +34,25 @@ KNOWN = (
     "failOnDataLoss",
     "includeHeaders",
     "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
     *query_group.OPTIONS,
 )
+HEEDED = ("group.id", "isolation.level", "max.partition.fetch.bytes")  # beside options.HEEDED
 ISOLATIONS = {
     "read_committed": Isolation.READ_COMMITTED,
     "read_uncommitted": Isolation.READ_UNCOMMITTED,
 }
 TIME_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How the driver waits for brokers that are away: for so many questions, or else so long."""
+
+    retries_max: int | None = None
+    pause_ms: int = 200
+    wait_ms_max: int = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,7 @@ class SourceOptions:
     fetch_bytes_max: int = 2 * MIB
     group: str | None = None  # that shows how far a query is, where it was told
     wait_ms_max: int = 60_000  # how long a task waits for records that ought to be there
+    patience: Patience = Patience()
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -72,6 +85,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
             if name in read:
                 raise BadOption(f"option {name} is for what is read once: a stream has no end")
     wait_ms_max = read.number("kafkaConsumer.pollTimeoutMs")
+    pause_ms = read.number("fetchOffset.retryIntervalMs", least=0)
     return SourceOptions(
         connection=connection,
         selection=selection(
@@ -106,6 +120,10 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         fetch_bytes_max=connection.number("max.partition.fetch.bytes", 2 * MIB, least=KIB),
         group=query_group.told_group(read),
         wait_ms_max=60_000 if wait_ms_max is None else wait_ms_max,
+        patience=Patience(
+            retries_max=read.number("fetchOffset.numRetries", least=0),
+            pause_ms=200 if pause_ms is None else pause_ms,
+        ),
     )
 
 

@@ -212,6 +212,23 @@ def resolved(
     return found
 
 
+def beyond(where: Where, latest: Mapping[TopicPartition, Offset], *, which: str) -> list[str]:
+    """Sentences on offsets that a user has told, and that the logs do not have yet or any more."""
+    places = where.places if isinstance(where, AtOffsets) else {}
+    return [
+        f"{partition} was to be read {which} offset {place} and ends at {latest[partition]}"
+        for partition, place in sorted(places.items())
+        if not isinstance(place, Edge) and place > latest[partition]
+    ]
+
+
+def follows_the_end(where: Where, none_that_young: NoneThatYoung) -> bool:
+    """Whether it may be another place when it is asked for later."""
+    return _has_edge(where, Edge.LATEST) or (
+        isinstance(where, AtTime | AtTimes) and none_that_young is NoneThatYoung.LATEST
+    )
+
+
 def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     """As a checkpoint holds them; equal offsets have equal texts."""
     found: dict[str, dict[str, int]] = {}

@@ -7,7 +7,9 @@ topics are remembered while the query runs, so that one made anew meanwhile is n
 old one.
 """
 
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -21,13 +23,15 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from penstock.model.identity import TopicId
+from penstock.model.offset import Offset
 from penstock.spark.connection import run
 from penstock.spark.query_group import refuse_active
 from penstock.spark.source.columns import check_schema
+from penstock.spark.source.idle import Idle
 from penstock.spark.source.lookout import Layout, Lookout
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import begins, limited, ranges, split, waiting
-from penstock.spark.source.positions import Offsets, as_json, from_json
+from penstock.spark.source.positions import Offsets, as_json, beyond, follows_the_end, from_json
 from penstock.spark.source.read import RangePartition, read_range, report_loss
 from penstock.spark.source.trouble import BadPosition
 from penstock.world.clock import RealClock
@@ -47,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._driver is None:
             if self.options.group is not None:
                 run(refuse_active(self.options.connection, self.options.group))
-            self._driver = StreamDriver(self.options)
+            self._driver = StreamDriver(self.options, Lookout(self.options))
         return self._driver
 
     def initialOffset(self) -> OffsetsJson:
@@ -90,27 +94,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class StreamDriver:
     """What the driver remembers of a running query: nothing that a restart would miss."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, lookout: Lookout) -> None:
         self.options = options
         self.latest_seen: Offsets | None = None
-        self._lookout = Lookout(options.connection, options.isolation)
+        self._lookout = lookout
         self._clock = RealClock()
+        self._initial: Offsets | None = None  # where a query without a checkpoint begins
+        self._written_down = not follows_the_end(options.starting, options.none_that_young)
         self._fixed_end: Offsets | None = None  # of a query that ends with what there is now
         self._ids: dict[str, TopicId] = {}  # of topics when they were first seen
-        self._waiting_since_ms: int | None = None  # for the least that a trigger wants
+        self._went_ms: int | None = None  # when the last batch had enough; the first does not wait
+        self._idle: Idle | None = None  # when there was nothing to read, and nobody asked since
 
     def close(self) -> None:
         self._lookout.close()
 
     def initial(self) -> Offsets:
-        layout = self._layout()
-        latest = self._lookout.latest(layout.partitions)
-        return self._lookout.resolved(
-            self.options.starting,
-            layout.partitions,
-            latest=latest,
-            none_that_young=self.options.none_that_young,
-        )
+        """The same however often Spark asks, which it does for each batch until one is done."""
+        if self._initial is None:
+            self._initial = self._looked_up_initial()
+        return self._initial
 
     def fix_end(self) -> None:
         self._fixed_end = self._lookout.latest(self._layout().partitions)
@@ -118,6 +121,9 @@ class StreamDriver:
 
     def next_end(self, start: Offsets, *, records_max: int | None, patient: bool) -> Offsets:
         """How far the next batch goes: `start` itself when there is nothing to read."""
+        if self._is_idle(start) or self._is_to_be_written_down(start):
+            return start
+        asked_ms = self._clock.monotonic_ms()
         layout = self._layout()
         end = self._fixed_end
         if end is None:
@@ -126,7 +132,10 @@ class StreamDriver:
         found = begins(start, end, earliest=self._earliest(start, end), remade=self._remade(layout))
         for what in found.losses:
             report_loss(what, fail=self.options.fail_on_data_loss)
-        if patient and self._fixed_end is None and self._too_little(found.offsets, end):
+        if self._fixed_end is None and (
+            end == start or (patient and self._too_little(found.offsets, end))
+        ):
+            self._idle = Idle(start=start, end=end, layout_ms=asked_ms, asked_ms=asked_ms)
             return start
         if records_max is not None:
             end = limited(found.offsets, end, records_max=records_max)
@@ -142,6 +151,9 @@ class StreamDriver:
                 fail=self.options.fail_on_data_loss,
             )
         kept = {one: end[one] for one in end if one in there}
+        if start == self._initial:
+            # The first batch, planned before a restart: what it ends with is where it began.
+            start = {one: Offset(min(at, kept.get(one, at))) for one, at in start.items()}
         found = begins(
             {one: start[one] for one in start if one in kept},
             kept,
@@ -157,6 +169,52 @@ class StreamDriver:
             records_max=self.options.records_per_partition_max,
         )
         return [RangePartition(one) for one in parts]
+
+    def _looked_up_initial(self) -> Offsets:
+        layout = self._layout()
+        latest = self._lookout.latest(layout.partitions)
+        start = self._lookout.resolved(
+            self.options.starting,
+            layout.partitions,
+            latest=latest,
+            none_that_young=self.options.none_that_young,
+        )
+        for what in beyond(self.options.starting, latest, which="from"):
+            report_loss(what, fail=self.options.fail_on_data_loss)
+            start = {one: Offset(min(at, latest[one])) for one, at in start.items()}
+        if self._fixed_end is None:
+            return start
+        # Spark fixes the end first; what came in between is for the next run.
+        return {
+            one: Offset(min(start[one], end))
+            for one, end in self._fixed_end.items()
+            if one in start
+        }
+
+    def _is_to_be_written_down(self, start: Offsets) -> bool:
+        """Whether the first batch is to be empty. Spark writes down where batches end, and not
+        where the first begins: asked after a restart, `latest` would be another place.
+        """
+        if self._written_down or start != self._initial:
+            return False
+        self._written_down = True
+        return True
+
+    def _is_idle(self, start: Offsets) -> bool:
+        """Whether there is still nothing to read. Spark asks a hundred times a second: brokers are
+        asked as seldom as `Idle` allows, and for offsets alone.
+        """
+        idle, self._idle = self._idle, None
+        if idle is None:
+            return False
+        time.sleep(idle.rest_ms(self._clock.monotonic_ms()) / 1000)
+        now_ms = self._clock.monotonic_ms()
+        if not idle.layout_is_known(start, now_ms):
+            return False
+        if not self._lookout.still_end(idle.end):
+            return False
+        self._idle = replace(idle, asked_ms=now_ms)
+        return True
 
     def _layout(self) -> Layout:
         layout = self._lookout.layout(self.options.selection)
@@ -190,10 +248,9 @@ class StreamDriver:
         if least is None:
             return False
         now_ms = self._clock.monotonic_ms()
-        if self._waiting_since_ms is None:
-            self._waiting_since_ms = now_ms
-        late = now_ms - self._waiting_since_ms >= self.options.trigger_delay_ms_max
+        since_ms = self._went_ms
+        late = since_ms is None or now_ms - since_ms >= self.options.trigger_delay_ms_max
         if waiting(begin, end) >= least or late:
-            self._waiting_since_ms = now_ms
+            self._went_ms = now_ms
             return False
         return True
