@@ -15,6 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
+from penstock.spark.connection import connect
+from penstock.spark.lag import PATIENCE_MS, _place
 from penstock.spark.query_group import behind
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
@@ -22,6 +24,7 @@ from rig.command import run_command
 from rig.serve import ServedNode
 
 PATIENCE_SECONDS = 60
+KAFKA_WAITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms", "default.api.timeout.ms")
 
 
 def test_a_query_is_a_group_by_its_name(
@@ -99,6 +102,15 @@ def test_of_two_sources_of_one_partition_the_slower_counts() -> None:
     zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
     reached = [{zero: Offset(5)}, {zero: Offset(3), one: Offset(7)}]
     assert behind(reached) == {zero: 3, one: 7}
+
+
+def test_brokers_that_are_away_do_not_hold_up_other_listeners() -> None:
+    """Every wait that a connection has is as short as the listener's patience."""
+    slow = dict.fromkeys(KAFKA_WAITS, "60000")
+    options = {f"kafka.{name}": told for name, told in slow.items()}
+    place = _place({"kafka.bootstrap.servers": "127.0.0.1:1", **options}, query="q")
+    rules = connect(place.connection).rules
+    assert max(rules.request_ms_max, rules.connect_ms_max, rules.reach_ms_max) <= PATIENCE_MS
 
 
 def query(

@@ -4,7 +4,9 @@ import pickle
 
 import pytest
 
-from penstock.spark.options import BadOption, Given, given
+from penstock.spark.data_source import PenstockDataSource
+from penstock.spark.options import BadOption, Given, given, unheeded
+from penstock.spark.source.options import source_options
 
 KNOWN = ("subscribe", "startingOffsets", "failOnDataLoss", "minPartitions", "mode")
 BOOTSTRAP = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -49,6 +51,34 @@ def test_what_spark_decides_itself_cannot_be_told(name: str) -> None:
 
 def test_what_spark_adds_itself_is_no_fault() -> None:
     assert read(checkpointLocation="/c", path="/p", queryName="q").text("path") == "/p"
+
+
+def test_settings_that_nobody_obeys_are_told_as_they_were_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told = BOOTSTRAP | {
+        "kafka.Fetch.Max.Bytes": "banana",
+        "kafka.isolation.level": "read_committed",
+    }
+    assert unheeded(told, heeded=("isolation.level",)) == ["kafka.Fetch.Max.Bytes"]
+    source = PenstockDataSource(told | {"subscribe": "t"})
+    source.reader(source.schema())
+    assert [one.getMessage() for one in caplog.records] == [
+        "these options have no effect on penstock: kafka.Fetch.Max.Bytes"
+    ]
+
+
+def test_secrets_without_a_protocol_that_uses_them_are_refused() -> None:
+    with pytest.raises(BadOption, match=r"sasl\.mechanism needs kafka\.security\.protocol"):
+        read(**{"kafka.sasl.mechanism": "PLAIN"}).connection()
+    spoken = {"kafka.sasl.mechanism": "PLAIN", "kafka.security.protocol": "PLAINTEXT"}
+    assert read(**spoken).connection().setting("sasl.mechanism") == "PLAIN"
+
+
+def test_options_of_sparks_own_source_for_fetching_offsets_are_obeyed() -> None:
+    told = {"fetchOffset.numRetries": "2", "fetchOffset.retryIntervalMs": "7", "subscribe": "t"}
+    patience = source_options(BOOTSTRAP | told, streaming=False).patience
+    assert (patience.retries_max, patience.pause_ms) == (2, 7)
 
 
 def test_settings_of_the_client_are_passed_on() -> None:

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock.spark
-from penstock.spark import start
 from rig.small_spark import SMALL_SPARK
 
 SHOWN = """
@@ -18,6 +17,8 @@ import penstock.spark
 spark = penstock.spark.session("mine")
 shown = ["spark.master", "spark.sql.shuffle.partitions", "spark.app.name"]
 print("SHOWN", *(spark.conf.get(name) for name in shown), sep="|")
+epoch = spark.sql("select date_format(timestamp_seconds(0), 'HH:mm') as shown").first()
+print("EPOCH", epoch.shown, sep="|")
 """
 
 
@@ -43,12 +44,7 @@ def test_workers_run_the_same_python(spark: SparkSession) -> None:
     assert told == sys.executable
 
 
-def test_timestamps_are_in_universal_time_everywhere(spark: SparkSession) -> None:
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert start.SETTINGS["spark.sql.session.timeZone"] == "UTC"
-
-
-def test_what_spark_submit_was_told_wins(tmp_path: Path) -> None:
+def test_what_spark_submit_was_told_wins_and_else_times_are_universal(tmp_path: Path) -> None:
     program = tmp_path / "job.py"
     program.write_text(SHOWN, "utf-8")
     submit = Path(sys.executable).with_name("spark-submit")
@@ -58,13 +54,14 @@ def test_what_spark_submit_was_told_wins(tmp_path: Path) -> None:
         told += ["--conf", f"{name}={value}"]
     ended = subprocess.run(
         [str(submit), *told, str(program)],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "Asia/Tokyo"},
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert ended.returncode == 0, ended.stderr
     assert "SHOWN|local[1]|3|mine" in ended.stdout
+    assert "EPOCH|00:00" in ended.stdout  # also where the machine's clock shows nine
 
 
 @pytest.mark.parametrize("name", ["session", "register"])

@@ -6,8 +6,14 @@ from pathlib import Path
 from rig.source_tree import PACKAGE, imported_names, modules, parse, place
 
 # `penstock serve` must not pay for tables and clients, nor a user's pytest for a broker.
-# Spark is loaded by who has it installed.
-LATE_LOADERS = {PACKAGE / "cli", PACKAGE / "testing", PACKAGE / "spark" / "__init__.py"}
+# Spark is loaded by who has it installed, and a process of Spark's that reads does not load what
+# writes.
+LATE_LOADERS = {
+    PACKAGE / "cli",
+    PACKAGE / "testing",
+    PACKAGE / "spark" / "__init__.py",
+    PACKAGE / "spark" / "data_source.py",
+}
 # The public faces hold the names that users import.
 PUBLIC_FACES = {PACKAGE / "testing" / "__init__.py", PACKAGE / "spark" / "__init__.py"}
 

@@ -6,7 +6,7 @@
     penstock.spark.register(spark)  # a session that was made elsewhere
 
 Spark comes with an extra, and half of what lies here does without: the names below are loaded when
-they are first used. This table is the one place here that imports late.
+they are first used. This table imports late, and so does data_source's, for the same reason.
 """
 
 import importlib

@@ -1,8 +1,13 @@
 """The format "penstock", as Spark sees it: from options to a reader or a writer, and no more.
 
 Spark makes one of these in a Python process of its own for each question that it has, so nothing
-is kept here and nothing is done.
+is kept here and nothing is done. Such a process wants one half of what lies beside this module and
+should not pay for the other: the halves are loaded when they are first used, by this table alone.
 """
+
+import importlib
+import logging
+from types import ModuleType
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -13,15 +18,20 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.sink.batch import BatchSink
-from penstock.spark.sink.options import sink_options
-from penstock.spark.sink.stream import StreamSink
-from penstock.spark.source.batch import BatchReader
-from penstock.spark.source.columns import schema_of
-from penstock.spark.source.options import includes_headers, source_options
-from penstock.spark.source.stream import StreamReader
+from penstock.spark.options import unheeded
 
 NAME = "penstock"
+_HOME = {
+    "columns": "penstock.spark.source.columns",
+    "source options": "penstock.spark.source.options",
+    "reader": "penstock.spark.source.batch",
+    "stream reader": "penstock.spark.source.stream",
+    "sink options": "penstock.spark.sink.options",
+    "writer": "penstock.spark.sink.batch",
+    "stream writer": "penstock.spark.sink.stream",
+}
+
+logger = logging.getLogger(__name__)
 
 
 class PenstockDataSource(DataSource):
@@ -30,16 +40,43 @@ class PenstockDataSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        return schema_of(include_headers=includes_headers(self.options))
+        headers = _late("source options").includes_headers(self.options)
+        schema = _late("columns").schema_of(include_headers=headers)
+        assert isinstance(schema, StructType)
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(source_options(self.options, streaming=False), schema)
+        options = self._known("source options").source_options(self.options, streaming=False)
+        reader = _late("reader").BatchReader(options, schema)
+        assert isinstance(reader, DataSourceReader)
+        return reader
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return StreamReader(source_options(self.options, streaming=True), schema)
+        options = self._known("source options").source_options(self.options, streaming=True)
+        reader = _late("stream reader").StreamReader(options, schema)
+        assert isinstance(reader, DataSourceStreamReader)
+        return reader
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        return BatchSink(sink_options(self.options), schema, overwrite=overwrite)
+        options = self._known("sink options").sink_options(self.options)
+        writer = _late("writer").BatchSink(options, schema, overwrite=overwrite)
+        assert isinstance(writer, DataSourceWriter)
+        return writer
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        return StreamSink(sink_options(self.options), schema)
+        options = self._known("sink options").sink_options(self.options)
+        writer = _late("stream writer").StreamSink(options, schema)
+        assert isinstance(writer, DataSourceStreamWriter)
+        return writer
+
+    def _known(self, half: str) -> ModuleType:
+        """The options of a half; what of the user's it does not obey is told."""
+        known = _late(half)
+        names = unheeded(self.options, heeded=known.HEEDED)
+        if names:
+            logger.warning("these options have no effect on %s: %s", NAME, ", ".join(names))
+        return known
+
+
+def _late(name: str) -> ModuleType:
+    return importlib.import_module(_HOME[name])

@@ -25,14 +25,14 @@ from pyspark.sql.streaming.listener import (
 
 from penstock.model.error import PenstockError
 from penstock.spark.connection import run
+from penstock.spark.data_source import NAME
 from penstock.spark.options import ConnectionOptions, given
 from penstock.spark.query_group import behind, commit_progress, default_group, told_group
 from penstock.spark.source.options import KNOWN
 from penstock.spark.source.positions import Offsets, from_json
 
-NAME = "penstock"
 PATIENCE_MS = 5_000  # other listeners wait meanwhile
-WAITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms")
+WAITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms", "default.api.timeout.ms")
 
 UNKNOWN = (None, "null")  # an end offset that Spark has not asked for yet
 

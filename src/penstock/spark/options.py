@@ -2,7 +2,8 @@
 
 Spark's options have no case, and neither have these. What nobody knows is refused, with the name
 that was probably meant: an option that is not obeyed is found out too late. Options `kafka.*` are
-settings of a Kafka client, and go to the client as they are. Which options there are stands in
+settings of a Kafka client, of which there are hundreds: those that mean something here are obeyed,
+and whoever is told others is told their names (`unheeded`). Which options there are stands in
 source/options.py and sink/options.py.
 """
 
@@ -29,6 +30,17 @@ RESERVED = {
     "kafka.value.serializer": "values are written as they are, made by functions of a DataFrame",
     "kafka.transactional.id": "the sink makes its own from sinkId",
 }
+
+# Settings of clients that source and sink both obey, without `kafka.`; each adds its own.
+HEEDED = (
+    "bootstrap.servers",
+    "client.id",
+    "default.api.timeout.ms",
+    "request.timeout.ms",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+)
+SECURITY = ("kafka.sasl.", "kafka.ssl.")
 
 Value = TypeVar("Value")
 
@@ -96,6 +108,9 @@ class Given:
         bootstrap = self.text(BOOTSTRAP)
         if bootstrap is None:
             raise BadOption(f"option {BOOTSTRAP} is missing: HOST:PORT[,HOST:PORT...]")
+        for name in sorted(self.values):
+            if name.startswith(SECURITY) and f"{KAFKA}security.protocol" not in self:
+                raise BadOption(f"option {name} needs {KAFKA}security.protocol to have a meaning")
         settings = sorted(
             (name.removeprefix(KAFKA), value)
             for name, value in self.values.items()
@@ -116,6 +131,14 @@ def given(options: Mapping[str, str], *, known: tuple[str, ...]) -> Given:
             raise BadOption(f"there is no option {told}{_meant(name, spelling)}")
         found[spelling.get(name, name)] = value
     return Given(found)
+
+
+def unheeded(options: Mapping[str, str], *, heeded: tuple[str, ...]) -> list[str]:
+    """Which settings of a Kafka client change nothing, as they were written."""
+    known = {f"{KAFKA}{name}" for name in (*HEEDED, *heeded)}
+    return sorted(
+        told for told in options if told.lower().startswith(KAFKA) and told.lower() not in known
+    )
 
 
 def _meant(name: str, spelling: Mapping[str, str]) -> str:

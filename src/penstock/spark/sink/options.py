@@ -11,6 +11,14 @@ from penstock.spark.options import BadOption, ConnectionOptions, Given, given
 
 IDENTITY = ("sinkId", "queryId", "runId", "batchId")
 KNOWN = ("topic", "includeHeaders", "mode", "decisionTopic", "twoPhase", *IDENTITY)
+HEEDED = (  # beside options.HEEDED
+    "batch.size",
+    "buffer.memory",
+    "compression.type",
+    "delivery.timeout.ms",
+    "max.request.size",
+    "transaction.timeout.ms",
+)
 DECISION_TOPIC = "__penstock_sinks"
 BATCH_BYTES = 256 * KIB
 REQUEST_BYTES = MIB
