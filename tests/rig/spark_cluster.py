@@ -21,16 +21,19 @@ MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
 MASTER_HOST = "127.0.0.1"
 ANY_PORTS = ("--port", "0", "--webui-port", "0")
+PROGRAMS = 2
 EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class SparkCluster:
-    """One core and one small executor for each worker; all of it is gone after `stop`."""
+    """A program gets one small executor on each worker. There is room for a second program: one
+    that sleeps keeps what it has. All of it is gone after `stop`.
+    """
 
-    def __init__(self, *, folder: Path, workers: int = 2, worker_memory_mib: int = 640) -> None:
+    def __init__(self, *, folder: Path, workers: int = 2, executor_memory_mib: int = 512) -> None:
         self._folder = folder
         self._workers_wanted = workers
-        self._worker_memory_mib = worker_memory_mib
+        self._executor_memory_mib = executor_memory_mib
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
 
@@ -41,7 +44,7 @@ class SparkCluster:
             "spark.master": self.master,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.executor.memory": f"{self._worker_memory_mib - 128}m",
+            "spark.executor.memory": f"{self._executor_memory_mib}m",
             "spark.executor.cores": "1",
             "spark.cores.max": str(self._workers_wanted),
             # Else 200, which is much for two cores.
@@ -59,7 +62,8 @@ class SparkCluster:
                 "org.apache.spark.deploy.worker.Worker",
                 # Of its own: a second attempt of a task is never made on the host of the first.
                 f"127.0.0.{index + 2}",
-                *["--cores", "1", "--memory", f"{self._worker_memory_mib}m"],
+                *["--cores", str(PROGRAMS)],
+                *["--memory", f"{PROGRAMS * self._executor_memory_mib}m"],
                 *["--work-dir", str(self._folder / name), self.master],
             )
             self._told(log, re.compile(f"({REGISTERED})"))
