@@ -1,5 +1,6 @@
 """`penstock dlq`: dead letters are listed, and each is replayed once, whatever happens."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -9,10 +10,25 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli import dlq_read
+from penstock.client.cluster import Cluster
+from penstock.client.trouble import TimedOut
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
 from penstock.testing import Broker
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from rig.client_cluster import run_with_cluster
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
 from rig.command import Outcome
+from rig.raw_serving import run as run_scenario
+from rig.raw_serving import serving
 from rig.serve import ServedNode
 
 Run = Callable[..., Outcome]
@@ -142,14 +158,16 @@ def test_a_dry_run_writes_nothing(run: Run, penstock: Broker, client: ConfluentC
 
 
 def test_letters_go_elsewhere_by_their_keys(
+    penstock.topic("bills", partitions=2)
     run: Run, penstock: Broker, client: ConfluentClient
 ) -> None:
     penstock.topic("fixed", partitions=4)
     penstock.topic("dead")
     client.produce("dead", [letter(n) for n in range(20)])
     client.produce("dead", [Message(key=b"stranger", value=b"v20")])
-    without = run("dlq replay dead --to nowhere")
-    assert (without.status, without.err) == (1, "penstock: nowhere: there is no such topic\n")
+    for command in ("replay dead --to nowhere", "replay dead --to nowhere --dry-run"):
+        without = run(f"dlq {command}")
+        assert (without.status, without.err) == (1, "penstock: nowhere: there is no such topic\n")
     assert run("dlq replay dead --to fixed --json").json()["replayed"] == 21
     found = committed(run, "fixed")
     assert sorted(str(one["value"]) for one in found) == sorted(f"v{n}" for n in range(21))
@@ -168,17 +186,22 @@ def test_a_letter_that_tells_no_source_waits_until_it_is_told_where_to(
     assert sorted(map(str, values(run, "orders"))) == ["stranger", "v1"]
 
 
-def test_where_a_source_topic_is_gone_nothing_is_lost(
+def test_letters_whose_topic_is_gone_wait_and_hold_up_no_others(
     run: Run, penstock: Broker, client: ConfluentClient
 ) -> None:
     penstock.topic("orders", partitions=2)
     penstock.topic("dead")
-    client.produce("dead", [letter(1), letter(2, source="gone"), letter(3)])
-    refused = run("dlq replay dead")
-    assert (refused.status, refused.err) == (1, "penstock: gone: there is no such topic\n")
-    assert values(run, "orders") == []
-    penstock.topic("gone", partitions=2)
-    assert run("dlq replay dead --json").json()["replayed"] == 3
+    client.produce(
+        "dead", [letter(1), letter(2, source="gone"), letter(3), letter(4, source="no topic!")]
+    )
+    gone = [{"topic": "gone", "letters": 1}, {"topic": "no topic!", "letters": 1}]
+    planned = run("dlq replay dead --dry-run --json").json()
+    assert (planned["replayed"], planned["gone"]) == (2, gone)
+    told = run("dlq replay dead")
+    assert (told.status, told.text.splitlines()[-1]) == (
+        0,
+        "replayed 2 letters; 2 wait for topics that are not there (gone, no topic!): give --to",
+    )
     assert Counter(values(run, "orders")) == {"v1": 1, "v3": 1}
 
 
@@ -193,6 +216,59 @@ def test_a_replay_that_is_killed_and_started_again_neither_loses_nor_repeats(
 ) -> None:
     node = ServedNode(data=tmp_path / "node", settings={"log.retention.ms": "-1"})
     node.start()
+    penstock.topic("gone", partitions=2)
+    again = run("dlq replay dead --json").json()
+    assert (again["replayed"], again["gone"]) == (1, gone[1:])
+    assert values(run, "gone") == ["v2"]
+    assert run("dlq replay dead --to orders --json").json()["replayed"] == 1
+    assert Counter(values(run, "orders")) == {"v1": 1, "v3": 1, "v4": 1}
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dlq_read, "PATIENCE_MS", 1_000)
+
+
+def without_leader(_: object, message: MetadataRequest, __: object) -> MetadataResponse:
+    """What brokers tell of a topic whose only replica is away."""
+    partition = MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE, partition_index=0, leader_id=-1, leader_epoch=3
+    )
+    topics = [
+        MetadataResponseTopic(name=one.name, partitions=[partition]) for one in message.topics or []
+    ]
+    return MetadataResponse(topics=topics)
+
+
+@pytest.mark.usefixtures("patience")
+@pytest.mark.parametrize("command", ["list dead", "replay dead --dry-run"])
+def test_a_partition_without_leader_is_told_in_one_line(run: Run, command: str) -> None:
+    async def scenario() -> None:
+        async with serving(handle=without_leader) as served:
+            ended = await asyncio.to_thread(run, f"dlq {command}", bootstrap=str(served.address))
+        said = "penstock: dead-0: no leader told its offsets within 1000 ms\n"
+        assert (ended.status, ended.err.splitlines(keepends=True)[-1]) == (1, said)
+
+    run_scenario(scenario())
+
+
+@pytest.mark.usefixtures("patience")
+def test_an_end_that_cannot_be_reached_any_more_is_not_waited_for(
+    penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("dead")
+    client.produce("dead", [letter(1), letter(2)])
+    place = TopicPartition("dead", 0)
+
+    async def read(cluster: Cluster) -> list[Offset]:
+        offsets: list[Offset] = []
+        ends = {place: Offset(5)}  # as it was before the leader that had the rest was lost
+        with pytest.raises(TimedOut, match="dead-0: nothing could be read at offset 2 for"):
+            async for records in dlq_read.read_all(cluster, {place: Offset(0)}, ends):
+                offsets += [record.offset for record in records]
+        return offsets
+
+    assert run_with_cluster(penstock.bootstrap, read) == [0, 1]
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP", node.bootstrap)
     client = ConfluentClient(node.bootstrap)
     try:

@@ -95,7 +95,8 @@ def replay(
 
     Each has its key, value, timestamp and headers, and goes to the partition that it was in; with
     --to, by its key. What was replayed is noted in the same transactions, as offsets of a group: a
-    replay that was killed is simply started again, and letters left out by --reason wait on.
+    replay that was killed is simply started again. Letters left out by --reason wait on, and so do
+    those whose topic is not there.
     """
     order = Order(
         topic=topic,
@@ -123,6 +124,9 @@ def replay(
                 "replayed": done.total,
                 "left": done.left,
                 "without_source": done.without_source,
+                "gone": [
+                    {"topic": place, "letters": count} for place, count in sorted(done.gone.items())
+                ],
                 "dry_run": dry_run,
                 "counts": counts,
             }

@@ -1,6 +1,7 @@
 """The letters of a dead-letter topic, in order within each partition, and which of them wait.
 
 A topic is read twice: receipts, which tell what was replayed, lie behind the letters they are of.
+A partition that gives nothing for PATIENCE_MS ends the reading: TimedOut.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from penstock.client.fetched import ConsumedRecord
 from penstock.client.group_offsets import committed_offsets
 from penstock.client.isolation import Isolation
 from penstock.client.offsets import When, offsets_of
-from penstock.client.trouble import Refused
+from penstock.client.trouble import Refused, TimedOut
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.letter import Letter, letter_of
@@ -24,7 +25,8 @@ from penstock.spark.replaying import PartitionReplay
 
 READING = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(isolation=Isolation.READ_COMMITTED))
 RECORDS_AT_ONCE = 2_000
-WAIT_MS = 1_000
+WAIT_MS = 500
+PATIENCE_MS = 15_000  # a new leader is found sooner than that, where there is one to be found
 
 Ends = dict[TopicPartition, Offset]  # how far each partition may be read
 NOTHING_DONE = Offset(0)
@@ -80,7 +82,10 @@ async def places_of(cluster: Cluster, topic: str) -> list[TopicPartition]:
 
 
 async def ends_of(cluster: Cluster, places: Iterable[TopicPartition]) -> Ends:
-    return await offsets_of(cluster, places, When.LATEST, isolation=READING.fetch.isolation)
+    isolation = READING.fetch.isolation
+    return await offsets_of(
+        cluster, places, When.LATEST, isolation=isolation, timeout_ms=PATIENCE_MS
+    )
 
 
 async def states_of(
@@ -109,15 +114,30 @@ async def states_of(
 async def read_all(
     cluster: Cluster, begin: Mapping[TopicPartition, Offset], ends: Ends
 ) -> AsyncGenerator[list[ConsumedRecord]]:
-    """The committed records between the two."""
+    """The committed records between the two; TimedOut when there is no getting to an end."""
     async with Consumer(cluster, rules=READING) as consumer:
         await consumer.assign(ends)
-        starts = await consumer.beginning_offsets(ends)
+        starts = await offsets_of(cluster, ends, When.EARLIEST, timeout_ms=PATIENCE_MS)
         for place in ends:
             consumer.seek(place, max(begin[place], starts[place]))
-        while any([await consumer.position(place) < end for place, end in ends.items()]):
+        idle_ms = 0
+        while behind := _behind(consumer.positions(), ends):
+            if idle_ms >= PATIENCE_MS:
+                place, position = next(iter(behind.items()))
+                raise TimedOut(
+                    f"{place}: nothing could be read at offset {position} for {PATIENCE_MS} ms,"
+                    f" though its end was at {ends[place]}: has it no leader?"
+                )
             records = await consumer.poll(wait_ms=WAIT_MS, records_max=RECORDS_AT_ONCE)
+            stands_still = _behind(consumer.positions(), ends) == behind
+            idle_ms = idle_ms + WAIT_MS if stands_still else 0
             yield [one for one in records if one.offset < ends[place_of(one)]]
+
+
+def _behind(positions: Mapping[TopicPartition, Offset], ends: Ends) -> dict[TopicPartition, Offset]:
+    """The partitions that are not read to their ends, and how far they are."""
+    found = {place: positions.get(place, NOTHING_DONE) for place in ends}
+    return {place: position for place, position in found.items() if position < ends[place]}
 
 
 def beginnings(states: Mapping[TopicPartition, PartitionReplay]) -> dict[TopicPartition, Offset]:

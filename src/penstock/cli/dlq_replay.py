@@ -24,10 +24,14 @@ from penstock.client.cluster import Cluster
 from penstock.client.fetched import ConsumedRecord
 from penstock.client.group_offsets import Committed
 from penstock.client.transactional_producer import TransactionalProducer
+from penstock.client.trouble import Refused
+from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.letter import Letter, letter_of, receipt_headers, replayed_headers
 from penstock.spark.replaying import PartitionReplay, Settled
+
+NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class Replayed:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by target and reason
     left: int = 0  # not chosen
     without_source: int = 0  # chosen, but nobody knows where they came from
+    gone: Counter[str] = field(default_factory=Counter)  # chosen, by topics that are not there
 
     @property
     def total(self) -> int:
@@ -68,12 +73,24 @@ class Replay:
         self._order = order
         self._states = states
         self._noted = {place: state.done_until for place, state in states.items()}
+        self._is_there: dict[str, bool] = {}  # topics that letters came from
 
     @property
     def is_full(self) -> bool:
         return self._order.limit is not None and self.done.total >= self._order.limit
 
     def chosen(self, records: Iterable[ConsumedRecord]) -> list[Outgoing]:
+    def unknown(self, records: Iterable[ConsumedRecord]) -> list[str]:
+        """Topics that the records may go to and that nobody has looked for."""
+        letters = (letter_of(record.headers) for record in records)
+        targets = (self._target(one) for one in letters if isinstance(one, Letter))
+        return [
+            one for one in dict.fromkeys(targets) if one is not None and one not in self._is_there
+        ]
+
+    def looked_for(self, topic: str, *, is_there: bool) -> None:
+        self._is_there[topic] = is_there
+
         """Those of the records that are to be written, until there are enough."""
         outgoing = []
         for record in records:
@@ -82,12 +99,18 @@ class Replay:
             letter, state = letter_of(record.headers), self._states[place_of(record)]
             if not isinstance(letter, Letter) or state.is_done(record.offset):
                 continue
-            target = self._order.to or letter.topic
-            wanted = self._order.choice.takes(letter)
-            if target is None or not wanted:
+            target = self._target(letter)
+            if not self._order.choice.takes(letter):
                 state.left(record.offset)
-                self.done.left += not wanted
-                self.done.without_source += wanted
+                self.done.left += 1
+                continue
+            if target is None:
+                state.left(record.offset)
+                self.done.without_source += 1
+                continue
+            if not self._is_there[target]:
+                state.left(record.offset)
+                self.done.gone[target] += 1
                 continue
             state.replayed(record.offset)
             self.done.counts[target, letter.reason or ""] += 1
@@ -119,16 +142,22 @@ async def replay_letters(cluster: Cluster, order: Order, told: Callable[[int], N
         states = await states_of(cluster, order.group, ends, stable=False)
         replay = Replay(order, states)
         async with aclosing(read_all(cluster, beginnings(states), ends)) as reading:
+    def _target(self, letter: Letter) -> str | None:
+        return self._order.to or letter.topic
+
             async for records in reading:
                 replay.chosen(records)
         return replay.done
     async with TransactionalProducer(cluster, order.group) as producer:
+    if order.to is not None:
+        await cluster.need((order.to,))  # a wrong name is told, before anything is done
         # Only now is nobody else at it: what the predecessor wrote is either seen, or void.
         ends = await ends_of(cluster, places)
         states = await states_of(cluster, order.group, ends, stable=True)
         replay = Replay(order, states)
         async with aclosing(read_all(cluster, beginnings(states), ends)) as reading:
             async for records in reading:
+                await _look_for_topics(cluster, replay, records)
                 await _write(producer, order, replay.chosen(records), replay.settle())
                 told(replay.done.total)
                 if replay.is_full:
@@ -138,6 +167,7 @@ async def replay_letters(cluster: Cluster, order: Order, told: Callable[[int], N
     return replay.done
 
 
+                await _look_for_topics(cluster, replay, records)
 async def _write(
     producer: TransactionalProducer,
     order: Order,
@@ -147,6 +177,20 @@ async def _write(
     """All of it, or, after an error, nothing."""
     if not settled:
         assert not outgoing, "whoever writes a letter has something to note"
+async def _look_for_topics(
+    cluster: Cluster, replay: Replay, records: Iterable[ConsumedRecord]
+) -> None:
+    for topic in replay.unknown(records):
+        try:
+            await cluster.need((topic,))
+        except Refused as refused:
+            if refused.code not in NO_TOPIC:
+                raise
+            replay.looked_for(topic, is_there=False)
+        else:
+            replay.looked_for(topic, is_there=True)
+
+
         return
     async with producer.transaction():
         for one in outgoing:

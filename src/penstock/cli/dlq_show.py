@@ -58,6 +58,9 @@ def show_replayed(done: Replayed, *, dry_run: bool) -> None:
         said += f"; {done.left} others wait on"
     if done.without_source:
         said += f"; {done.without_source} do not tell where they came from: give --to"
+    if done.gone:
+        topics = ", ".join(topic for topic, _ in by_count(done.gone))
+        said += f"; {done.gone.total()} wait for topics that are not there ({topics}): give --to"
     click.echo(said)
 
 

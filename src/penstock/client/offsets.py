@@ -88,9 +88,12 @@ async def offsets_of(
     when: When,
     *,
     isolation: Isolation = Isolation.READ_UNCOMMITTED,
+    timeout_ms: int = 30_000,
 ) -> dict[TopicPartition, Offset]:
     """The same for one place of each partition; raises the first error there is."""
-    listed = await list_offsets(cluster, dict.fromkeys(partitions, when), isolation=isolation)
+    listed = await list_offsets(
+        cluster, dict.fromkeys(partitions, when), isolation=isolation, timeout_ms=timeout_ms
+    )
     offsets = {}
     for partition, result in listed.items():
         if isinstance(result, Refused):
