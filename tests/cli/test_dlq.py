@@ -46,16 +46,18 @@ def client(penstock: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Conflu
 
 
 def letter(number: int, *, source: str = "orders", reason: str = "field id is missing") -> Message:
-    """As Spark's pipelines write them: the record came from offset `number` of partition 1."""
+    """As Spark's pipelines write them: the record came from offset `number` of partition 1, and was
+    written long ago.
+    """
     return Message(
         key=b"k%d" % number,
         value=b"v%d" % number,
-        timestamp_ms=1_000 + number,
         headers=(
             ("trace", b"t%d" % number),
             ("penstock.dlq.topic", source.encode()),
             ("penstock.dlq.partition", b"1"),
             ("penstock.dlq.offset", b"%d" % number),
+            ("penstock.dlq.timestamp", b"%d" % (1_000 + number)),
             ("penstock.dlq.reason", reason.encode()),
             ("penstock.dlq.attempt", b"1"),
         ),
@@ -86,6 +88,7 @@ def test_letters_are_listed_with_where_they_came_from(
         4,
     ]
     assert (first["offset"], first["key"], first["value"]) == (0, "k4", "v4")
+    assert first["source_timestamp_ms"] == 1_004
     chosen = run("dlq list dead --reason JSON --json").lines
     assert [json.loads(line)["key"] for line in chosen] == ["k7"]
     limited = run("dlq list dead --limit 1").text
@@ -106,6 +109,16 @@ def test_a_replayed_letter_is_the_record_as_it_was_and_keeps_its_attempt(
         {"name": "trace", "value": "t4"},
         {"name": "penstock.dlq.attempt", "value": "1"},
     ]
+
+
+def test_a_letter_that_tells_no_time_is_replayed_with_its_own(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    penstock.topic("orders")
+    penstock.topic("dead")
+    client.produce("dead", [Message(key=b"s", value=b"stranger", timestamp_ms=5_000)])
+    assert run("dlq replay dead --to orders").status == 0
+    assert [record["timestamp_ms"] for record in committed(run, "orders")] == [5_000]
 
 
 def test_what_was_replayed_is_not_replayed_again(
@@ -145,6 +158,7 @@ def test_letters_left_out_wait_and_none_is_replayed_twice(
 
 def test_a_dry_run_writes_nothing(run: Run, penstock: Broker, client: ConfluentClient) -> None:
     penstock.topic("orders", partitions=2)
+    penstock.topic("bills", partitions=2)
     penstock.topic("dead")
     client.produce("dead", [letter(1), letter(2, source="bills")])
     planned = run("dlq replay dead --dry-run --json").json()
@@ -158,7 +172,6 @@ def test_a_dry_run_writes_nothing(run: Run, penstock: Broker, client: ConfluentC
 
 
 def test_letters_go_elsewhere_by_their_keys(
-    penstock.topic("bills", partitions=2)
     run: Run, penstock: Broker, client: ConfluentClient
 ) -> None:
     penstock.topic("fixed", partitions=4)
@@ -203,19 +216,6 @@ def test_letters_whose_topic_is_gone_wait_and_hold_up_no_others(
         "replayed 2 letters; 2 wait for topics that are not there (gone, no topic!): give --to",
     )
     assert Counter(values(run, "orders")) == {"v1": 1, "v3": 1}
-
-
-def test_a_dead_letter_topic_that_is_not_there_is_named(run: Run, client: ConfluentClient) -> None:
-    for command in ("list nowhere", "replay nowhere", "replay nowhere --dry-run"):
-        refused = run(f"dlq {command}")
-        assert (refused.status, refused.err) == (1, "penstock: nowhere: there is no such topic\n")
-
-
-def test_a_replay_that_is_killed_and_started_again_neither_loses_nor_repeats(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    node = ServedNode(data=tmp_path / "node", settings={"log.retention.ms": "-1"})
-    node.start()
     penstock.topic("gone", partitions=2)
     again = run("dlq replay dead --json").json()
     assert (again["replayed"], again["gone"]) == (1, gone[1:])
@@ -269,6 +269,19 @@ def test_an_end_that_cannot_be_reached_any_more_is_not_waited_for(
         return offsets
 
     assert run_with_cluster(penstock.bootstrap, read) == [0, 1]
+
+
+def test_a_dead_letter_topic_that_is_not_there_is_named(run: Run, client: ConfluentClient) -> None:
+    for command in ("list nowhere", "replay nowhere", "replay nowhere --dry-run"):
+        refused = run(f"dlq {command}")
+        assert (refused.status, refused.err) == (1, "penstock: nowhere: there is no such topic\n")
+
+
+def test_a_replay_that_is_killed_and_started_again_neither_loses_nor_repeats(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = ServedNode(data=tmp_path / "node", settings={"log.retention.ms": "-1"})
+    node.start()
     monkeypatch.setenv("PENSTOCK_BOOTSTRAP", node.bootstrap)
     client = ConfluentClient(node.bootstrap)
     try:

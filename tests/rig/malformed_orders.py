@@ -214,7 +214,7 @@ def judge(bootstrap: str, topics: Topics, count: int, *, repaired: bool) -> Verd
         verdict.reasons[(headers["penstock.dlq.reason"] or b"").decode()] += 1
         as_it_was = (
             one.value() == order(number)
-            and one.timestamp()[1] == BEGIN_MS + number
+            and headers["penstock.dlq.timestamp"] == str(BEGIN_MS + number).encode()
             and headers["trace"] == str(number).encode()
             and headers["penstock.dlq.topic"] == topics.orders.encode()
         )

@@ -124,16 +124,25 @@ def test_a_letter_tells_where_it_came_from() -> None:
         ("penstock.dlq.topic", b"orders"),
         ("penstock.dlq.partition", b"3"),
         ("penstock.dlq.offset", b"41"),
+        ("penstock.dlq.timestamp", b"1000"),
         ("penstock.dlq.reason", b"field id is missing"),
         ("penstock.dlq.attempt", b"2"),
     )
     assert letter_of(headers) == Letter(
-        topic="orders", partition=3, offset=Offset(41), reason="field id is missing", attempt=2
+        topic="orders",
+        partition=3,
+        offset=Offset(41),
+        timestamp_ms=1_000,
+        reason="field id is missing",
+        attempt=2,
     )
     assert replayed_headers(headers) == (("trace", b"7"), (ATTEMPT, b"2"))
 
 
 def test_what_others_write_is_a_letter_that_tells_nothing() -> None:
-    nothing = Letter(topic=None, partition=None, offset=None, reason=None, attempt=None)
+    nothing = Letter(
+        topic=None, partition=None, offset=None, timestamp_ms=None, reason=None, attempt=None
+    )
     assert letter_of(()) == nothing
     assert letter_of((("penstock.dlq.offset", b"-1"), ("penstock.dlq.attempt", b""))) == nothing
+    assert letter_of((("penstock.dlq.timestamp", b"%d" % 2**63),)) == nothing

@@ -63,6 +63,7 @@ class Outgoing:
     record: ConsumedRecord
     topic: str
     partition: int | None  # None: by its key
+    timestamp_ms: int
 
 
 class Replay:
@@ -72,14 +73,13 @@ class Replay:
         self.done = Replayed()
         self._order = order
         self._states = states
-        self._noted = {place: state.done_until for place, state in states.items()}
         self._is_there: dict[str, bool] = {}  # topics that letters came from
+        self._noted = {place: state.done_until for place, state in states.items()}
 
     @property
     def is_full(self) -> bool:
         return self._order.limit is not None and self.done.total >= self._order.limit
 
-    def chosen(self, records: Iterable[ConsumedRecord]) -> list[Outgoing]:
     def unknown(self, records: Iterable[ConsumedRecord]) -> list[str]:
         """Topics that the records may go to and that nobody has looked for."""
         letters = (letter_of(record.headers) for record in records)
@@ -91,6 +91,7 @@ class Replay:
     def looked_for(self, topic: str, *, is_there: bool) -> None:
         self._is_there[topic] = is_there
 
+    def chosen(self, records: Iterable[ConsumedRecord]) -> list[Outgoing]:
         """Those of the records that are to be written, until there are enough."""
         outgoing = []
         for record in records:
@@ -115,7 +116,15 @@ class Replay:
             state.replayed(record.offset)
             self.done.counts[target, letter.reason or ""] += 1
             same_place = letter.partition if target == letter.topic else None
-            outgoing.append(Outgoing(record=record, topic=target, partition=same_place))
+            told_ms = letter.timestamp_ms
+            outgoing.append(
+                Outgoing(
+                    record=record,
+                    topic=target,
+                    partition=same_place,
+                    timestamp_ms=record.timestamp_ms if told_ms is None else told_ms,
+                )
+            )
         return outgoing
 
     def reached(self, ends: Mapping[TopicPartition, Offset]) -> None:
@@ -133,24 +142,25 @@ class Replay:
         self._noted |= {place: one.offset for place, one in changed.items()}
         return changed
 
+    def _target(self, letter: Letter) -> str | None:
+        return self._order.to or letter.topic
+
 
 async def replay_letters(cluster: Cluster, order: Order, told: Callable[[int], None]) -> Replayed:
     """`told` hears how many are written so far."""
     places = await places_of(cluster, order.topic)
+    if order.to is not None:
+        await cluster.need((order.to,))  # a wrong name is told, before anything is done
     if order.dry_run:
         ends = await ends_of(cluster, places)
         states = await states_of(cluster, order.group, ends, stable=False)
         replay = Replay(order, states)
         async with aclosing(read_all(cluster, beginnings(states), ends)) as reading:
-    def _target(self, letter: Letter) -> str | None:
-        return self._order.to or letter.topic
-
             async for records in reading:
+                await _look_for_topics(cluster, replay, records)
                 replay.chosen(records)
         return replay.done
     async with TransactionalProducer(cluster, order.group) as producer:
-    if order.to is not None:
-        await cluster.need((order.to,))  # a wrong name is told, before anything is done
         # Only now is nobody else at it: what the predecessor wrote is either seen, or void.
         ends = await ends_of(cluster, places)
         states = await states_of(cluster, order.group, ends, stable=True)
@@ -167,16 +177,6 @@ async def replay_letters(cluster: Cluster, order: Order, told: Callable[[int], N
     return replay.done
 
 
-                await _look_for_topics(cluster, replay, records)
-async def _write(
-    producer: TransactionalProducer,
-    order: Order,
-    outgoing: list[Outgoing],
-    settled: Mapping[TopicPartition, Settled],
-) -> None:
-    """All of it, or, after an error, nothing."""
-    if not settled:
-        assert not outgoing, "whoever writes a letter has something to note"
 async def _look_for_topics(
     cluster: Cluster, replay: Replay, records: Iterable[ConsumedRecord]
 ) -> None:
@@ -191,6 +191,15 @@ async def _look_for_topics(
             replay.looked_for(topic, is_there=True)
 
 
+async def _write(
+    producer: TransactionalProducer,
+    order: Order,
+    outgoing: list[Outgoing],
+    settled: Mapping[TopicPartition, Settled],
+) -> None:
+    """All of it, or, after an error, nothing."""
+    if not settled:
+        assert not outgoing, "whoever writes a letter has something to note"
         return
     async with producer.transaction():
         for one in outgoing:
@@ -202,7 +211,7 @@ async def _look_for_topics(
                 record.value,
                 key=record.key,
                 headers=replayed_headers(record.headers),
-                timestamp_ms=record.timestamp_ms,
+                timestamp_ms=one.timestamp_ms,
                 partition=one.partition if there else None,
             )
         for place, one_settled in settled.items():

@@ -69,6 +69,7 @@ def json_line(one: FoundLetter) -> bytes:
         "source_topic": one.letter.topic,
         "source_partition": one.letter.partition,
         "source_offset": one.letter.offset,
+        "source_timestamp_ms": one.letter.timestamp_ms,
         "reason": one.letter.reason,
         "attempt": one.letter.attempt,
         "replayed": one.replayed,

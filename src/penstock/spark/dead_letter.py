@@ -14,8 +14,9 @@
 A row is bad when its column `reason` holds a sentence; whoever finds a fault writes one there
 (`schemas.parse_json`, `attempt`, or a condition of your own with `reject`), and the first counts.
 `route` gives both kinds in one frame with the columns of the sink, so one write is one transaction:
-no row is in both topics, none in neither. A bad row is written as it came, key, value, headers and
-timestamp, with the headers of `penstock.spark.letter`; `penstock dlq` lists and replays them.
+no row is in both topics, none in neither. A bad row is written as it came, key, value and headers,
+with the headers of `penstock.spark.letter`, its old timestamp among them; `penstock dlq` lists and
+replays them.
 """
 
 from collections.abc import Callable, Mapping
@@ -186,6 +187,7 @@ def _letter_columns(dead_letters: str, reason: str) -> dict[str, Column]:
         _header(letter.TOPIC, F.col("topic")),
         _header(letter.PARTITION, F.col("partition").cast("string")),
         _header(letter.OFFSET, F.col("offset").cast("string")),
+        _header(letter.TIMESTAMP, F.unix_millis(F.col("timestamp")).cast("string")),
         _header(letter.REASON, F.col(reason)),
         _header(letter.ATTEMPT, (_attempts(own) + 1).cast("string")),
     )
@@ -195,7 +197,8 @@ def _letter_columns(dead_letters: str, reason: str) -> dict[str, Column]:
         "headers": F.concat(others, ours).cast(HEADERS_TYPE),
         "topic": F.lit(dead_letters),
         "partition": F.lit(None).cast("int"),
-        "timestamp": F.col("timestamp"),
+        # That of the writing: by the record's, retention could take the letter at once.
+        "timestamp": F.lit(None).cast("timestamp"),
     }
 
 

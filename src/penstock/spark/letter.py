@@ -2,11 +2,14 @@
 tried.
 
     penstock.dlq.topic, .partition, .offset   the record that was read; numbers as decimal text
+    penstock.dlq.timestamp                    the record's, in milliseconds
     penstock.dlq.reason                       one sentence
     penstock.dlq.attempt                      1, and one more each time that it was replayed in vain
 
-Key, value, timestamp and all other headers of a letter are those of the record. When it is
-replayed, the attempt stays with it and the other four go.
+Key, value and all other headers of a letter are those of the record. Its timestamp is that of its
+writing, for retention goes by it: a letter is kept as long as its topic says, however old the
+record is. When it is replayed the record has its own timestamp again, the attempt stays with it,
+and the other headers of ours go.
 
 A replay that leaves letters behind notes, in the dead-letter topic itself, which of the later ones
 are done with: a receipt has no key and no value, and `penstock.dlq.replayed` holds the offsets of
@@ -23,10 +26,12 @@ PREFIX = "penstock.dlq."
 TOPIC = PREFIX + "topic"
 PARTITION = PREFIX + "partition"
 OFFSET = PREFIX + "offset"
+TIMESTAMP = PREFIX + "timestamp"
 REASON = PREFIX + "reason"
 ATTEMPT = PREFIX + "attempt"
 REPLAYED = PREFIX + "replayed"
 
+TIMESTAMP_MS_MAX = 2**63 - 1
 RANGE = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 Ranges = tuple[range, ...]  # of offsets, in order, none empty
 
@@ -38,6 +43,7 @@ class Letter:
     topic: str | None
     partition: int | None
     offset: Offset | None
+    timestamp_ms: int | None
     reason: str | None
     attempt: int | None
 
@@ -47,11 +53,14 @@ def letter_of(headers: Headers) -> Letter | Ranges:
     ours = {name: value for name, value in headers if name.startswith(PREFIX)}
     if REPLAYED in ours:
         return parse_ranges(_text(ours[REPLAYED]) or "")
-    offset = _number(ours.get(OFFSET))
+    offset, timestamp_ms = _number(ours.get(OFFSET)), _number(ours.get(TIMESTAMP))
+    if timestamp_ms is not None and timestamp_ms > TIMESTAMP_MS_MAX:
+        timestamp_ms = None
     return Letter(
         topic=_text(ours.get(TOPIC)),
         partition=_number(ours.get(PARTITION)),
         offset=None if offset is None else Offset(offset),
+        timestamp_ms=timestamp_ms,
         reason=_text(ours.get(REASON)),
         attempt=_number(ours.get(ATTEMPT)),
     )
