@@ -58,3 +58,29 @@ def test_a_task_that_reads_does_not_import_pandas() -> None:
         [sys.executable, "-c", BUILDING], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["False", "2"]
+
+
+WRITING = """
+import pyarrow as pa
+from penstock.records.compression import Codec
+from penstock.spark.sink.columns import Columns
+from penstock.spark.sink.rows import BatchBuilder
+
+numbers = pa.py_buffer(bytes(8))
+texts = [None, pa.py_buffer(bytes(12)), pa.py_buffer(b"")]
+rows = pa.RecordBatch.from_arrays(
+    [
+        pa.Array.from_buffers(pa.binary(), 2, texts),
+        pa.Array.from_buffers(pa.int32(), 2, [None, numbers]),
+    ],
+    names=["value", "partition"],
+)
+columns = Columns(value=0, key=None, topic=None, partition=1, headers=None, timestamp=None)
+builder = BatchBuilder(columns=columns, topic="t", codec=Codec.NONE, batch_bytes=1000, turn=0)
+print(len(list(builder.batches(rows, {"t": 5}, now_ms=1))))
+"""
+
+
+def test_a_task_that_writes_imports_all_that_it_uses() -> None:
+    done = subprocess.run([sys.executable, "-c", WRITING], capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == (["1"], "")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import NO_LEADER_EPOCH
@@ -101,7 +102,7 @@ class BatchBuilder:
         names = rows.column(self.columns.topic)
         places = np.empty(rows.num_rows, dtype=np.int64)
         for number, topic in enumerate(topics):
-            where = np.flatnonzero(pa.compute.equal(names, topic).to_numpy(zero_copy_only=False))
+            where = np.flatnonzero(pc.equal(names, topic).to_numpy(zero_copy_only=False))
             part = rows.take(pa.array(where))
             places[where] = self._partitions(part, topic, counts[topic])
             places[where] += number << PARTITIONS_BITS
@@ -115,7 +116,7 @@ class BatchBuilder:
             by_key = partitions_of(keys, count, 0, rows.num_rows)
             found = np.frombuffer(by_key, dtype=np.int32).copy()
         if self.columns.partition is not None:
-            wished = pa.compute.fill_null(rows.column(self.columns.partition), NOWHERE)
+            wished = pc.fill_null(rows.column(self.columns.partition), NOWHERE)
             wishes = wished.to_numpy(zero_copy_only=False)
             if wishes.size and (wishes.max() >= count or wishes.min() < NOWHERE):
                 wrong = wishes.max() if wishes.max() >= count else wishes.min()
@@ -178,5 +179,5 @@ def _times(rows: pa.RecordBatch, place: int | None, now_ms: int) -> memoryview:
     if place is None:
         return np.full(rows.num_rows, now_ms, dtype=np.int64).data
     times = rows.column(place).cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64())
-    known = pa.compute.fill_null(times, now_ms).to_numpy(zero_copy_only=False)
+    known = pc.fill_null(times, now_ms).to_numpy(zero_copy_only=False)
     return np.ascontiguousarray(known).data
