@@ -13,8 +13,8 @@ not name are passed over, and of two fields of one name the last one counts.
 Spark's own PERMISSIVE mode tells that a row is bad and not why, so a bad row is looked at again, as
 a variant and field by field; a good row is parsed once. It is all done by Spark's own functions,
 without a Python worker. A stream's plan is made anew for every batch, so it has to stay small: what
-is said of each field is data, one constant for each struct, and not an expression. It is still two
-to three times that of a bare `from_json`. So this is for topics that others write to, one or two in
+is said of each field is data, one constant for each struct, and not an expression. It is still
+three times that of a bare `from_json`. So this is for topics that others write to, one or two in
 a query, with batches seconds apart; where there are many topics, or batches every few hundred
 milliseconds, one `from_json` and `dead_letter.reject` for what counts are cheaper.
 """
