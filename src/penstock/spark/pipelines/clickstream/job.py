@@ -1,6 +1,11 @@
-"""Five queries on one topic. What they mean is in `steps.py` and `fraud.py`."""
+"""Four queries on one topic. What they mean is in `steps.py` and `fraud.py`.
+
+What is wrong with events, fraud or form, comes from one query: the alerts of a batch and its dead
+letters are one transaction.
+"""
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.dead_letter import letters
@@ -23,12 +28,13 @@ def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
     sessions = steps.as_records(steps.sessions(sound), key="user_id")
     profiles = steps.as_records(steps.profiles(sound), key="user_id")
     alerts = steps.as_records(fraud.alerts(steps.signals(sound)), key="subject")
-    dead = letters(events, dead_letters=DEAD_LETTERS)
+    wrong = alerts.withColumn("topic", F.lit(ALERTS)).unionByName(
+        letters(events, dead_letters=DEAD_LETTERS), allowMissingColumns=True
+    )
     return [
         write_topics(sessions, place, query=SESSIONS, topic=SESSIONS),
         write_topics(profiles, place, query=PROFILES, topic=PROFILES, output_mode="update"),
-        write_topics(alerts, place, query=ALERTS, topic=ALERTS),
-        write_topics(dead, place, query=DEAD_LETTERS),
+        write_topics(wrong, place, query=ALERTS),
         write_audit(steps.audit_rows(events), place),
     ]
 

@@ -49,7 +49,7 @@ def parsed(records: DataFrame) -> DataFrame:
 
 def _reason() -> Column:
     """Looked at by fields, which Spark plans in no time; `schemas.parse_json` tells more, at a cost
-    that five queries would pay in every batch.
+    that four queries would pay in every batch.
     """
     kind = F.col("kind")
     no_payment = F.col("card").isNull() | F.col("amount_cents").isNull()

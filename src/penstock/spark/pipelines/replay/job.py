@@ -24,6 +24,7 @@ NEWEST = max(steps.VIEWS)
 BEHIND_MAX = 10_000
 ROUNDS_MAX = 50
 LOOK_SECONDS = 1
+LOOKS_MAX = 600
 
 
 class NotBuilt(PenstockError):
@@ -82,9 +83,12 @@ def build(spark: SparkSession, place: Place, version: int) -> StreamingQuery:
 
 def await_first_look(live: StreamingQuery) -> None:
     """It has looked for events from where the building ended; an error in that is raised here."""
-    while live.lastProgress is None and not live.status["message"].startswith("Waiting for"):
+    for _ in range(LOOKS_MAX):
+        if live.lastProgress is not None or live.status["message"].startswith("Waiting for"):
+            return
         if live.awaitTermination(LOOK_SECONDS):
-            raise NotBuilt(f"{live.name}: it was stopped before readers were switched")
+            break
+    raise NotBuilt(f"{live.name}: it ended, or did nothing, before readers could be switched")
 
 
 def live_pointer(place: Place) -> Pointer | None:
