@@ -14,7 +14,7 @@ from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.flows import Driver, Flow
-from penstock.spark.sink.names import Attempt, batch_part
+from penstock.spark.sink.names import TaskNumbers, first_attempt
 from rig.sink_output import cluster_at
 
 NUMBERS = itertools.count(1)
@@ -47,14 +47,8 @@ class SinkShell:
         self, value: bytes, *, run_id: str, batch_id: int = 0, partition: int = 0
     ) -> Prepared:
         """A task: it leaves its transaction open."""
-        attempt = Attempt(
-            sink=self.sink,
-            run_id=run_id,
-            partition=partition,
-            stage_attempt=0,
-            attempt=0,
-            batch=batch_part(batch_id, two_phase=self.two_phase),
-        )
+        task = TaskNumbers(partition=partition, attempt=0, unique=next(NUMBERS))
+        attempt = first_attempt(self.sink, run_id, batch_id, task, two_phase=self.two_phase)
         rules = TransactionRules(two_phase=self.two_phase, keep_prepared=self.two_phase)
         name = attempt.transactional_id
         async with TransactionalProducer(self.cluster, name, rules=rules) as producer:

@@ -24,7 +24,13 @@ from penstock.spark.sink.flows import (
     must_claim,
     plan,
 )
-from penstock.spark.sink.names import Attempt, batch_part
+from penstock.spark.sink.names import (
+    Attempt,
+    TaskNumbers,
+    decider_id,
+    first_attempt,
+    next_attempt,
+)
 from penstock.spark.sink.trouble import SinkTrouble
 
 SINK = "orders.view"
@@ -65,14 +71,16 @@ class Cluster:
         return None if self.record is None else decode(self.record)
 
     def take_over(self, transactional_id: str) -> Reclaimed | Prepared:
-        """InitProducerId that keeps what is prepared."""
+        """InitProducerId: with two-phase commit it keeps what is prepared, else it aborts it."""
         held = self.ids.setdefault(transactional_id, Held())
+        if not self.two_phase:
+            self.abort(transactional_id)
         held.epoch += 1
         held.previous = None
         now = Prepared(transactional_id=transactional_id, producer_id=1, epoch=held.epoch)
         if held.written_by is not None:
             return Reclaimed(written_by=held.written_by, held_by=now)
-        held.state = Seen.NONE
+        held.state = Seen.IDLE
         return now
 
     def write(self, who: Prepared, row: Row) -> bool:
@@ -109,13 +117,20 @@ class Cluster:
         """A task takes its id once more, which aborts what it has written."""
         held = self.ids[who.transactional_id]
         if held.written_by == who:
-            self._end(held, Seen.NONE)
+            self._end(held, Seen.IDLE)
             held.previous = None
 
     def time_out(self) -> None:
         """All that is open longer than a transaction may be; two-phase ones may for ever."""
         if not self.two_phase:
             for transactional_id in self.open_ids():
+                self.abort(transactional_id)
+
+    def time_out_undecided(self) -> None:
+        """All that is open and in no decision, as that is older than what was decided since."""
+        named = {one.transactional_id for batch in self.decisions for one in batch.transactions}
+        for transactional_id in self.open_ids():
+            if transactional_id not in named:
                 self.abort(transactional_id)
 
     def open_ids(self) -> tuple[str, ...]:
@@ -170,6 +185,7 @@ class SinkWorld:
         self.batches = batches
         self.committed_batches = 0  # Spark's own commit log
         self.runs = 0
+        self.tried = 0  # tasks
         self.drivers: dict[str, Steps] = {}
         self.tasks: dict[str, Steps] = {}
         self.troubles: list[SinkTrouble] = []
@@ -253,6 +269,8 @@ class SinkWorld:
                 return self._write(record, fenced_with)
             case actions.Commit(transaction):
                 return cluster.commit(transaction)
+            case actions.Look(name) if name == decider_id(SINK):
+                return Seen.NONE if cluster.record is None else Seen.COMMITTED
             case actions.Look(name):
                 return cluster.ids[name].state
             case actions.Reclaim(name):
@@ -295,13 +313,16 @@ class SinkWorld:
         return [one for one in written if one is not None]
 
     def _try(self, job: Job, partition: int) -> None:
-        attempt = Attempt(
-            sink=SINK,
-            run_id=job.driver.claim.run_id,
-            partition=partition,
-            stage_attempt=0,
-            attempt=job.tried[partition],
-            batch=batch_part(job.batch_id, two_phase=job.driver.two_phase),
+        if self.dice.random() < 0.2:
+            job.tried[partition] = 0  # the stage is tried again, perhaps beside its last attempt
+        self.tried += 1
+        task = TaskNumbers(partition=partition, attempt=job.tried[partition], unique=self.tried)
+        attempt = first_attempt(
+            SINK,
+            job.driver.claim.run_id,
+            job.batch_id,
+            task,
+            two_phase=job.driver.two_phase,
         )
         job.tried[partition] += 1
         name = f"{attempt.transactional_id}#{job.batch_id}"
@@ -327,7 +348,11 @@ class SinkWorld:
             job.done.setdefault(attempt.partition, None)
             return
         found = self.cluster.take_over(attempt.transactional_id)
-        if isinstance(found, Reclaimed) or self._fails():
+        while isinstance(found, Reclaimed):
+            yield
+            attempt = next_attempt(attempt)
+            found = self.cluster.take_over(attempt.transactional_id)
+        if self._fails():
             return
         for part in range(PARTS):
             yield

@@ -10,6 +10,8 @@ from penstock.spark.sink import flows
 from penstock.spark.sink.actions import Abort, Commit, Fence, ReadLast, Reclaim
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord
 from penstock.spark.sink.flows import Driver, Flow
+from penstock.spark.sink.names import Attempt, first_attempt
+from rig import sink_world
 from rig.sink_schedules import explore, explore_reused_id
 
 SCHEDULES = 3_000
@@ -36,23 +38,25 @@ def decision_each_time(
     driver: Driver, last: SinkRecord | None, batch: Decided
 ) -> SinkRecord | None:
     if last is None or last.claim != driver.claim:
-        raise flows._superseded(driver, last)
+        raise flows.superseded(driver, last)
     return SinkRecord(claim=driver.claim, decided=batch, is_done=False)
 
 
-def commit_of_whatever_is_open(driver: Driver, decided: Prepared) -> Flow[None]:
+def commit_of_whatever_is_open(driver: Driver, decided: Prepared) -> Flow[bool]:
     if not (yield Commit(decided)):
         reclaimed = yield Reclaim(decided.transactional_id)
         if reclaimed is not None:
             yield Commit(reclaimed.held_by)
+    return True
 
 
-def commit_once(driver: Driver, decided: Prepared) -> Flow[None]:
+def commit_once(driver: Driver, decided: Prepared) -> Flow[bool]:
     yield Commit(decided)
+    return True
 
 
 def clear_without_a_look(driver: Driver, *, own: bool) -> Flow[None]:
-    for transactional_id in (yield from flows._open(driver)):
+    for transactional_id in (yield from flows.open_ids(driver)):
         yield Abort(transactional_id)
 
 
@@ -66,12 +70,12 @@ def clear_what_tasks_write(driver: Driver, *, own: bool) -> Flow[None]:
 
 def give_up_everything(driver: Driver) -> Flow[None]:
     yield Fence()
-    for transactional_id in (yield from flows._open(driver)):
+    for transactional_id in (yield from flows.open_ids(driver)):
         yield Abort(transactional_id)
 
 
 def finish_before_it_is(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
-    done = yield from flows._write(lambda last: last and replace(last, is_done=True))
+    done = yield from flows.write_record(lambda last: last and replace(last, is_done=True))
     for transaction in record.unfinished.transactions if record.unfinished else ():
         yield from flows._commit(driver, transaction)
     return done
@@ -106,6 +110,25 @@ def test_claim_that_forgets_what_was_before_is_found(
     with pytest.raises(AssertionError):
         for seed in range(SCHEDULES):
             explore(seed, two_phase=True)
+
+
+def test_giving_up_more_than_the_own_run_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_world, "give_up", give_up_everything)
+    with pytest.raises(AssertionError):
+        for seed in range(SCHEDULES):
+            explore(seed, two_phase=True)
+
+
+def test_name_that_a_second_attempt_of_a_stage_has_too_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def by_attempt_alone(*place: Any, two_phase: bool) -> Attempt:
+        return replace(first_attempt(*place, two_phase=two_phase), stage_attempt=0)
+
+    monkeypatch.setattr(sink_world, "first_attempt", by_attempt_alone)
+    with pytest.raises(AssertionError):
+        for seed in range(SCHEDULES):
+            explore(seed, two_phase=False)
 
 
 def test_commit_of_whatever_is_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

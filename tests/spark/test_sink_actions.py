@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.client.producer import Producer
 from penstock.client.transactional_producer import TransactionalProducer
 from penstock.spark.sink.actions import (
     Abort,
@@ -19,6 +20,7 @@ from penstock.spark.sink.actions import (
     Write,
     WriteOutcome,
 )
+from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.names import prefix_of
@@ -166,8 +168,25 @@ def test_abort_is_seen_and_nothing_is_open_afterwards(
 
     found = with_sink(node.bootstrap, name, work, two_phase=two_phase)
     assert found[1:] == [False, ()]
-    assert found[0] in ((Seen.ABORTED, Seen.NONE) if two_phase else (Seen.ABORTED,))
+    assert found[0] in ((Seen.ABORTED, Seen.IDLE) if two_phase else (Seen.ABORTED,))
     assert committed_records(node.bootstrap, name) == []
+
+
+def test_record_that_no_sink_wrote_is_in_nobodys_way(node: ServedNode, topic: Topics) -> None:
+    name = topic(**{"cleanup.policy": "compact"})
+
+    async def work(shell: SinkShell) -> tuple[object, object]:
+        decisions = DecisionTopic(cluster=shell.cluster, name=name)
+        async with Producer(shell.cluster) as producer:
+            for key in (b"\xff", b"foreign"):
+                await producer.send(name, b"?", key=key)
+            await producer.flush()
+        async with Carrier(shell.cluster, "sink", decisions, two_phase=True) as carrier:
+            await carrier.carry_out(Fence())
+            await carrier.carry_out(Write(RECORD))
+        return (await decisions.last("sink")).record, await decisions.all()
+
+    assert with_sink(node.bootstrap, topic(), work) == (RECORD, {"sink": RECORD})
 
 
 def test_id_that_nobody_knows_has_done_nothing(node: ServedNode, topic: Topics) -> None:

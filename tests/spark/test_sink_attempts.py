@@ -10,10 +10,12 @@ from penstock.spark.options import ConnectionOptions
 from penstock.spark.sink.actions import Look, Seen
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared
-from penstock.spark.sink.flows import write_once
+from penstock.spark.sink.flows import claim, decide, give_up
 from penstock.spark.sink.left_over import open_of_sink
-from penstock.spark.sink.names import Attempt
+from penstock.spark.sink.names import Attempt, TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.single_writes import is_late as is_late_for_write
+from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.task import Work, write_attempt
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
@@ -23,10 +25,9 @@ Topics = Callable[..., str]
 ROWS = pa.record_batch([pa.array([b"row"])], names=["value"])
 
 
-def attempt_of(shell: SinkShell, attempt: int = 0) -> Attempt:
-    return Attempt(
-        sink=shell.sink, run_id="run", partition=0, stage_attempt=0, attempt=attempt, batch=0
-    )
+def attempt_of(shell: SinkShell, attempt: int = 0, unique: int = 0) -> Attempt:
+    task = TaskNumbers(partition=0, attempt=attempt, unique=unique)
+    return first_attempt(shell.sink, "run", 0, task, two_phase=shell.two_phase)
 
 
 async def tried(
@@ -35,6 +36,7 @@ async def tried(
     *,
     topic: str | None = None,
     attempt: int = 0,
+    unique: int = 0,
     late: bool = False,
 ) -> Prepared | None:
     options = SinkOptions(
@@ -48,7 +50,7 @@ async def tried(
     return await write_attempt(
         shell.cluster,
         work,
-        attempt_of(shell, attempt),
+        attempt_of(shell, attempt, unique),
         two_phase=shell.two_phase,
         is_late=is_late,
     )
@@ -96,7 +98,7 @@ def test_attempt_that_fails_or_comes_late_withdraws_what_it_wrote(
             return await carrier.carry_out(Look(attempt_of(shell, 1).transactional_id))
 
     seen = with_sink(node.bootstrap, name, work, two_phase=two_phase)
-    assert seen is (Seen.NONE if two_phase else Seen.ABORTED)
+    assert seen is (Seen.IDLE if two_phase else Seen.ABORTED)
     assert committed_records(node.bootstrap, name) == []
 
 
@@ -115,6 +117,38 @@ def test_id_of_an_attempt_that_is_under_way_is_not_written_under(
     name = topic()
     with_sink(node.bootstrap, name, work)
     assert len(committed_records(node.bootstrap, name)) == 1
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_second_attempt_of_a_stage_leaves_what_the_first_has_told(
+    node: ServedNode, topic: Topics, two_phase: bool
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        driver = shell.driver("run")
+        async with shell.carrier() as carrier:
+            await carrier.run(claim(driver, 0, None))
+            first = await tried(shell, iter([ROWS]), unique=4)
+            assert first is not None
+            assert await tried(shell, iter([ROWS]), unique=7) is not None
+            await carrier.run(decide(driver, 0, [first]))
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    name = topic()
+    with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert len(committed_records(node.bootstrap, name)) == 1
+
+
+def test_task_that_ends_after_its_write_was_given_up_withdraws(
+    node: ServedNode, topic: Topics
+) -> None:
+    async def work(shell: SinkShell) -> tuple[bool, bool]:
+        driver = shell.driver("run")
+        async with shell.carrier() as carrier:
+            before = await carrier.run(is_late_for_write(driver))
+            await carrier.run(give_up(driver))
+            return before, await carrier.run(is_late_for_write(driver))
+
+    assert with_sink(node.bootstrap, topic(), work) == (False, True)
 
 
 def test_unknown_topic_is_refused_in_one_line(node: ServedNode, topic: Topics) -> None:

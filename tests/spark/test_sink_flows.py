@@ -1,27 +1,32 @@
 """The sink's flows at a node: what is decided is there, what is not never will be."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.transaction_listing import abort_transaction
 from penstock.spark.sink.actions import Commit, Write
-from penstock.spark.sink.decision import Prepared
+from penstock.spark.sink.carry_out import Carrier
+from penstock.spark.sink.decision import Claim, Prepared
+from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.flows import (
     claim,
     decide,
     give_up,
+    is_late,
     plan,
-    write_once,
 )
 from penstock.spark.sink.left_over import end_sink, open_of_sink, recover_all, recover_writes
+from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.trouble import (
     LostTransaction,
     MissingBatch,
     OlderBatch,
     SinkTrouble,
     Superseded,
+    TransactionTimedOut,
 )
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
@@ -130,8 +135,91 @@ def test_decided_transaction_that_timed_out_is_an_error(node: ServedNode, topic:
             await claimed(shell, "second")
         told = {one.sink: one.lost for one in await recover_all(shell.decisions)}
         assert isinstance(told[shell.sink], LostTransaction)
+        assert isinstance(await end_sink(shell.decisions, shell.sink), LostTransaction)
+        await claimed(shell, "third", 1)
 
     with_sink(node.bootstrap, topic(), work, two_phase=False)
+
+
+def test_batch_with_a_transaction_that_timed_out_is_not_decided(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        row = await shell.write(b"row", run_id="first")
+        coordinators = Coordinators(shell.cluster, kind=CoordinatorKind.TRANSACTION)
+        await abort_transaction(coordinators, row.transactional_id)
+        with pytest.raises(
+            TransactionTimedOut, match=r"batch 0 of query query: .* can be repeated"
+        ):
+            await decided(shell, "first", 0, row)
+        await claimed(shell, "second")
+        await decided(shell, "second", 0, await shell.write(b"again", run_id="second"))
+
+    with_sink(node.bootstrap, name, work, two_phase=False)
+    assert values(node, name) == [b"again"]
+
+
+def test_query_that_comes_back_after_another_of_its_sinks_name_is_superseded(
+    node: ServedNode, topic: Topics
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        await decided(shell, "first", 0, await shell.write(b"row", run_id="first"))
+        other = replace(shell.driver("b"), claim=Claim(query_id="other", run_id="b"))
+        async with shell.carrier() as carrier:
+            await carrier.run(claim(other, 0, await carrier.run(plan())))
+            await carrier.run(decide(other, 0, [await shell.write(b"other", run_id="b")]))
+        with pytest.raises(Superseded, match="query other has written under its name since"):
+            await claimed(shell, "third")
+
+    name = topic()
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"other", b"row"]
+
+
+def test_decisions_that_are_gone_are_missed(node: ServedNode, topic: Topics) -> None:
+    another = topic(**{"cleanup.policy": "compact"})
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        await decided(shell, "first", 0, await shell.write(b"row", run_id="first"))
+        decisions = DecisionTopic(cluster=shell.cluster, name=another)
+        async with Carrier(shell.cluster, shell.sink, decisions, two_phase=True) as carrier:
+            planned = await carrier.run(plan())
+            with pytest.raises(MissingBatch, match="give another sinkId"):
+                await carrier.run(claim(shell.driver("second"), 0, planned))
+
+    with_sink(node.bootstrap, topic(), work)
+
+
+def test_task_of_a_batch_long_decided_is_late(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> list[bool]:
+        await claimed(shell, "run")
+        for batch_id in range(2):
+            row = await shell.write(b"row", run_id="run", batch_id=batch_id)
+            await decided(shell, "run", batch_id, row)
+        async with shell.carrier() as carrier:
+            driver = shell.driver("run")
+            return [await carrier.run(is_late(driver, batch_id)) for batch_id in range(3)]
+
+    assert with_sink(node.bootstrap, topic(), work) == [True, True, False]
+
+
+def test_program_that_leaves_batches_out_goes_on(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> None:
+        driver = replace(shell.driver("run"), gaps=True)
+        await claimed(shell, "run")
+        for batch_id in (0, 3):
+            row = await shell.write(b"row", run_id="run", batch_id=batch_id)
+            async with shell.carrier() as carrier:
+                await carrier.run(decide(driver, batch_id, [row]))
+
+    name = topic()
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"row", b"row"]
 
 
 def test_single_write_that_was_decided_is_completed_by_whoever_comes_next(
@@ -142,8 +230,7 @@ def test_single_write_that_was_decided_is_completed_by_whoever_comes_next(
     async def work(shell: SinkShell) -> None:
         row = await shell.write(b"row", run_id="run")
         await dies_after(shell, write_once(shell.driver("run"), [row]), Write)
-        [recovered] = await recover_writes(shell.decisions)
-        assert recovered.sink == shell.sink
+        await recover_writes(shell.decisions)
         assert shell.sink not in await shell.decisions.all()
         async with shell.carrier() as carrier:  # it had not died after all
             await carrier.run(write_once(shell.driver("run"), [row]))

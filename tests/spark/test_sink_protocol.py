@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.spark.sink.trouble import LostTransaction
+from penstock.spark.sink.trouble import LostTransaction, TransactionTimedOut
 from rig.sink_schedules import (
     BATCHES,
     STEPS_MAX,
@@ -74,8 +74,8 @@ def test_any_order_of_steps_of_anyone(two_phase: bool) -> None:
 
 def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> None:
     lost = 0
-    for step in range(1, 40):
-        world = SinkWorld(Random(step), two_phase=False, batches=1)
+    for step in range(1, 60):
+        world = SinkWorld(Random(1), two_phase=False, batches=1)
         first = world.start_driver()
         all_step(world, first, times=step)
         if first not in world.drivers:
@@ -96,8 +96,29 @@ def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> N
     assert lost == PARTITIONS, "before the first is committed, and before each other one"
 
 
+def test_batch_whose_transactions_time_out_before_its_decision_is_repeated() -> None:
+    timed_out = lost = 0
+    for step in range(1, 60):
+        world = SinkWorld(Random(1), two_phase=False, batches=1)
+        first = world.start_driver()
+        all_step(world, first, times=step)
+        if first not in world.drivers:
+            break
+        world.cluster.time_out_undecided()
+        settle(world)
+        kinds = {type(trouble) for trouble in world.troubles}
+        if LostTransaction in kinds:
+            lost += 1
+            continue
+        assert kinds <= {TransactionTimedOut}
+        timed_out += len(kinds)
+        world.check()
+    assert timed_out > PARTITIONS
+    assert lost <= 1, "between the last look and the decision"
+
+
 def test_two_phase_transactions_outlast_every_time_out() -> None:
-    for step in range(1, 40):
+    for step in range(1, 60):
         world = SinkWorld(Random(step), two_phase=True, batches=2)
         first = world.start_driver()
         all_step(world, first, times=step)

@@ -148,6 +148,12 @@ def test_partition_that_a_topic_does_not_have_is_refused() -> None:
         built([row(b"a", partition=-2)])
 
 
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"x"}])
+def test_header_without_a_key_is_refused(header: dict[str, Any] | None) -> None:
+    with pytest.raises(WrongColumns, match="a header without a key"):
+        built([row(b"a", headers=[header])])
+
+
 def test_row_without_a_topic_is_refused() -> None:
     with pytest.raises(WrongColumns, match="a row has no topic"):
         built([row(b"a", topic=None)])

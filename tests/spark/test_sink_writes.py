@@ -69,10 +69,13 @@ def test_write_of_a_query_is_skipped_when_it_is_decided(
 ) -> None:
     name = topic()
     frame = spark.range(ROWS).selectExpr("cast(id as string) as value")
-    for batch_id, run_id in [(0, "first"), (1, "first"), (1, "second"), (2, "second")]:
+    for batch_id, run_id in [(0, "first"), (1, "first"), (1, "second"), (3, "second")]:
         identity = {"sinkId": name, "queryId": "query", "runId": run_id, "batchId": str(batch_id)}
         save(frame, node, topic=name, **identity)
     assert len(committed_records(node.bootstrap, name)) == 3 * ROWS
+    identity = {"sinkId": name, "queryId": "query", "runId": "second", "batchId": "3"}
+    with pytest.raises(Exception, match="batch 3 has been written by this run already"):
+        save(frame, node, topic="another", **identity)
 
 
 def save(frame: DataFrame, node: ServedNode, **options: str) -> None:
@@ -117,7 +120,7 @@ def test_rows_are_there_at_least_once_when_that_is_enough(
     assert found == Counter(str(row).encode() for row in range(ROWS))
 
 
-def test_failed_write_leaves_nothing_and_says_why_in_one_line(
+def test_failed_write_leaves_nothing_and_says_why(
     spark: SparkSession, node: ServedNode, topic: Callable[..., str]
 ) -> None:
     name = topic()

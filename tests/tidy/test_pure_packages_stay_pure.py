@@ -40,6 +40,7 @@ PURE_OF_SPARK = tuple(
         "sink/flows.py",
         "sink/names.py",
         "sink/options.py",
+        "sink/single_writes.py",
         "source/answer.py",
         "source/idle.py",
         "source/options.py",

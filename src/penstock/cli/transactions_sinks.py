@@ -11,8 +11,15 @@ from penstock.cli.transactions_show import age_text
 from penstock.client.cluster import Cluster
 from penstock.client.transaction_listing import TransactionDescription
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.left_over import Recovered, end_sink, open_of_sink, recover_all
+from penstock.spark.sink.left_over import (
+    Recovered,
+    end_sink,
+    is_unfinished,
+    open_of_sink,
+    recover_all,
+)
 from penstock.spark.sink.options import DECISION_TOPIC
+from penstock.spark.sink.trouble import LostTransaction
 
 decision_topic_option = click.option(
     "--decision-topic",
@@ -40,34 +47,39 @@ def recover(decision_topic: str, bootstrap: str, as_json: bool) -> None:
     if as_json:
         print_json([_recovered_value(one) for one in found])
     for one in [] if as_json else found:
-        click.echo(f"sink {one.sink}, batch {one.batch_id}: {one.transactions} committed")
+        if one.lost is None:
+            click.echo(f"sink {one.sink}, batch {one.batch_id}: {one.transactions} committed")
     if not found and not as_json:
         click.echo("nothing is left to complete")
-    for one in found:
-        if one.lost is not None:
-            raise click.ClickException(str(one.lost))
+    lost = [str(one.lost) for one in found if one.lost is not None]
+    if lost:
+        raise click.ClickException("\n".join(lost))
 
 
 def abort_sink(decision_topic: str, sink: str, bootstrap: str, *, as_json: bool) -> None:
-    """Ends all that a sink has open, the oldest first on the list."""
+    """Ends all that a sink has open, the oldest first on the list; fails where rows are lost, of
+    which the sink is free then.
+    """
 
-    async def work(cluster: Cluster) -> list[TransactionDescription]:
+    async def work(cluster: Cluster) -> tuple[list[TransactionDescription], LostTransaction | None]:
         left = await open_of_sink(cluster, sink)
-        if left:
-            await end_sink(DecisionTopic(cluster=cluster, name=decision_topic), sink)
-        return left
+        decisions = DecisionTopic(cluster=cluster, name=decision_topic)
+        if not left and not await is_unfinished(decisions, sink):
+            return [], None
+        return left, await end_sink(decisions, sink)
 
     now_ms = time.time_ns() // 1_000_000
-    left = with_cluster(bootstrap, work)
+    left, lost = with_cluster(bootstrap, work)
     if as_json:
         print_json(
             [{"transactional_id": one.transactional_id, "start_ms": one.start_ms} for one in left]
         )
-        return
-    for one in left:
+    for one in [] if as_json else left:
         age = age_text(one.start_ms, now_ms=now_ms)
         click.echo(f"ended {one.transactional_id}, open for {age}")
-    if not left:
+    if lost is not None:
+        raise click.ClickException(f"{lost}: it does now")
+    if not left and not as_json:
         click.echo(f"sink {sink} has nothing open")
 
 

@@ -57,7 +57,8 @@ class Seen(Enum):
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
-    NONE = "none"  # an id that nobody knows, or that has done nothing since it was taken over
+    IDLE = "idle"  # it has done nothing since it was taken over
+    NONE = "none"  # an id that nobody knows
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,10 @@ from penstock.spark.sink.driver import (
     plan_write,
 )
 from penstock.spark.sink.flows import Driver, is_decided
-from penstock.spark.sink.names import Attempt, batch_part
+from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
 from penstock.spark.sink.plain import write_plainly
-from penstock.spark.sink.task import Work, write_attempt
+from penstock.spark.sink.task import Work, numbers_of, write_attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class BatchSink(DataSourceArrowWriter):
         )
         if self.plan is None:
             return run(write_plainly(work))
-        return run(self._write(work, self.plan, task.attemptNumber()))
+        return run(self._write(work, self.plan, numbers_of(task)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self.plan is None:
@@ -90,7 +90,7 @@ class BatchSink(DataSourceArrowWriter):
             batch_id = self.identity.batch_id
             run(decide_batch(self.options, driver, self.plan.known, batch_id, prepared))
         elif prepared:
-            run(decide_write(self.options, driver, prepared))
+            run(decide_write(self.options, driver, self.plan.known, prepared))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self.plan is not None:
@@ -100,18 +100,12 @@ class BatchSink(DataSourceArrowWriter):
     def _claim(self, place: str) -> Claim:
         return Claim(query_id=self.identity.query_id, run_id=self.identity.run_id, driver=place)
 
-    async def _write(self, work: Work, plan: Plan, attempt: int) -> Written:
+    async def _write(self, work: Work, plan: Plan, task: TaskNumbers) -> Written:
         batch_id = self.identity.batch_id
         if is_decided(self._claim(plan.place), batch_id, plan.found):
             return Written(prepared=None)
-        own = Attempt(
-            sink=self.sink,
-            run_id=self.identity.run_id,
-            partition=work.partition,
-            stage_attempt=0,
-            attempt=attempt,
-            batch=batch_part(batch_id, two_phase=plan.two_phase),
-        )
+        run_id = self.identity.run_id
+        own = first_attempt(self.sink, run_id, batch_id, task, two_phase=plan.two_phase)
         driver = plan.driver(self._claim(plan.place))
         async with connect(self.options.connection) as cluster:
             prepared = await write_attempt(

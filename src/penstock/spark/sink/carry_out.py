@@ -47,11 +47,12 @@ from penstock.spark.sink.names import decider_id
 from penstock.transactions.state import BY_WORD, TransactionState
 
 DECIDER_MS = 10_000  # how long a decider that has died can keep others from reading
-FENCED_MS_MAX = 200
+FENCED_MS = 100  # at most so long before the second try, and twice as long before each one more
+FENCED_MS_MAX = 6_400
 T = TypeVar("T")
 S = TransactionState
 SEEN = {
-    S.EMPTY: Seen.NONE,
+    S.EMPTY: Seen.IDLE,
     S.ONGOING: Seen.OPEN,
     S.PREPARE_COMMIT: Seen.COMMITTED,
     S.COMPLETE_COMMIT: Seen.COMMITTED,
@@ -99,6 +100,7 @@ class Carrier:
     async def run(self, flow: Flow[T]) -> T:
         """What the flow returns or raises."""
         answer: object = None
+        pause_ms = FENCED_MS
         while True:
             try:
                 action = flow.send(answer)
@@ -107,8 +109,9 @@ class Carrier:
                 return result
             answer = await self.carry_out(action)
             if answer is WriteOutcome.FENCED:
-                # Two that fence each other would go on at the same pace.
-                await asyncio.sleep(random.uniform(0, FENCED_MS_MAX) / 1000)
+                # Those that fence each other would go on at the same pace.
+                await asyncio.sleep(random.uniform(0, pause_ms) / 1000)
+                pause_ms = min(2 * pause_ms, FENCED_MS_MAX)
 
     async def carry_out(self, action: Action) -> object:
         match action:

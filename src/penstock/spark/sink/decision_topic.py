@@ -5,6 +5,7 @@ decision that goes away is a batch that is written twice.
 """
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
 from penstock.client.admin import Admin, NewTopic
@@ -20,7 +21,7 @@ from penstock.client.trouble import Refused, TimedOut
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
-from penstock.spark.sink.decision import SinkRecord, decode
+from penstock.spark.sink.decision import SinkRecord, UnreadableDecision, decode
 from penstock.spark.sink.trouble import WrongDecisionTopic
 
 PARTITIONS = 8
@@ -32,6 +33,7 @@ READ_MS_MAX = 60_000
 POLL_MS = 100
 FIRST = Offset(0)
 MADE_MS_MAX = 10_000
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,12 @@ class DecisionTopic:
         count = len(view.topics[self.name].partitions)
         return TopicPartition(self.name, partition_of_key(sink.encode(), count))
 
+    async def nothing(self, sink: str) -> Known:
+        """Of a sink whose name nobody has heard yet: what is there by now is not read for it."""
+        place = await self.place_of(sink)
+        [end] = (await offsets_of(self.cluster, [place], When.LATEST)).values()
+        return Known(record=None, position=end)
+
     async def last(self, sink: str, known: Known | None = None) -> Known:
         """A sink's record, of all that was written before the question; see `ReadLast`. What is
         `known` is not read again.
@@ -77,27 +85,37 @@ class DecisionTopic:
         if known is None or known.position > end:  # this is another topic than it was
             known = Known(record=None, position=FIRST)
         found = await self._read({place: known.position}, {place: end})
-        record = found.get(sink, known.record)
-        return Known(record=record, position=end)
+        if sink.encode() not in found:
+            return Known(record=known.record, position=end)
+        value = found[sink.encode()]
+        return Known(record=None if value is None else decode(value), position=end)
 
     async def all(self) -> dict[str, SinkRecord]:
-        """The records of all sinks, by name."""
+        """The records of all sinks, by name. What is no sink's is left alone, and logged."""
         view = await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
         count = len(view.topics[self.name].partitions)
         places = [TopicPartition(self.name, index) for index in range(count)]
         ends = await offsets_of(self.cluster, places, When.LATEST)
         found = await self._read(dict.fromkeys(places, FIRST), ends)
-        return {sink: record for sink, record in sorted(found.items()) if record is not None}
+        records: dict[str, SinkRecord] = {}
+        for key, value in sorted(found.items()):
+            if value is None:
+                continue
+            try:
+                records[key.decode()] = decode(value)
+            except (UnicodeDecodeError, UnreadableDecision) as trouble:
+                logger.warning("topic=%s key=%r: %s", self.name, key, trouble)
+        return records
 
     async def _read(
         self, starts: dict[TopicPartition, Offset], ends: dict[TopicPartition, Offset]
-    ) -> dict[str, SinkRecord | None]:
-        """The last record of each sink in [start, end), None where it was taken away."""
+    ) -> dict[bytes, bytes | None]:
+        """The last value of each key in [start, end), None where it was taken away."""
         if starts == ends:
             return {}
         fetch = FetchRules(isolation=Isolation.READ_COMMITTED)
         rules = ConsumerRules(fetch=fetch, reset=Reset.EARLIEST)
-        found: dict[str, bytes | None] = {}
+        found: dict[bytes, bytes | None] = {}
         try:
             async with (
                 asyncio.timeout(READ_MS_MAX / 1000),
@@ -109,13 +127,13 @@ class DecisionTopic:
                 while any(consumer.positions()[place] < end for place, end in ends.items()):
                     for record in await consumer.poll(wait_ms=POLL_MS):
                         if record.key is not None:
-                            found[record.key.decode()] = record.value
+                            found[record.key] = record.value
         except TimeoutError as trouble:
             raise TimedOut(
                 f"topic {self.name}: a transaction that is open in it keeps decisions from being"
                 " read"
             ) from trouble
-        return {sink: None if value is None else decode(value) for sink, value in found.items()}
+        return found
 
     async def _check_policy(self) -> None:
         resource = Resource(ResourceKind.TOPIC, self.name)

@@ -26,20 +26,24 @@ from penstock.spark.sink.flows import (
     claim,
     decide,
     give_up,
+    is_decided,
     is_late,
-    is_late_for_write,
     may_write,
     must_claim,
     plan,
-    write_once,
 )
 from penstock.spark.sink.left_over import recover_writes
 from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.single_writes import is_late as is_late_for_write
+from penstock.spark.sink.single_writes import write_once
+from penstock.spark.sink.trouble import SecondWrite
 from penstock.spark.sink.two_phase import has_two_phase
 
 PLACE = "SPARK_LOCAL_DIRS"
 CLAIMING_PARTITION = 0  # every batch has one
 CLAIM_MS_MAX = 2_000
+CLAIM_TURN_MS = 100  # each partition waits so much longer than the one before
+CLAIM_TURNS = 64
 CLAIM_POLL_MS = 50
 
 
@@ -51,13 +55,14 @@ class Plan:
     place: str  # where the driver runs
     two_phase: bool
     known: Known
+    gaps: bool = False  # see Driver
 
     @property
     def found(self) -> SinkRecord | None:
         return self.known.record
 
     def driver(self, claim: Claim) -> Driver:
-        return Driver(sink=self.sink, claim=claim, two_phase=self.two_phase)
+        return Driver(sink=self.sink, claim=claim, two_phase=self.two_phase, gaps=self.gaps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +83,19 @@ async def plan_write(
     options: SinkOptions, sink: str, claimed: Claim, batch_id: int, *, once: bool
 ) -> Plan:
     """The same for a write whose identity is known here: it claims at once, unless nobody else
-    knows its sink. What single writes have left is completed.
+    knows its sink. A run of a query has each batch once, so who finds it decided by the own claim
+    writes it for the second time. What single writes have left is completed.
     """
     async with connect(options.connection) as cluster:
-        planned = await _plan(cluster, options, sink)
+        planned = replace(await _plan(cluster, options, sink, is_new=once), gaps=True)
         driver = planned.driver(claimed)
-        if not once and must_claim(claimed, planned.found):
+        must = must_claim(claimed, planned.found)
+        if not must and is_decided(claimed, batch_id, planned.found):
+            raise SecondWrite(
+                f"sink {sink}: batch {batch_id} has been written by this run already, and would be"
+                " skipped: give each write of a batch a sinkId of its own"
+            )
+        if not once and must:
             async with _carrier(cluster, options, driver, planned.known) as carrier:
                 await carrier.run(claim(driver, batch_id, planned.found))
                 await carrier.run(plan())
@@ -103,7 +115,8 @@ async def join_run(
         return
     async with _carrier(cluster, options, driver, plan.known) as carrier:
         if batch.partition != CLAIMING_PARTITION:
-            deadline_ms = cluster.clock.monotonic_ms() + CLAIM_MS_MAX
+            turn_ms = batch.partition % CLAIM_TURNS * CLAIM_TURN_MS
+            deadline_ms = cluster.clock.monotonic_ms() + CLAIM_MS_MAX + turn_ms
             while cluster.clock.monotonic_ms() < deadline_ms:
                 if await carrier.run(may_write(driver, plan.found)):
                     return
@@ -140,11 +153,13 @@ async def decide_batch(
         await carrier.run(decide(driver, batch_id, prepared))
 
 
-async def decide_write(options: SinkOptions, driver: Driver, prepared: list[Prepared]) -> None:
+async def decide_write(
+    options: SinkOptions, driver: Driver, known: Known, prepared: list[Prepared]
+) -> None:
     """The same for a write whose sink is nobody else's."""
     async with (
         connect(options.connection) as cluster,
-        _carrier(cluster, options, driver) as carrier,
+        _carrier(cluster, options, driver, known) as carrier,
     ):
         await carrier.run(write_once(driver, prepared))
 
@@ -165,14 +180,17 @@ async def give_up_batch(options: SinkOptions, sink: str, driver: Driver | None) 
             await carrier.run(give_up(driver))
 
 
-async def _plan(cluster: Cluster, options: SinkOptions, sink: str) -> Plan:
+async def _plan(cluster: Cluster, options: SinkOptions, sink: str, *, is_new: bool = False) -> Plan:
     decisions = _decisions(cluster, options)
     await decisions.make()
     two_phase = await has_two_phase(cluster, sink, options.two_phase)
-    async with Carrier(cluster, sink, decisions, two_phase=two_phase) as carrier:
-        await carrier.run(plan())
-        assert carrier.known is not None
-        known = carrier.known
+    if is_new:
+        known = await decisions.nothing(sink)
+    else:
+        async with Carrier(cluster, sink, decisions, two_phase=two_phase) as carrier:
+            await carrier.run(plan())
+            assert carrier.known is not None
+            known = carrier.known
     return Plan(sink=sink, place=place_of_driver(), two_phase=two_phase, known=known)
 
 

@@ -11,16 +11,18 @@ and anyone who comes later may do it.
     is_late     in each task that has written: whether that was decided without it
     decide      on the driver: fence, read, decide, unless superseded; commit; done; abort the rest
     give_up     on the driver: fence, read; abort what of this run is not decided
-    write_once  on the driver, for a write that is no query's: decide, commit, take the record away
     recover     anywhere: complete what is decided
     take_away   by an operator: claim, and by that end everything
+
+A write that is no query's is in `single_writes`.
 
 Invariants, whatever crashes between two actions:
  1. A transaction is committed only if a decision names it, as it was when it was decided.
  2. A batch of a query is decided at most once; after a later one, never.
  3. Whoever is not the last to have claimed decides nothing, and ends nothing but what its own run
     left undecided.
- 4. DONE is written when every transaction of the decision is committed.
+ 4. DONE is written when every transaction of the decision is committed, or is lost and an
+    operator has been told.
 
 Of 3: which runs are older is known only by the claims. A list of open transactions is therefore
 made before the claim is looked at again: a run that claims afterwards is not on it, since no task
@@ -53,6 +55,7 @@ from penstock.spark.sink.trouble import (
     MissingBatch,
     OlderBatch,
     Superseded,
+    TransactionTimedOut,
 )
 
 T = TypeVar("T")
@@ -64,11 +67,14 @@ RECLAIMS_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """Who runs a flow. `two_phase`: prepared transactions never time out, and ids come again."""
+    """Who runs a flow. `two_phase`: prepared transactions never time out, and ids come again.
+    `gaps`: batches may be left out, by a program that writes some of them only.
+    """
 
     sink: str
     claim: Claim
     two_phase: bool
+    gaps: bool = False
 
 
 def plan() -> Flow[SinkRecord | None]:
@@ -97,7 +103,7 @@ def may_write(driver: Driver, planned: SinkRecord | None) -> Flow[bool]:
     if last is None:
         return False
     if last.claim != driver.claim and _is_newer(driver, last, planned):
-        raise _superseded(driver, last)
+        raise superseded(driver, last)
     return last.claim == driver.claim
 
 
@@ -112,14 +118,27 @@ def claim(driver: Driver, batch_id: int, planned: SinkRecord | None) -> Flow[Sin
         if last.claim == driver.claim:
             return last
         if _is_newer(driver, last, planned):
-            raise _superseded(driver, last)
+            raise superseded(driver, last)
         _is_next(driver, last, batch_id)
         return last.claimed_by(driver.claim)
 
-    record = yield from _write(claimed)
+    if planned is None:
+        yield from _is_new(driver)
+    record = yield from write_record(claimed)
     record = yield from _finish(driver, record)
     yield from _clear(driver, own=False)
     return record
+
+
+def _is_new(driver: Driver) -> Flow[None]:
+    """Where a sink has no record: a decider that has written one knows better."""
+    seen: Seen = yield Look(decider_id(driver.sink))
+    last: SinkRecord | None = yield ReadLast()
+    if last is None and seen is Seen.COMMITTED:
+        raise MissingBatch(
+            f"sink {driver.sink} has decided before, and its decisions are gone: the decision topic"
+            " was deleted, or is another one; give another sinkId to go on"
+        )
 
 
 def is_late(driver: Driver, batch_id: int) -> Flow[bool]:
@@ -127,23 +146,22 @@ def is_late(driver: Driver, batch_id: int) -> Flow[bool]:
     nobody might be there any more to abort it, and the task does that itself.
     """
     last: SinkRecord | None = yield ReadLast()
+    if last is None or last.claim != driver.claim:
+        return True
+    decided = last.decided
     return (
-        last is None
-        or last.claim != driver.claim
-        or is_decided(driver.claim, batch_id, planned=last)
+        decided is not None
+        and decided.query_id == driver.claim.query_id
+        and decided.batch_id >= batch_id
     )
-
-
-def is_late_for_write(driver: Driver) -> Flow[bool]:
-    """The same where the record goes when all is done: who decides does it once."""
-    seen: Seen = yield Look(decider_id(driver.sink))
-    return seen is not Seen.NONE
 
 
 def decide(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Flow[SinkRecord]:
     """When every task of a batch has written."""
-    batch = Decided(query_id=driver.claim.query_id, batch_id=batch_id, transactions=tuple(prepared))
-    record = yield from _write(lambda last: _decision(driver, last, batch))
+    batch = decision_of(driver, batch_id, prepared)
+    record = yield from write_record(
+        lambda last: _decision(driver, last, batch), before=lambda: look_at(driver, batch)
+    )
     record = yield from _finish(driver, record)
     yield from _clear(driver, own=True)
     return record
@@ -154,34 +172,28 @@ def give_up(driver: Driver) -> Flow[None]:
     yield Fence()
     last: SinkRecord | None = yield ReadLast()
     unfinished = None if last is None else last.unfinished
-    for transactional_id in (yield from _open(driver)):
+    for transactional_id in (yield from open_ids(driver)):
         of_this_run = _run_of(transactional_id) == driver.claim.run_id
         if of_this_run and not (unfinished and unfinished.names(transactional_id)):
             yield Abort(transactional_id)
 
 
-def write_once(driver: Driver, prepared: Sequence[Prepared]) -> Flow[None]:
-    """When every task of a write has written. Nobody else has its sink's name; whoever recovers
-    may be quicker to complete it, and then the record is gone.
-    """
-    decided = Decided(query_id=driver.claim.query_id, batch_id=0, transactions=tuple(prepared))
-    record = SinkRecord(claim=driver.claim, decided=decided, is_done=False, once=True)
-
-    def decision(last: SinkRecord | None) -> SinkRecord:
-        if last is not None and last.claim != driver.claim:
-            raise _superseded(driver, last)
-        return record
-
-    yield from _write(decision)
-    yield from _complete(driver, record)
-
-
-def take_away(driver: Driver) -> Flow[None]:
+def take_away(driver: Driver) -> Flow[tuple[Prepared, ...]]:
     """By an operator, who has given a query up: what is decided is completed, what is not is
-    aborted; a run that still lives is superseded by it, and decides nothing any more.
+    aborted; a run that still lives is superseded by it, and decides nothing any more. What was
+    decided and is lost is passed over, and told.
     """
-    last: SinkRecord | None = yield ReadLast()
-    yield from claim(driver, 0, last)
+
+    def claimed(last: SinkRecord | None) -> SinkRecord:
+        if last is None:
+            return SinkRecord(claim=driver.claim)
+        return last if last.claim == driver.claim else last.claimed_by(driver.claim)
+
+    record = yield from write_record(claimed)
+    lost = yield from commit_all(driver, record.unfinished)
+    yield from _done(driver, record)
+    yield from _clear(driver, own=True)
+    return lost
 
 
 def recover(driver: Driver) -> Flow[int]:
@@ -193,37 +205,42 @@ def recover(driver: Driver) -> Flow[int]:
     decided = None if last is None else last.unfinished
     if last is None or decided is None:
         return 0
-    in_place = replace(driver, claim=last.claim)
-    if last.once:
-        yield from _complete(in_place, last)
-    else:
-        yield from _finish(in_place, last)
+    yield from _finish(replace(driver, claim=last.claim), last)
     return len(decided.transactions)
 
 
-def _complete(driver: Driver, record: SinkRecord) -> Flow[None]:
-    """Of a single write: without its record it is done."""
-    assert record.once
-    assert record.unfinished is not None
-    for transaction in record.unfinished.transactions:
-        yield from _commit(driver, transaction)
-    for transactional_id in (yield from _open(driver)):
-        yield Abort(transactional_id)
-    yield Fence()
-    last: SinkRecord | None = yield ReadLast()
-    if last == record:
-        # Where this is lost, somebody recovers what is complete, which does no harm.
-        yield Write(None)
+def decision_of(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Decided:
+    return Decided(
+        query_id=driver.claim.query_id,
+        batch_id=batch_id,
+        transactions=tuple(prepared),
+        two_phase=driver.two_phase,
+    )
+
+
+def look_at(driver: Driver, batch: Decided) -> Flow[None]:
+    """Before a batch is decided: what is aborted by now could never be committed."""
+    for one in () if batch.two_phase else batch.transactions:
+        seen: Seen = yield Look(one.transactional_id)
+        if seen not in (Seen.OPEN, Seen.COMMITTED):  # by whoever saw a decision that was in doubt
+            last: SinkRecord | None = yield ReadLast()
+            if last is not None and last.claim != driver.claim:
+                raise superseded(driver, last)
+            raise TransactionTimedOut(
+                f"sink {driver.sink}: transaction {one.transactional_id} has timed out, of batch"
+                f" {batch.batch_id} of query {batch.query_id}: nothing is decided, and it can be"
+                " repeated; raise kafka.transaction.timeout.ms, or make batches smaller"
+            )
 
 
 def _decision(driver: Driver, last: SinkRecord | None, batch: Decided) -> SinkRecord | None:
     """What is written for a batch; None: it is decided already."""
     if last is None or last.claim != driver.claim:
-        raise _superseded(driver, last)
+        raise superseded(driver, last)
     if not _is_next(driver, last, batch.batch_id):
         return None
     assert last.is_done, "a claim completes what it finds, and so does every decision"
-    return replace(last, decided=batch, is_done=False)
+    return last.with_decision(batch)
 
 
 def _is_newer(driver: Driver, last: SinkRecord, planned: SinkRecord | None) -> bool:
@@ -235,14 +252,21 @@ def _is_newer(driver: Driver, last: SinkRecord, planned: SinkRecord | None) -> b
 def _is_next(driver: Driver, last: SinkRecord, batch_id: int) -> bool:
     """False: the batch is decided already. Another query's decisions say nothing of it."""
     before, query_id = last.decided, driver.claim.query_id
-    if before is None or before.query_id != query_id:
+    if before is None:
+        return True
+    if before.query_id != query_id:
+        if query_id in last.former_queries:
+            raise Superseded(
+                f"sink {driver.sink}: query {before.query_id} has written under its name since"
+                f" query {query_id} did: nobody knows which batch of that was the last"
+            )
         return True
     if batch_id < before.batch_id:
         raise OlderBatch(
             f"sink {driver.sink}: batch {batch_id} of query {query_id} comes too late,"
             f" {before.batch_id} is decided: its checkpoint is an old one"
         )
-    if batch_id > before.batch_id + 1:
+    if batch_id > before.batch_id + 1 and not driver.gaps:
         raise MissingBatch(
             f"sink {driver.sink}: batch {batch_id} of query {query_id} cannot be next,"
             f" {before.batch_id} is the last decided: decisions are missing"
@@ -250,9 +274,13 @@ def _is_next(driver: Driver, last: SinkRecord, batch_id: int) -> bool:
     return batch_id != before.batch_id
 
 
-def _write(change: Callable[[SinkRecord | None], SinkRecord | None]) -> Flow[SinkRecord]:
+def write_record(
+    change: Callable[[SinkRecord | None], SinkRecord | None],
+    *,
+    before: Callable[[], Flow[None]] | None = None,
+) -> Flow[SinkRecord]:
     """Changes the sink's record; what it is then. `change` is given the last one, and says None
-    where there is nothing to write.
+    where there is nothing to write. `before` may object to what is about to be written.
     """
     for _ in range(WRITES_MAX):
         yield Fence()
@@ -261,6 +289,8 @@ def _write(change: Callable[[SinkRecord | None], SinkRecord | None]) -> Flow[Sin
         if record is None or record == last:
             assert last is not None
             return last
+        if before is not None:
+            yield from before()
         outcome: WriteOutcome = yield Write(record)
         if outcome is WriteOutcome.WRITTEN:
             return record
@@ -272,27 +302,42 @@ def _finish(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
     decided = record.unfinished
     if decided is None:
         return record
-    for transaction in decided.transactions:
-        yield from _commit(driver, transaction)
+    lost = yield from commit_all(driver, decided)
+    if lost:
+        raise lost_of(driver.sink, decided, lost)
+    return (yield from _done(driver, record))
 
+
+def _done(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
     def done(last: SinkRecord | None) -> SinkRecord | None:
         if last is None or last.claim != driver.claim:
-            raise _superseded(driver, last)
+            raise superseded(driver, last)
         # Another process of this run may have completed it too, and gone on.
-        return replace(last, is_done=True) if last.decided == decided else None
+        return replace(last, is_done=True) if last.decided == record.decided else None
 
-    return (yield from _write(done))
+    return (yield from write_record(done))
 
 
-def _commit(driver: Driver, decided: Prepared) -> Flow[None]:
-    """Whoever took the id over since has bumped its epoch: then the decision is carried out by the
-    new identity, if the transaction is still the one that was decided.
+def commit_all(driver: Driver, decided: Decided | None) -> Flow[tuple[Prepared, ...]]:
+    """Commits what can be; what cannot, as it has been aborted."""
+    lost = []
+    if decided is not None:
+        as_decided = replace(driver, two_phase=decided.two_phase)
+        for transaction in decided.transactions:
+            if not (yield from _commit(as_decided, transaction)):
+                lost.append(transaction)
+    return tuple(lost)
+
+
+def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
+    """False: it was aborted. Whoever took the id over since has bumped its epoch: then the decision
+    is carried out by the new identity, if the transaction is still the one that was decided.
     """
     held = decided
     for _ in range(RECLAIMS_MAX):
         committed: bool = yield Commit(held)
         if committed:
-            return
+            return True
         seen: Seen = yield Look(decided.transactional_id)
         if seen is Seen.OPEN and driver.two_phase:
             reclaimed: Reclaimed | None = yield Reclaim(decided.transactional_id)
@@ -302,12 +347,7 @@ def _commit(driver: Driver, decided: Prepared) -> Flow[None]:
         # Nothing but its commit ends a two-phase transaction without leaving ABORTED: no time-out
         # does, and a task that ends its own leaves NONE. So where the id went on to something else,
         # it is committed.
-        if seen is Seen.COMMITTED or (driver.two_phase and seen is not Seen.ABORTED):
-            return
-        raise LostTransaction(
-            f"sink {driver.sink}: transaction {decided.transactional_id} was decided and has been "
-            "aborted since: its rows are lost"
-        )
+        return seen is Seen.COMMITTED or (driver.two_phase and seen is not Seen.ABORTED)
     raise Contended(f"transaction {decided.transactional_id} is taken over again and again")
 
 
@@ -315,24 +355,20 @@ def _clear(driver: Driver, *, own: bool) -> Flow[None]:
     """Aborts what was left open, of older runs and of the `own` one; all that is decided is done.
     While tasks of the own run write, what they write is spared.
     """
-    left = yield from _open(driver)
+    left = yield from open_ids(driver)
     last: SinkRecord | None = yield ReadLast()
     if last is None or last.claim != driver.claim:
-        raise _superseded(driver, last)
+        raise superseded(driver, last)
     for transactional_id in left:
         if own or _run_of(transactional_id) != driver.claim.run_id:
             yield Abort(transactional_id)
 
 
-def _open(driver: Driver) -> Flow[list[str]]:
+def open_ids(driver: Driver) -> Flow[list[str]]:
     """The transactions of the sink that are open, whichever run's."""
     listed: tuple[str, ...] = yield ListOpen(prefix_of(driver.sink))
-    return [one for one in listed if _sink_of(one) == driver.sink]
-
-
-def _sink_of(transactional_id: str) -> str | None:
-    attempt = attempt_of(transactional_id)
-    return None if attempt is None else attempt.sink
+    attempts = ((one, attempt_of(one)) for one in listed)
+    return [name for name, attempt in attempts if attempt and attempt.sink == driver.sink]
 
 
 def _run_of(transactional_id: str) -> str | None:
@@ -340,10 +376,20 @@ def _run_of(transactional_id: str) -> str | None:
     return None if attempt is None else attempt.run_id
 
 
-def _superseded(driver: Driver, last: SinkRecord | None) -> Superseded:
+def superseded(driver: Driver, last: SinkRecord | None) -> Superseded:
     if last is None:
         return Superseded(f"sink {driver.sink}: its claim is gone from the decision topic")
     return Superseded(
         f"sink {driver.sink}: run {last.claim.run_id} of query {last.claim.query_id} has claimed "
         f"it since run {driver.claim.run_id} did"
+    )
+
+
+def lost_of(sink: str, decided: Decided, lost: Sequence[Prepared]) -> LostTransaction:
+    names = ", ".join(one.transactional_id for one in lost)
+    return LostTransaction(
+        f"sink {sink}: of batch {decided.batch_id} of query {decided.query_id} {len(lost)} of"
+        f" {len(decided.transactions)} transactions were decided and have been aborted since:"
+        f" its rows are lost, those of {names}; penstock transactions abort --sink lets the sink go"
+        " on without them"
     )

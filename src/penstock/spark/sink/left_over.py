@@ -1,5 +1,6 @@
 """What sinks have left behind: completed where it is decided, aborted where an operator says so."""
 
+import logging
 import uuid
 from dataclasses import dataclass
 
@@ -12,16 +13,19 @@ from penstock.client.transaction_listing import (
     describe_transactions,
     list_transactions,
 )
+from penstock.client.trouble import ClientError
+from penstock.spark.sink import single_writes
 from penstock.spark.sink.carry_out import Carrier
-from penstock.spark.sink.decision import Claim, SinkRecord
+from penstock.spark.sink.decision import Claim, Decided, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.flows import Driver, recover, take_away
+from penstock.spark.sink.flows import Driver, lost_of, recover, take_away
 from penstock.spark.sink.names import attempt_of
 from penstock.spark.sink.options import TwoPhase
-from penstock.spark.sink.trouble import LostTransaction, Superseded
+from penstock.spark.sink.trouble import LostTransaction, SinkTrouble, Superseded
 from penstock.spark.sink.two_phase import has_two_phase
 
 OPERATOR = "operator"
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +36,31 @@ class Recovered:
     lost: LostTransaction | None = None  # what could not be completed, and never will be
 
 
-async def recover_writes(decisions: DecisionTopic) -> list[Recovered]:
-    """Completes what single writes have decided and left."""
-    records = await decisions.all()
-    return await _recover(decisions, {sink: one for sink, one in records.items() if one.once})
+async def recover_writes(decisions: DecisionTopic) -> None:
+    """Completes what single writes have decided and left. Trouble with one is not the trouble of
+    whoever comes by: it is logged, and told by `recover_all`.
+    """
+    for sink, record in (await decisions.all()).items():
+        if not record.once or record.unfinished is None:
+            continue
+        try:
+            recovered = await _recover(decisions, sink, record, record.unfinished)
+        except (SinkTrouble, ClientError) as trouble:
+            logger.warning("sink=%s: its write is not completed: %s", sink, trouble)
+            continue
+        if recovered is not None and recovered.lost is not None:
+            logger.warning("%s", recovered.lost)
 
 
 async def recover_all(decisions: DecisionTopic) -> list[Recovered]:
     """The same for all sinks, also those of queries."""
     if not await decisions.exists():
         return []
-    return await _recover(decisions, await decisions.all())
+    found = []
+    for sink, record in (await decisions.all()).items():
+        if record.unfinished is not None:
+            found.append(await _recover(decisions, sink, record, record.unfinished))
+    return [one for one in found if one is not None]
 
 
 async def open_of_sink(cluster: Cluster, sink: str) -> list[TransactionDescription]:
@@ -55,14 +73,30 @@ async def open_of_sink(cluster: Cluster, sink: str) -> list[TransactionDescripti
     return sorted(described, key=lambda one: (one.start_ms or 0, one.transactional_id))
 
 
-async def end_sink(decisions: DecisionTopic, sink: str) -> None:
-    """Completes what the sink has decided and aborts the rest; a run that lives is superseded."""
+async def end_sink(decisions: DecisionTopic, sink: str) -> LostTransaction | None:
+    """Completes what the sink has decided and aborts the rest; a run that lives is superseded. What
+    was decided and is lost is told, and is no longer in the way of the sink.
+    """
     claim = Claim(query_id=OPERATOR, run_id=str(uuid.uuid4()))
     await decisions.make()
     two_phase = await has_two_phase(decisions.cluster, sink, TwoPhase.AUTO)
     driver = Driver(sink=sink, claim=claim, two_phase=two_phase)
     async with Carrier(decisions.cluster, sink, decisions, two_phase=two_phase) as carrier:
-        await carrier.run(take_away(driver))
+        lost = await carrier.run(take_away(driver))
+        record = None if carrier.known is None else carrier.known.record
+    if not lost:
+        return None
+    assert record is not None
+    assert record.decided is not None
+    return lost_of(sink, record.decided, lost)
+
+
+async def is_unfinished(decisions: DecisionTopic, sink: str) -> bool:
+    """Whether a sink has decided something and not carried it out."""
+    if not await decisions.exists():
+        return False
+    record = (await decisions.last(sink)).record
+    return record is not None and record.unfinished is not None
 
 
 def _is_of(sink: str, transactional_id: str) -> bool:
@@ -70,21 +104,20 @@ def _is_of(sink: str, transactional_id: str) -> bool:
     return attempt is not None and attempt.sink == sink
 
 
-async def _recover(decisions: DecisionTopic, records: dict[str, SinkRecord]) -> list[Recovered]:
-    found = []
-    for sink, record in records.items():
-        if record.unfinished is None:
-            continue
-        two_phase = await has_two_phase(decisions.cluster, sink, TwoPhase.AUTO)
-        driver = Driver(sink=sink, claim=record.claim, two_phase=two_phase)
-        count, lost = 0, None
-        async with Carrier(decisions.cluster, sink, decisions, two_phase=two_phase) as carrier:
-            try:
-                count = await carrier.run(recover(driver))
-            except Superseded:
-                continue  # whoever claimed it since completes it
-            except LostTransaction as trouble:
-                lost = trouble
-        batch_id = record.unfinished.batch_id
-        found.append(Recovered(sink=sink, batch_id=batch_id, transactions=count, lost=lost))
-    return found
+async def _recover(
+    decisions: DecisionTopic, sink: str, record: SinkRecord, decided: Decided
+) -> Recovered | None:
+    """None: whoever has claimed the sink since completes it."""
+    driver = Driver(sink=sink, claim=record.claim, two_phase=decided.two_phase)
+    count, lost = 0, None
+    two_phase = decided.two_phase
+    async with Carrier(decisions.cluster, sink, decisions, two_phase=two_phase) as carrier:
+        try:
+            count = await carrier.run(
+                single_writes.recover(driver, record) if record.once else recover(driver)
+            )
+        except Superseded:
+            return None
+        except LostTransaction as trouble:
+            lost = trouble
+    return Recovered(sink=sink, batch_id=decided.batch_id, transactions=count, lost=lost)

@@ -6,10 +6,14 @@
 
 With two-phase commit the last part is the batch modulo 2, so that the number of ids stays bounded:
 a batch begins only when the one before it is decided, and all it left open has been aborted.
-Without, an id must never be used again, and it is the batch itself.
+An id that has a transaction open is left to it, and the next stage attempt is tried.
+
+Without, an id must never be used again: taking it once more aborts what it has open, which may be
+decided. Then the last part is the batch itself, and for the stage attempt, which Spark tells no
+task, stands the number that no other task of the same Spark context has.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 BATCHES_AT_ONCE = 2
 
@@ -31,6 +35,34 @@ class Attempt:
         return ".".join((self.sink, self.run_id, *map(str, numbers)))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNumbers:
+    """What Spark tells a task of itself. `attempt` begins anew with each attempt of the stage."""
+
+    partition: int
+    attempt: int
+    unique: int  # in the Spark context
+
+
+def first_attempt(
+    sink: str, run_id: str, batch_id: int, task: TaskNumbers, *, two_phase: bool
+) -> Attempt:
+    """The name under which a task begins to write."""
+    return Attempt(
+        sink=sink,
+        run_id=run_id,
+        partition=task.partition,
+        stage_attempt=0 if two_phase else task.unique,
+        attempt=task.attempt,
+        batch=batch_id % BATCHES_AT_ONCE if two_phase else batch_id,
+    )
+
+
+def next_attempt(attempt: Attempt) -> Attempt:
+    """The name to go on with where one has a transaction open. With two-phase commit only."""
+    return replace(attempt, stage_attempt=attempt.stage_attempt + 1)
+
+
 def decider_id(sink: str) -> str:
     return f"{sink}-decider"
 
@@ -42,10 +74,6 @@ def probe_id(sink: str) -> str:
 def prefix_of(sink: str) -> str:
     """What the transactional ids of a sink begin with, and perhaps those of others."""
     return f"{sink}."
-
-
-def batch_part(batch_id: int, *, two_phase: bool) -> int:
-    return batch_id % BATCHES_AT_ONCE if two_phase else batch_id
 
 
 def attempt_of(transactional_id: str) -> Attempt | None:

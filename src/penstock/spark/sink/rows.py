@@ -166,9 +166,11 @@ def _headers_column(rows: pa.RecordBatch, place: int | None) -> BytesColumn | No
     )
 
 
-def _headers(headers: list[dict[str, Any]]) -> bytes:
+def _headers(headers: list[dict[str, Any] | None]) -> bytes:
     parts = [encode_varint(len(headers))]
     for header in headers:
+        if header is None or header["key"] is None:
+            raise WrongColumns("a row has a header without a key: each has to have one")
         key, value = header["key"].encode(), header["value"]
         parts += [encode_varint(len(key)), key]
         parts += [encode_varint(-1)] if value is None else [encode_varint(len(value)), value]

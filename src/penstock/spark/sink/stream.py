@@ -23,10 +23,10 @@ from penstock.spark.sink.driver import (
     plan_batch,
 )
 from penstock.spark.sink.flows import Driver, is_decided
-from penstock.spark.sink.names import Attempt, batch_part
+from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkMode, SinkOptions
 from penstock.spark.sink.plain import write_plainly
-from penstock.spark.sink.task import Work, write_attempt
+from penstock.spark.sink.task import Work, numbers_of, write_attempt
 
 QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
 
@@ -68,7 +68,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             return run(write_plainly(work))
         claim = Claim(query_id=_told(task, QUERY), run_id=_told(task, RUN), driver=self.plan.place)
         batch_id = int(_told(task, BATCH))
-        return run(self._write(work, claim, batch_id, task.attemptNumber()))
+        return run(self._write(work, claim, batch_id, numbers_of(task)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         if self.sink is None:
@@ -86,23 +86,16 @@ class StreamSink(DataSourceStreamArrowWriter):
         told = [one.driver for one in messages if isinstance(one, Written)]
         run(give_up_batch(self.options, self.sink, told[0] if told else None))
 
-    async def _write(self, work: Work, claim: Claim, batch_id: int, attempt: int) -> Written:
+    async def _write(self, work: Work, claim: Claim, batch_id: int, task: TaskNumbers) -> Written:
         plan = self.plan
         assert plan is not None
         driver = plan.driver(claim)
         async with connect(self.options.connection) as cluster:
-            task = TaskOfBatch(batch_id=batch_id, partition=work.partition)
-            await join_run(cluster, self.options, plan, driver, task)
+            of_batch = TaskOfBatch(batch_id=batch_id, partition=work.partition)
+            await join_run(cluster, self.options, plan, driver, of_batch)
             if is_decided(claim, batch_id, plan.found):
                 return Written(driver=driver, known=plan.known, prepared=None)
-            own = Attempt(
-                sink=plan.sink,
-                run_id=claim.run_id,
-                partition=work.partition,
-                stage_attempt=0,
-                attempt=attempt,
-                batch=batch_part(batch_id, two_phase=plan.two_phase),
-            )
+            own = first_attempt(plan.sink, claim.run_id, batch_id, task, two_phase=plan.two_phase)
             prepared = await write_attempt(
                 cluster,
                 work,

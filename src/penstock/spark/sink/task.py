@@ -7,10 +7,11 @@ own, those before them are sent.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from penstock.client.accumulator import BatchRules
 from penstock.client.cluster import Cluster
@@ -23,7 +24,7 @@ from penstock.model.identity import TopicPartition
 from penstock.model.limit import MIB
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared
-from penstock.spark.sink.names import Attempt
+from penstock.spark.sink.names import Attempt, TaskNumbers, next_attempt
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.rows import BatchBuilder
 from penstock.spark.sink.trouble import Contended
@@ -49,6 +50,12 @@ class Work:
     partition: int  # of the data frame, not of a topic
 
 
+def numbers_of(task: TaskContext) -> TaskNumbers:
+    return TaskNumbers(
+        partition=task.partitionId(), attempt=task.attemptNumber(), unique=task.taskAttemptId()
+    )
+
+
 async def write_attempt(
     cluster: Cluster,
     work: Work,
@@ -66,12 +73,11 @@ async def write_attempt(
         keep_prepared=two_phase,
         batches=batch_rules(work.options),
     )
-    for stage_attempt in range(TRIES_MAX):
-        # Spark does not tell a task which attempt of its stage it is part of. An id that has a
-        # transaction open is another attempt's, and the next one is tried.
-        own = replace(attempt, stage_attempt=stage_attempt).transactional_id
-        async with TransactionalProducer(cluster, own, rules=rules) as producer:
+    own = attempt
+    for _ in range(TRIES_MAX):
+        async with TransactionalProducer(cluster, own.transactional_id, rules=rules) as producer:
             if producer.kept is not None:
+                own = next_attempt(own)
                 continue
             try:
                 await producer.begin()

@@ -1,7 +1,9 @@
 """What keeps a sink from writing a batch exactly once: each is said, and nothing is written."""
 
+from penstock.model.error import PenstockError
 
-class SinkTrouble(Exception):
+
+class SinkTrouble(PenstockError):
     """One clear line for whoever runs the query."""
 
 
@@ -19,6 +21,14 @@ class MissingBatch(SinkTrouble):
 
 class LostTransaction(SinkTrouble):
     """A decided transaction was aborted by somebody else."""
+
+
+class TransactionTimedOut(SinkTrouble):
+    """What a task has written was aborted before it was decided: the batch can be repeated."""
+
+
+class SecondWrite(SinkTrouble):
+    """A run writes a batch once more under the same name, or something else than it wrote."""
 
 
 class Contended(SinkTrouble):

@@ -1,0 +1,68 @@
+"""The protocol of a write that is no query's: all of it, or nothing. Pure: see `actions`.
+
+Its sink has a name that nobody else has, and its record goes when all is done. That somebody has
+decided, or given up, is told after that by the decider's id: nobody takes it before.
+
+    write_once  on the driver: decide, commit, abort the rest, take the record away
+    is_late     in each task that has written: whether it was decided, or given up, without it
+    recover     anywhere: complete what is decided
+
+It is given up as a query's batch is. Who decides or gives up takes the decider's id, and afterwards
+lists what is open: a task that has written is on that list, or finds the id taken.
+"""
+
+from collections.abc import Sequence
+
+from penstock.spark.sink.actions import Abort, Fence, Look, ReadLast, Seen, Write
+from penstock.spark.sink.decision import Prepared, SinkRecord
+from penstock.spark.sink.flows import (
+    Driver,
+    Flow,
+    commit_all,
+    decision_of,
+    look_at,
+    lost_of,
+    open_ids,
+    superseded,
+    write_record,
+)
+from penstock.spark.sink.names import decider_id
+
+
+def is_late(driver: Driver) -> Flow[bool]:
+    """After a task has written and before it tells."""
+    seen: Seen = yield Look(decider_id(driver.sink))
+    return seen is not Seen.NONE
+
+
+def write_once(driver: Driver, prepared: Sequence[Prepared]) -> Flow[None]:
+    """When every task has written. Whoever recovers may be quicker to complete it, and then the
+    record is gone.
+    """
+    decided = decision_of(driver, 0, prepared)
+    record = SinkRecord(claim=driver.claim, decided=decided, is_done=False, once=True)
+
+    def decision(last: SinkRecord | None) -> SinkRecord:
+        if last is not None and last.claim != driver.claim:
+            raise superseded(driver, last)
+        return record
+
+    yield from write_record(decision, before=lambda: look_at(driver, decided))
+    yield from recover(driver, record)
+
+
+def recover(driver: Driver, record: SinkRecord) -> Flow[int]:
+    """Completes what a record decides; how many transactions. Without its record it is done."""
+    assert record.once
+    assert record.unfinished is not None
+    lost = yield from commit_all(driver, record.unfinished)
+    if lost:
+        raise lost_of(driver.sink, record.unfinished, lost)
+    for transactional_id in (yield from open_ids(driver)):
+        yield Abort(transactional_id)
+    yield Fence()
+    last: SinkRecord | None = yield ReadLast()
+    if last == record:
+        # Where this is lost, somebody recovers what is complete, which does no harm.
+        yield Write(None)
+    return len(record.unfinished.transactions)
