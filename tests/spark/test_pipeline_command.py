@@ -27,13 +27,20 @@ def test_a_pipeline_runs_until_ctrl_c_and_then_tells_what_it_did(
     command = [str(Path(sys.executable).with_name("penstock")), "pipeline", "run", "wordcount"]
     command += ["--bootstrap", node.bootstrap, "--master", "local[2,3]", "--json"]
     command += ["--folder", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-        deadline_s = time.monotonic() + SECONDS_MAX
-        while len(committed_records(node.bootstrap, COUNTS)) == before and child.poll() is None:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.2)
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=SECONDS_MAX)
-    assert child.returncode == 0, err.decode()
+    told = folder / "told"
+    with (
+        told.open("wb") as stderr,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr) as child,
+    ):
+        try:
+            deadline_s = time.monotonic() + SECONDS_MAX
+            while len(committed_records(node.bootstrap, COUNTS)) == before and child.poll() is None:
+                assert time.monotonic() < deadline_s, told.read_text()
+                time.sleep(0.2)
+            child.send_signal(signal.SIGINT)
+            out, _ = child.communicate(timeout=SECONDS_MAX)
+        finally:
+            child.kill()
+    assert child.returncode == 0, told.read_text()
     # What is committed may be seen before Spark has counted it, so the figures may lag behind.
     assert [figures["query"] for figures in json.loads(out)] == [COUNTS]
