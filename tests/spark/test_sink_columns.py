@@ -84,6 +84,9 @@ def test_options_are_read_by_kafkas_names() -> None:
         ({"batchId": "x", "runId": "r", "sinkId": "s", "queryId": "q"}, "option batchId is 'x'"),
         ({"mode": "twice"}, "exactly_once or at_least_once"),
         ({"sinkID2": "s"}, "did you mean sinkId"),
+        ({"sinkId": "s" * 256}, "option sinkId has 256 characters: 255 are the most"),
+        ({"sinkId": "a\nb"}, "it can have no line breaks"),
+        ({"topic": "__penstock_sinks"}, "which holds the decisions of sinks alone"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(told: dict[str, str], said: str) -> None:

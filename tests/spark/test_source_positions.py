@@ -130,6 +130,13 @@ def test_a_pattern_matches_whole_names() -> None:
         source_options(options | {"subscribePattern": "("}, streaming=False)
 
 
+def test_a_pattern_never_means_the_topics_of_brokers_and_sinks() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "subscribePattern": ".*"}
+    selection = source_options(options, streaming=True).selection
+    assert selection.reads("_orders")
+    assert not selection.reads("__penstock_sinks")
+
+
 def test_places_told_one_by_one_are_those_of_all_partitions() -> None:
     where = AtOffsets(option="startingOffsets", places={A0: Offset(1), A1: Edge.LATEST})
     covers(where, [A0, A1])

@@ -20,6 +20,7 @@ HEEDED = (  # beside options.HEEDED
     "transaction.timeout.ms",
 )
 DECISION_TOPIC = "__penstock_sinks"
+SINK_ID_MAX = 255
 BATCH_BYTES = 256 * KIB
 REQUEST_BYTES = MIB
 BUFFER_BYTES = 32 * MIB
@@ -85,12 +86,15 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     read = given(options, known=KNOWN)
     connection = read.connection()
     batch_bytes = connection.number("batch.size", BATCH_BYTES, least=1)
+    topic, decision_topic = read.text("topic"), read.text("decisionTopic") or DECISION_TOPIC
+    if topic == decision_topic:
+        raise BadOption(f"option topic is {topic!r}, which holds the decisions of sinks alone")
     return SinkOptions(
         connection=connection,
-        topic=read.text("topic"),
+        topic=topic,
         mode=read.choice("mode", {mode.value: mode for mode in SinkMode}, SinkMode.EXACTLY_ONCE),
-        sink_id=read.text("sinkId"),
-        decision_topic=read.text("decisionTopic") or DECISION_TOPIC,
+        sink_id=_sink_id(read.text("sinkId")),
+        decision_topic=decision_topic,
         checkpoint_location=read.text("checkpointLocation"),
         identity=_identity(read),
         two_phase=read.choice("twoPhase", {one.value: one for one in TwoPhase}, TwoPhase.AUTO),
@@ -101,6 +105,15 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         buffer_bytes=max(batch_bytes, connection.number("buffer.memory", BUFFER_BYTES, least=1)),
         delivery_ms_max=connection.number("delivery.timeout.ms", DELIVERY_MS, least=1),
     )
+
+
+def _sink_id(told: str | None) -> str | None:
+    """It is part of transactional ids, which people read in lists."""
+    if told is not None and len(told) > SINK_ID_MAX:
+        raise BadOption(f"option sinkId has {len(told)} characters: {SINK_ID_MAX} are the most")
+    if told is not None and not told.isprintable():
+        raise BadOption(f"option sinkId is {told!r}: it can have no line breaks and the like")
+    return told
 
 
 def _identity(read: Given) -> BatchIdentity | None:

@@ -18,6 +18,7 @@ from penstock.spark.options import BadOption
 from penstock.spark.source.trouble import BadPosition, ForeignCheckpoint
 
 OFFSET_MAX = 2**63 - 1
+INTERNAL = "__"  # the topics of brokers and sinks begin so
 
 Offsets = dict[TopicPartition, Offset]
 
@@ -49,12 +50,14 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Topics whose whole name matches; the brokers' own are never meant."""
+    """Topics whose whole name matches. Those of brokers and sinks are never meant: a query that
+    read the decisions of its own sink would never come to an end.
+    """
 
     text: str
 
     def reads(self, topic: str) -> bool:
-        return re.fullmatch(self.text, topic) is not None
+        return not topic.startswith(INTERNAL) and re.fullmatch(self.text, topic) is not None
 
     def __str__(self) -> str:
         return f"subscribePattern={self.text}"
