@@ -134,7 +134,9 @@ class _Run:
                 figures.take(json.loads(progress.json))
 
     def _raise_failure(self) -> None:
-        for query in list(self._queries.values()):
+        # A job may start a query again: of each, the last run is the one that counts.
+        latest = {query.name or str(query.id): query for query in list(self._queries.values())}
+        for query in latest.values():
             failure = None if query.isActive else query.exception()
             if failure is not None:
                 told = f"query {query.name or query.id} failed: {one_line(failure)}"

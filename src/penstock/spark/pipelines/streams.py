@@ -9,13 +9,17 @@ import time
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.spark.pipelines.place import Place
 
 FORMAT = "penstock"
 LOOK_SECONDS = 0.05
+FIRST_BATCHES_AT_ONCE = 2
+FIRST_BATCH_SECONDS_MAX = 60.0
+CAME_LATE = "Python worker failed to connect back"
+RESTARTS_MAX = 5
 
 
 def read_topics(spark: SparkSession, place: Place, *topics: str, **options: str) -> DataFrame:
@@ -46,7 +50,8 @@ def write_topics(
     if topic is not None:
         own["topic"] = topic
     if output_mode == "append":
-        return _begun(_writer(frame, place, query).format(FORMAT).options(**own).start())
+        writer = _writer(frame, place, query).format(FORMAT).options(**own)
+        return _started(writer, frame.sparkSession.streams)
 
     # Spark lets no sink that is written in Python take updates of rows. A batch that is written by
     # itself may have them, and with the query's identity it is one of the query's all the same.
@@ -69,16 +74,38 @@ def write_batches(
     output_mode: str = "append",
 ) -> StreamingQuery:
     """Starts a query that hands each batch and its number to `into`, which must bear a repeat."""
-    return _begun(_writer(frame, place, query).outputMode(output_mode).foreachBatch(into).start())
+    writer = _writer(frame, place, query).outputMode(output_mode).foreachBatch(into)
+    return _started(writer, frame.sparkSession.streams)
 
 
-def _begun(query: StreamingQuery) -> StreamingQuery:
-    """The query when its sources are there. Spark gives the Python process of a source ten seconds
-    to come up, and many of them at once take longer on a small machine.
+def _started(writer: DataStreamWriter, others: StreamingQueryManager) -> StreamingQuery:
+    """The query, started again where Spark was impatient: it gives the Python process of a source
+    ten seconds to come up, which a small machine may exceed while other queries do their first and
+    slowest batch. So these, too, are waited for, all but one.
     """
-    while query.isActive and query.status["message"].startswith("Initializing"):
+    query = _begun(writer.start(), others)
+    for _ in range(RESTARTS_MAX):
+        failure = None if query.isActive else query.exception()
+        if failure is None or CAME_LATE not in str(failure):
+            break
+        query = _begun(writer.start(), others)
+    return query
+
+
+def _begun(query: StreamingQuery, others: StreamingQueryManager) -> StreamingQuery:
+    """The query when it is time to start another one: its source is there, and few are busy."""
+    deadline_s = time.monotonic() + FIRST_BATCH_SECONDS_MAX
+    while time.monotonic() < deadline_s:
+        is_coming = query.isActive and query.status["message"].startswith("Initializing")
+        busy = sum(_is_in_first_batch(one) for one in others.active)
+        if not is_coming and busy < FIRST_BATCHES_AT_ONCE:
+            break
         time.sleep(LOOK_SECONDS)
     return query
+
+
+def _is_in_first_batch(query: StreamingQuery) -> bool:
+    return query.lastProgress is None and not query.status["message"].startswith("Waiting for")
 
 
 def _writer(frame: DataFrame, place: Place, query: str) -> DataStreamWriter:
