@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+from pyspark.sql.utils import is_remote
 
+from penstock.model.error import PenstockError
 from penstock.spark.pipelines.place import Place
 
 FORMAT = "penstock"
@@ -20,6 +22,10 @@ FIRST_BATCHES_AT_ONCE = 2
 FIRST_BATCH_SECONDS_MAX = 60.0
 CAME_LATE = "Python worker failed to connect back"
 RESTARTS_MAX = 5
+
+
+class UpdatesNeedDriver(PenstockError):
+    """This program has no driver of its own, only a way to one."""
 
 
 def read_topics(spark: SparkSession, place: Place, *topics: str, **options: str) -> DataFrame:
@@ -52,6 +58,12 @@ def write_topics(
     if output_mode == "append":
         writer = _writer(frame, place, query).format(FORMAT).options(**own)
         return _started(writer, frame.sparkSession.streams)
+
+    if is_remote():
+        raise UpdatesNeedDriver(
+            f"{query} writes updates of rows, which a client of Spark Connect can't: it is not told"
+            " of the query's batches. Run it with --master or by spark-submit"
+        )
 
     # Spark lets no sink that is written in Python take updates of rows. A batch that is written by
     # itself may have them, and with the query's identity it is one of the query's all the same.

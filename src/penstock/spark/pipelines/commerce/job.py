@@ -1,11 +1,12 @@
 """The shop as five queries: see `steps` for what each of them does, `topology.toml` for the topics.
 
-orders, payments, inventory -- route ------> fulfilment, analytics, notifications, ledger,
-                                             and what is no event to the dead letters
-orders, payments ------------- order-view -> the latest state of each order
-payments --------------------- revenue ----> cents per minute and region
-inventory -------------------- stock ------> levels and alerts
-stock-levels ----------------- stock-table > a table in PostgreSQL, where there is one
+orders, payments -- route ------> fulfilment, analytics, notifications, ledger
+orders, payments -- order-view -> the latest state of each order
+payments ---------- revenue ----> cents per minute and region
+inventory --------- stock ------> levels and alerts
+stock-levels ------ stock-table > a table in PostgreSQL, where there is one
+
+What is no event goes to the dead letters, by the query that has the good ones: route, and stock.
 """
 
 from functools import partial
@@ -30,13 +31,14 @@ def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
     def events(*topics: str, **options: str) -> DataFrame:
         return steps.checked(read_topics(spark, place, *topics, **options), *topics)
 
-    everything = events(names.ORDERS, names.PAYMENTS, names.INVENTORY, includeHeaders="true")
+    routed = steps.routed(events(names.ORDERS, names.PAYMENTS, includeHeaders="true"))
     orders = steps.order_view(events(names.ORDERS, names.PAYMENTS))
     revenue = steps.revenue(events(names.PAYMENTS))
-    stock = write_topics(steps.stock(events(names.INVENTORY)), place, query=STOCK)
+    levels_and_alerts = steps.stock(events(names.INVENTORY, includeHeaders="true"))
+    stock = write_topics(levels_and_alerts, place, query=STOCK)
     queries = [
         stock,
-        write_topics(steps.routed(everything), place, query=ROUTE),
+        write_topics(routed, place, query=ROUTE),
         write_topics(orders, place, query=ORDER_VIEW, output_mode="update"),
         write_topics(revenue, place, query=REVENUE, output_mode="update"),
     ]

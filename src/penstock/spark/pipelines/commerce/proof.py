@@ -111,7 +111,7 @@ class Proof:
             _latest(
                 names.STOCK_LEVELS,
                 inventory,
-                {sku: tuple(stock) for sku, stock in self._stock.items()},
+                {sku: (stock.level, stock.highest) for sku, stock in self._stock.items()},
                 (_seen_stock(one) for one in found[names.STOCK_LEVELS]),
             ),
             self._each(names.STOCK_ALERTS, inventory, by_id[names.STOCK_ALERTS]),

@@ -4,7 +4,7 @@
     routed       orders and payments -> fulfilment, analytics, notifications, ledger; dead letters
     order_view   orders joined with their payments -> the latest state of each order
     revenue      completed payments -> cents per minute and region
-    stock        inventory, article by article and in order -> levels and alerts
+    stock        inventory, article by article and in order -> levels and alerts; dead letters
     stock_rows   levels, as the topic has them -> rows of the table
 
 What leaves for a topic has the columns of the sink: topic, key, value.
@@ -95,10 +95,13 @@ def _with_corrupt(schema: str) -> StructType:
 
 def _fault(event: Column, schema: str, happenings: tuple[str, ...]) -> Column:
     """A sentence, or null for an event that is as it should be."""
+    values = F.json_array_length(F.concat(F.lit("["), F.col("value").cast("string"), F.lit("]")))
     required = [field.name for field in _with_corrupt(schema).fields if not field.nullable]
     return F.coalesce(
         F.when(event.isNull(), F.lit("the value is null")),
         F.when(event[CORRUPT].isNotNull(), F.lit("the value does not fit the schema")),
+        # Spark reads the first value of a text, and passes over whatever follows it.
+        F.when(F.coalesce(values, F.lit(0)) != 1, F.lit("the value is more than one object")),
         *(F.when(event[name].isNull(), F.lit(f"field {name} is missing")) for name in required),
         F.when(
             ~event["event"].isin(*happenings),
@@ -108,8 +111,8 @@ def _fault(event: Column, schema: str, happenings: tuple[str, ...]) -> Column:
 
 
 def routed(events: DataFrame) -> DataFrame:
-    """What each event means for others, in the order of events, in the columns of the sink. What is
-    no event becomes a dead letter; stock is folded elsewhere.
+    """What each event of an order or a payment means for others, in the order of events, in the
+    columns of the sink. What is no event becomes a dead letter, in the same write.
     """
     order, payment = F.col("order"), F.col("payment")
     as_it_came = F.col("value").cast("string")
@@ -233,26 +236,32 @@ def _minute_utc(moment: Column) -> Column:
 
 def stock(events: DataFrame) -> DataFrame:
     """The new level of each article that something happened to, and an alert for each event that
-    left less than nothing. Each article's events are taken in order of their versions.
+    left less than nothing. Each article's events count in order of their versions. What is no event
+    becomes a dead letter, in the same write.
     """
-    return (
+    folded = (
         events.where(F.col("stock").isNotNull())
         .select("stock.*")
         .groupBy("sku")
         .applyInPandasWithState(
             _stock_of_article,
             outputStructType=OUTPUT,
-            stateStructType="level bigint, version bigint",
+            stateStructType="settled bigint, version bigint, ahead string",
             outputMode="append",
             timeoutConf=GroupStateTimeout.NoTimeout,
         )
     )
+    changes = folded.select(
+        "topic", F.col("key").cast("binary").alias("key"), F.col("value").cast("binary")
+    )
+    letters = dead_letter.letters(events, dead_letters=names.DEAD_LETTERS)
+    return changes.unionByName(letters, allowMissingColumns=True)
 
 
 def _stock_of_article(
     key: tuple[str], parts: Iterator[pandas.DataFrame], state: GroupState
 ) -> Iterator[pandas.DataFrame]:
-    before = Stock(*state.get) if state.exists else NO_STOCK
+    before = _stored(*state.get) if state.exists else NO_STOCK
     columns = ("version", "event", "quantity", "event_id", "order_id")
     events = [
         StockEvent(*row)
@@ -262,15 +271,20 @@ def _stock_of_article(
     after, alerts = fold(before, events)
     if after == before:
         return
-    state.update(tuple(after))
+    state.update((after.settled, after.version, json.dumps(after.ahead)))
     [sku] = key
     rows = [(names.STOCK_LEVELS, sku, _level_json(sku, after))]
     rows += [(names.STOCK_ALERTS, sku, _alert_json(sku, alert)) for alert in alerts]
     yield pandas.DataFrame(rows, columns=["topic", "key", "value"])
 
 
+def _stored(settled: int, version: int, ahead: str) -> Stock:
+    events = tuple(StockEvent(*event) for event in json.loads(ahead))
+    return Stock(settled=settled, version=version, ahead=events)
+
+
 def _level_json(sku: str, stock: Stock) -> str:
-    return _json({"sku": sku, "level": stock.level, "version": stock.version})
+    return _json({"sku": sku, "level": stock.level, "version": stock.highest})
 
 
 def _alert_json(sku: str, alert: Alert) -> str:
@@ -292,10 +306,14 @@ def _json(fields: dict[str, object]) -> str:
 
 
 def stock_rows(levels: DataFrame) -> DataFrame:
-    """Of each article its latest level: sku, level, version."""
-    parsed = levels.select(F.from_json(F.col("value").cast("string"), STOCK_LEVEL).alias("parsed"))
+    """Of each article its latest level: sku, level, version. All of one article are in one
+    partition, so the offset tells which is the latest, also where an event came late.
+    """
+    parsed = levels.select(
+        F.from_json(F.col("value").cast("string"), STOCK_LEVEL).alias("parsed"), "offset"
+    )
     return (
-        parsed.select("parsed.*")
+        parsed.select("parsed.*", "offset")
         .groupBy("sku")
-        .agg(F.max_by("level", "version").alias("level"), F.max("version").alias("version"))
+        .agg(F.max_by("level", "offset").alias("level"), F.max("version").alias("version"))
     )
