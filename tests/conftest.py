@@ -1,11 +1,15 @@
 """What tests of several packages share: Apache Kafka itself, where Java and Maven exist.
 
-Nothing is tested with compiled modules that are older than their sources.
+Nothing is tested with compiled modules that are older than their sources. Properties are tried with
+the same examples each time, so that a change is judged by what it changes; PENSTOCK_EXPLORE=1 draws
+others, and what it finds becomes a test.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from penstock.cli.compiled import (
@@ -19,6 +23,10 @@ from rig.apache_kafka.agent import KafkaAgent
 from rig.apache_kafka.broker import ApacheKafka
 from rig.apache_kafka.jars import PeerMissing, fetched_jars, fetched_streams_jars
 from rig.broker import NO_RETENTION_ROUND
+
+hypothesis.settings.register_profile("the same each time", derandomize=True)
+if os.environ.get("PENSTOCK_EXPLORE") != "1":
+    hypothesis.settings.load_profile("the same each time")
 
 
 def pytest_configure() -> None:
