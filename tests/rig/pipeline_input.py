@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from penstock.cli.pipeline_generate import write_events
+from penstock.client.admin import Admin
 from penstock.client.topology import read_topology
 from penstock.client.topology_apply import apply_topology
 from penstock.spark.pipelines.catalogue import PIPELINES
@@ -14,13 +16,21 @@ from rig.sink_output import cluster_at
 
 
 def make_topics(bootstrap: str, pipeline: str) -> None:
-    """As its topology file wants them."""
+    """As its topology file wants them, and empty whatever another test has left in them."""
+    wanted = read_topology(PIPELINES[pipeline].topology)
 
     async def work() -> None:
         async with cluster_at(bootstrap) as cluster:
-            await apply_topology(cluster, read_topology(PIPELINES[pipeline].topology))
+            await Admin(cluster).delete_topics(wanted)
+            await apply_topology(cluster, wanted)
 
     asyncio.run(work())
+
+
+def produce(bootstrap: str, events: Iterable[Event]) -> None:
+    """As `penstock pipeline generate` does it."""
+    some = list(events)
+    write_events(bootstrap, iter(some), count=len(some), rate=None)
 
 
 def send(client: ConfluentClient, events: Iterable[Event]) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from penstock.spark.pipelines.cdc import job
 from penstock.spark.pipelines.cdc.generate import feed
 from penstock.spark.pipelines.place import Place
-from rig.pipelines import make_topics
+from rig.pipeline_input import make_topics
 from rig.serve import ServedNode
 from rig.shop_table import products, told, told_twice
 from rig.sink_output import committed_records, open_transactional_ids

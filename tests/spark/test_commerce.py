@@ -10,7 +10,7 @@ from penstock.spark.pipelines.commerce import job, names
 from penstock.spark.pipelines.commerce.generate import events
 from penstock.spark.pipelines.commerce.proof import OUTPUTS, Output, Proof
 from penstock.spark.pipelines.place import Place
-from rig.pipelines import make_topics, produce
+from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
 

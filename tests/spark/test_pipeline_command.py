@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.spark.pipelines.wordcount.generate import events
 from penstock.spark.pipelines.wordcount.names import COUNTS
-from rig.pipelines import make_topics, produce
+from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 

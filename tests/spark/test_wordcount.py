@@ -11,7 +11,7 @@ from penstock.spark.pipelines.wordcount import job
 from penstock.spark.pipelines.wordcount.generate import events
 from penstock.spark.pipelines.wordcount.names import COUNTS, LINES
 from penstock.spark.pipelines.wordcount.steps import counts, words
-from rig.pipelines import make_topics, produce
+from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 
