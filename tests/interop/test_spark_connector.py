@@ -113,7 +113,7 @@ def test_its_stream_carries_topic_to_topic_over_restarts(
     assert driver.carry(carrying) == [0]
     write_numbers(carrying.bootstrap, carrying.source, range(ROWS, 2 * ROWS))
     assert driver.carry(carrying) == [1]
-    judged = judge_topic(carrying.bootstrap, carrying.sink, count=2 * ROWS)
+    judged = judge_topic(carrying.bootstrap, carrying.sink, count=2 * ROWS, ids=carrying.sink)
     assert not judged.faults
 
 

@@ -14,9 +14,10 @@ from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from rig.apache_kafka.broker import ApacheKafka
+from rig.broker import NO_RETENTION_ROUND
 
 DEFAULT = 5
-HERE = Standpoint(image=Image(), static=parse_broker({}), node_id=NodeId(1))
+HERE = Standpoint(image=Image(), static=parse_broker(NO_RETENTION_ROUND), node_id=NodeId(1))
 # A listener cannot be changed here without a restart.
 AT_START_HERE = {"listeners", "listener.security.protocol.map"}
 
