@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from rig.logs import NOW_MS, make_batch, open_log, read
 from rig.memory_disk import MemoryDisk
@@ -40,8 +40,14 @@ class LogAgainstAList(RuleBasedStateMachine):
     def roll(self) -> None:
         self.opened.log.roll()
 
-    @rule(back=st.integers(0, 30))
-    def truncate(self, back: int) -> None:
+    @rule()
+    def lead_without_writing(self) -> None:
+        self.epoch += 1
+        self.opened.log.begin_epoch(LeaderEpoch(self.epoch))
+
+    @rule(back=st.integers(0, 30), older_leader=st.booleans())
+    def truncate(self, back: int, older_leader: bool) -> None:
+        """As a follower does; the next batches may be of an older epoch than those cut off."""
         offset = max(self.start, self.end - back)
         self.opened.log.truncate_to(Offset(offset))
         self.batches = [batch for batch in self.batches if batch[1] <= offset]
@@ -49,6 +55,9 @@ class LogAgainstAList(RuleBasedStateMachine):
         assert self.end == (self.batches[-1][1] if self.batches else self.end)
         self.start = min(self.start, self.end)
         assert self.opened.log.start_offset == self.start
+        assert all(entry.start_offset < self.end for entry in self.opened.log.epochs.entries)
+        if older_leader:
+            self.epoch = self.batches[-1][2] if self.batches else 0
 
     @precondition(lambda self: self.end > self.start)
     @rule(by=st.integers(1, 20))
@@ -84,8 +93,11 @@ class LogAgainstAList(RuleBasedStateMachine):
                 found.append((batch.base_offset, batch.next_offset, batch.leader_epoch))
                 offset = batch.next_offset
         assert found == [batch for batch in self.batches if batch[1] > self.start]
-        for base_offset, _, epoch in found[1:]:
-            assert log.epoch_at(Offset(base_offset)) == epoch
+        starts: dict[int, int] = {}
+        for base_offset, _, epoch in found:
+            starts.setdefault(epoch, max(base_offset, self.start))
+        entries = [(entry.epoch, entry.start_offset) for entry in log.epochs.entries]
+        assert [entry for entry in entries if entry[1] < self.end] == list(starts.items())
 
     @invariant()
     def remembers_the_producer(self) -> None:

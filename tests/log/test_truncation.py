@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.log.partition_log import PartitionLog
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from rig.logs import append, open_log, values
 from rig.memory_disk import MemoryDisk
 
@@ -51,6 +51,31 @@ def test_every_offset_can_be_cut_to_and_written_on_from(disk: MemoryDisk) -> Non
 def test_truncation_beyond_the_end_changes_nothing(log: PartitionLog) -> None:
     log.truncate_to(Offset(100))
     assert log.end_offset == 100
+
+
+def test_truncation_at_the_end_cuts_an_epoch_without_records(log: PartitionLog) -> None:
+    """Else a follower would name that epoch for ever, and its leader answer the same for ever."""
+    log.begin_epoch(LeaderEpoch(7))
+    log.truncate_to(log.end_offset)
+    assert log.epochs.latest == 4
+    assert log.end_offset == 100
+
+
+def test_epochs_after_a_kill_are_those_of_the_log_though_their_file_is_older_than_a_cut(
+    disk: MemoryDisk,
+) -> None:
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=4)
+    append(opened.log, 5, epoch=5)
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    opened.log.truncate_to(Offset(10))
+    append(opened.log, 3, epoch=4)
+    append(opened.log, 2, epoch=6)
+    before = opened.log.epochs.entries
+    after = open_log(disk.after_kill()).log.epochs.entries
+    assert after == before
+    assert [(entry.epoch, entry.start_offset) for entry in after] == [(4, 0), (6, 13)]
 
 
 def test_recovery_point_on_disk_goes_down_before_anything_is_cut(disk: MemoryDisk) -> None:

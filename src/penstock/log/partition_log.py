@@ -243,6 +243,8 @@ class PartitionLog:
     def truncate_to(self, offset: Offset) -> None:
         """Cuts off every batch that reaches `offset` or beyond, as a whole."""
         if offset >= self.end_offset:
+            # An epoch under which nothing was written here is in conflict with the leader's epochs.
+            self.epochs.truncate_end(self.end_offset)
             return
         if offset <= self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)

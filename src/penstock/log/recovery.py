@@ -107,6 +107,8 @@ def load(
     first = first if suspect is None else min(first, suspect)
     base_offset = segments[first].base_offset
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
+    # The file of epochs may be older than a truncation: what is scanned says which epochs it has.
+    memory.epochs.truncate_end(base_offset)
     end_offset = _scan_all(
         segments, first, recovery_point, cleaned_offset, settings, memory, report
     )
