@@ -28,6 +28,10 @@ def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     assert run_seed(seed, replace(draw(seed, transactions=False), committers=0)).violation is None
 
 
+def test_a_batch_that_a_full_disk_refused_is_not_overtaken_by_later_ones() -> None:
+    assert run_seed(1565).violation is None
+
+
 def test_a_decision_that_is_put_off_does_not_end_a_compiled_node() -> None:
     """Here the journal of a coordinator refuses what is due, for want of room."""
     assert run_seed(379).violation is None

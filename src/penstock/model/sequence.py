@@ -16,3 +16,10 @@ def back(sequence: int, *, by: int) -> int:
     assert 0 <= sequence <= SEQUENCE_MAX, sequence
     assert by >= 0, by
     return (sequence - by) & SEQUENCE_MAX
+
+
+def is_later(sequence: int, *, than: int) -> bool:
+    """Whether `sequence` comes after `than`, of two that are less than half of all apart."""
+    assert 0 <= sequence <= SEQUENCE_MAX, sequence
+    assert 0 <= than <= SEQUENCE_MAX, than
+    return 0 < ((sequence - than) & SEQUENCE_MAX) <= SEQUENCE_MAX // 2

@@ -15,6 +15,9 @@ A producer without remembered state may begin anywhere: its records may have bee
 expired, and refusing would stop it for good. A new epoch of a known producer must begin at
 sequence 0.
 
+A batch behind one that was refused with a retriable code is refused with the same code
+(`replication/refused_sequences`).
+
 Records of a transaction are taken only where it is open here, or has just been found open by its
 coordinator (`replication/guard`).
 """
@@ -63,11 +66,13 @@ def plan_append(
     producers: Mapping[ProducerId, ProducerState],
     verified: bool = False,
     first_sequence: int | None = None,
+    earlier_code: ErrorCode | None = None,
 ) -> AppendPlan | Duplicate | Refusal:
     """What becomes of a valid batch from a client.
 
     `verified`: its transaction is open. `first_sequence`: where a producer that is not known begins
-    at the latest, if that matters.
+    at the latest, if that matters. `earlier_code`: with which an earlier batch of the producer was
+    refused, if it is to come again.
     """
     assert end_offset >= 0, end_offset
     assert leader_epoch >= 0, leader_epoch
@@ -78,6 +83,8 @@ def plan_append(
             verdict = check_sequence(batch, producer)
         elif first_sequence is not None and batch.base_sequence > first_sequence:
             verdict = _refuse_gap(batch, expected=first_sequence)
+        if earlier_code is not None and (verdict is None or _is_gap(verdict)):
+            verdict = _refuse_before_earlier(batch, earlier_code)
     if batch.is_transactional and not verified and not isinstance(verdict, Duplicate):
         return Refusal(
             code=ErrorCode.INVALID_TXN_STATE,
@@ -124,6 +131,20 @@ def _refuse_gap(batch: BatchHeader, *, expected: int) -> Refusal:
     return Refusal(
         code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         message=f"producer {batch.producer_id} sent sequence {found} where {expected} is next",
+    )
+
+
+def _is_gap(verdict: Duplicate | Refusal) -> bool:
+    return isinstance(verdict, Refusal) and verdict.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def _refuse_before_earlier(batch: BatchHeader, code: ErrorCode) -> Refusal:
+    return Refusal(
+        code=code,
+        message=(
+            f"an earlier batch of producer {batch.producer_id} was refused with {code.name}: "
+            f"sequence {batch.base_sequence} is accepted after it"
+        ),
     )
 
 

@@ -32,6 +32,7 @@ from penstock.records.compression import Scratch
 from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from penstock.records.validate import check_produced
+from penstock.records.trouble import CorruptBatch
 from penstock.replication.guard import Guard, Guards, in_transaction
 from penstock.replication.leader import (
     Duplicate,
@@ -42,12 +43,14 @@ from penstock.replication.leader import (
 )
 from penstock.replication.marker import Marker, refuse_marker
 from penstock.replication.rules import rules_of, sync_records_of
+from penstock.replication.refused_sequences import RefusedSequences
 from penstock.replication.visibility import (
     advance_high_watermark,
     last_stable_offset,
     vouched_offset,
 )
 
+from penstock.world.trouble import DiskError
 LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 READERS_WAIT = TRANSACTIONAL_FLAG | CONTROL_FLAG  # a batch with one of these moves stable offsets
 
@@ -82,6 +85,7 @@ class Partition:
         "_rules",
         "_scratch",
         "_sync_records",
+        "_refused",
         "_uncommitted_ends",
         "_unstable_bytes",
         "_vouched_offset",
@@ -117,6 +121,7 @@ class Partition:
         self._replica_count = replica_count
         self._follower_ends = dict.fromkeys(in_sync_followers, log.start_offset)
         self._sync_records = sync_records_of(log.settings)
+        self._refused = RefusedSequences()
         self._vouched_offset = log.start_offset  # kept up only where acks wait for a sync
         self._hidden_bytes = 0  # at least what lies between the high watermark and the end
         log.begin_epoch(leader_epoch)
@@ -255,6 +260,7 @@ class Partition:
         rules.zstd_allowed = zstd_allowed
         batch = check_produced(data, rules)
         base_offset = log.end_offset
+            self.note_refused(data, refusal.code, now_ms=now_ms)
         plan = plan_append(
             batch,
             end_offset=base_offset,
@@ -262,17 +268,30 @@ class Partition:
             producers=log.producers.by_id,
             verified=guard is not None and self._may_write(guard, batch),
             first_sequence=None if guard is None else guard.first_sequence,
+        refused = self._refused
         )
         if isinstance(plan, Refusal):
+            if refused.by_producer:
+                refused.note(batch, plan.code, now_ms=now_ms)
             return plan
         if isinstance(plan, Duplicate):
             return Appended(
                 base_offset=plan.base_offset,
                 end_offset=Offset(plan.last_offset + 1),
+            earlier_code=(
+                refused.code_of_earlier(batch, now_ms=now_ms) if refused.by_producer else None
+            ),
                 log_append_time_ms=plan.timestamp_ms,
             )
         batch.assign(base_offset=plan.base_offset, leader_epoch=plan.leader_epoch)
-        self.append_numbered((batch,), now_ms=now_ms)
+        try:
+            self.append_numbered((batch,), now_ms=now_ms)
+        except DiskError:
+            refused.note(batch, ErrorCode.KAFKA_STORAGE_ERROR, now_ms=now_ms)
+            raise
+        if refused.by_producer:
+            refused.note_in_log(batch)
+            refused.note_in_log(batch)
         if guard is not None:
             self.guards.note_open(batch.producer_id)
         end_offset = log.end_offset
@@ -291,6 +310,15 @@ class Partition:
         """
         assert not self.has_ended, self.name
         producer = self.log.producers.by_id.get(marker.producer_id)
+    def note_refused(self, data: memoryview, code: ErrorCode, *, now_ms: int) -> None:
+        """A batch was refused unseen: what its producer sends after it is not to overtake it."""
+        try:
+            batch = BatchView(data)
+        except CorruptBatch:
+            return
+        if batch.checksum_matches():
+            self._refused.note(batch, code, now_ms=now_ms)
+
         refusal = self.refuse_all_acks() or refuse_marker(marker, producer)
         if refusal is not None:
             return refusal
@@ -325,6 +353,7 @@ class Partition:
 
     def follower_reached(self, node: NodeId, end_offset: Offset) -> None:
         """An in-sync follower has the log up to `end_offset`."""
+                    self._refused.forget(batch.producer_id)
         if node in self._follower_ends:
             self._follower_ends[node] = end_offset
             self._advance()
@@ -383,6 +412,7 @@ class Partition:
         end_offset = self.log.end_offset
         if not self._follower_ends and self._sync_records is None:
             reached = end_offset  # as `commits_at_once` says, without a call
+        self._refused.clear()
         else:
             reached = advance_high_watermark(
                 self.high_watermark,

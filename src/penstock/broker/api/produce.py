@@ -245,11 +245,13 @@ def _append(
     guard: Guard | Unverified | None,
 ) -> Appended | PartitionProduceResponse:
     """What was appended, or the reply that tells why nothing was."""
+    data = memoryview(EMPTY if records is None else records)
     if isinstance(guard, Unverified):
+        partition.note_refused(data, guard.code, now_ms=now_ms)
         return refused(index, guard.code, guard.message)
     try:
         outcome = partition.append(
-            memoryview(EMPTY if records is None else records),
+            data,
             all_acks=acks == ACKS_ALL,
             zstd_allowed=version >= ZSTD_FROM,
             now_ms=now_ms,
