@@ -248,7 +248,7 @@ def test_all_acks_wait_for_the_followers(broker: Broker) -> None:
     response = asyncio.run(scenario())
     answer = response.responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
-    assert not partition.observers
+    assert not partition.ack_observers
 
 
 def test_all_acks_that_do_not_come_in_time_are_a_timeout(broker: Broker) -> None:
@@ -257,7 +257,7 @@ def test_all_acks_that_do_not_come_in_time_are_a_timeout(broker: Broker) -> None
     response = broker.ask(produce_api.API, request, ProduceResponse, version=9)
     answer = response.responses[0].partition_responses[0]
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
-    assert not broker.partition("t").observers
+    assert not broker.partition("t").ack_observers
 
 
 def test_a_topic_deleted_while_acks_are_awaited_ends_the_wait(broker: Broker) -> None:

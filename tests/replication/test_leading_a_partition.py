@@ -161,11 +161,45 @@ def test_observers_are_told_when_records_become_visible(tmp_path: Path) -> None:
     first, second = produced(), produced()
     append(partition, first)
     append(partition, second)
-    assert observer.told == []
+    observer.told.clear()
     partition.follower_reached(FOLLOWER, Offset(1))
     partition.follower_reached(FOLLOWER, Offset(2))
     both = len(first) + len(second)
     assert observer.told == [both, both]  # at least what became visible, never less
+
+
+def test_an_append_above_the_high_watermark_is_notified_to_all_but_waiting_acks(
+    tmp_path: Path,
+) -> None:
+    """Followers wait for the end of the log; what they have to read commits nothing yet."""
+    partition = partition_in(tmp_path, followers=(FOLLOWER,), replicas=2)
+    reader, ack = Noting(), Noting()
+    partition.observers[reader] = None
+    partition.ack_observers[ack] = None
+    changes = partition.changes
+    append(partition, produced())
+    assert partition.high_watermark == 0
+    assert (reader.told, ack.told) == ([0], [])
+    assert partition.changes > changes  # so that who is about to wait reads again first
+    partition.follower_reached(FOLLOWER, Offset(1))
+    assert len(reader.told) == 2
+    assert len(ack.told) == 1
+
+
+def test_what_followers_reached_under_an_older_epoch_does_not_count(tmp_path: Path) -> None:
+    other = NodeId(3)
+    partition = partition_in(tmp_path, followers=(FOLLOWER, other), replicas=3)
+    append(partition, produced(100))
+    partition.follower_reached(FOLLOWER, Offset(90))
+    partition.follower_reached(other, Offset(100))
+    assert partition.high_watermark == 90
+    partition.change_replicas(
+        leader_epoch=LeaderEpoch(7), replica_count=3, in_sync_followers=(other,)
+    )
+    assert partition.high_watermark == 90
+    partition.follower_reached(other, Offset(95))
+    assert partition.high_watermark == 95
+    partition.check()
 
 
 def test_observers_are_told_of_the_end_once(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ async def more_data(
         return True
     woken = _new_future()
     waiter = _DataWaiter(woken, missing_bytes)
-    return await _observe(waiter, woken, [partition for partition, _ in seen], wait_ms=wait_ms)
+    places = [partition.observers for partition, _ in seen]
+    return await _observe(waiter, woken, places, wait_ms=wait_ms)
 
 
 async def all_acked(
@@ -39,7 +40,8 @@ async def all_acked(
     waiter = _AckWaiter(woken, pending, all_acks=all_acks)
     if waiter.is_satisfied():
         return True
-    return await _observe(waiter, woken, [partition for partition, _ in pending], wait_ms=wait_ms)
+    places = [partition.ack_observers for partition, _ in pending]
+    return await _observe(waiter, woken, places, wait_ms=wait_ms)
 
 
 def is_acked(partition: Partition, offset: Offset, *, all_acks: bool) -> bool:
@@ -92,7 +94,7 @@ class _AckWaiter:
             _wake(self._woken)
         elif not partition.has_ended:
             # Under a new epoch of the same leader the records still stand: go on waiting.
-            partition.observers[self] = None
+            partition.ack_observers[self] = None
 
 
 def _new_future() -> asyncio.Future[bool]:
@@ -107,17 +109,17 @@ def _wake(woken: asyncio.Future[bool], in_time: bool = True) -> None:
 async def _observe(
     waiter: Observer,
     woken: asyncio.Future[bool],
-    partitions: Sequence[Partition],
+    places: Sequence[dict[Observer, None]],
     *,
     wait_ms: int,
 ) -> bool:
-    """Whether the waiter was woken before its time was up."""
-    for partition in partitions:
-        partition.observers[waiter] = None
+    """Whether the waiter was woken before its time was up; `places` are where it registers."""
+    for place in places:
+        place[waiter] = None
     timer = asyncio.get_running_loop().call_later(max(wait_ms, 0) / 1000, _wake, woken, False)
     try:
         return await woken
     finally:
         timer.cancel()
-        for partition in partitions:
-            partition.observers.pop(waiter, None)
+        for place in places:
+            place.pop(waiter, None)

@@ -4,7 +4,8 @@
 no other request and no change of leadership can come between the ground of a decision and the
 deed. Those who wait for what an append brings (a long poll, an ack of all replicas) are
 `Observer`s; the shell makes them, and where there are none an append pays one truth test for
-them.
+them. Observers that wait for an ack stand apart: an append that commits nothing does not concern
+them, and there may be many.
 
 Invariants:
  1. start offset <= high watermark <= end offset, and the high watermark never goes back.
@@ -31,8 +32,8 @@ from penstock.records.batch import BatchView
 from penstock.records.compression import Scratch
 from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
-from penstock.records.validate import check_produced
 from penstock.records.trouble import CorruptBatch
+from penstock.records.validate import check_produced
 from penstock.replication.guard import Guard, Guards, in_transaction
 from penstock.replication.leader import (
     Duplicate,
@@ -42,24 +43,27 @@ from penstock.replication.leader import (
     refuse_too_few_in_sync,
 )
 from penstock.replication.marker import Marker, refuse_marker
-from penstock.replication.rules import rules_of, sync_records_of
 from penstock.replication.refused_sequences import RefusedSequences
+from penstock.replication.rules import rules_of, sync_records_of
 from penstock.replication.visibility import (
     advance_high_watermark,
     last_stable_offset,
     vouched_offset,
 )
-
 from penstock.world.trouble import DiskError
+
 LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 READERS_WAIT = TRANSACTIONAL_FLAG | CONTROL_FLAG  # a batch with one of these moves stable offsets
 
 
 class Observer(Protocol):
-    """One who waits for something to become visible."""
+    """Waits for something to be appended, or to become visible."""
 
     def advanced(self, partition: "Partition", byte_count: int) -> None:
-        """The high watermark moved; about `byte_count` more bytes can be read."""
+        """The log grew, was synced, or its high watermark moved.
+
+        About `byte_count` more bytes are below the high watermark: 0 when it did not move.
+        """
 
     def ended(self, partition: "Partition") -> None:
         """This broker leads the partition no longer, or under another epoch."""
@@ -81,14 +85,15 @@ class Partition:
         "_first_unstable_offset",
         "_follower_ends",
         "_hidden_bytes",
+        "_refused",
         "_replica_count",
         "_rules",
         "_scratch",
         "_sync_records",
-        "_refused",
         "_uncommitted_ends",
         "_unstable_bytes",
         "_vouched_offset",
+        "ack_observers",
         "changes",
         "guards",
         "has_ended",
@@ -113,15 +118,16 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.high_watermark = log.start_offset
         self.observers: dict[Observer, None] = {}  # in the order in which they came
+        self.ack_observers: dict[Observer, None] = {}  # the same; not notified of a mere append
         self.changes = 0  # counts what observers are told, for those who are about to become one
         self.guards = Guards()  # of producers whose transactions are being verified
+        self._refused = RefusedSequences()
         self.has_ended = False
         self.is_offline = False  # it has ended because its disk failed
         self.is_internal = log.partition.topic in INTERNAL_TOPICS
         self._replica_count = replica_count
         self._follower_ends = dict.fromkeys(in_sync_followers, log.start_offset)
         self._sync_records = sync_records_of(log.settings)
-        self._refused = RefusedSequences()
         self._vouched_offset = log.start_offset  # kept up only where acks wait for a sync
         self._hidden_bytes = 0  # at least what lies between the high watermark and the end
         log.begin_epoch(leader_epoch)
@@ -181,6 +187,7 @@ class Partition:
         assert self.high_watermark <= self.log.end_offset  # invariant 1
         assert self.in_sync_count <= self._replica_count  # invariant 2
         assert not (self.has_ended and self.observers)  # invariant 3
+        assert not (self.has_ended and self.ack_observers)  # invariant 3
         for end_offset, unstable_offset in self._uncommitted_ends:
             assert self.high_watermark < end_offset  # invariant 4
             assert self.last_stable_offset <= max(unstable_offset, self.log.start_offset)
@@ -253,6 +260,7 @@ class Partition:
         """
         assert not self.has_ended, self.name
         if all_acks and (refusal := self.refuse_all_acks()) is not None:
+            self.note_refused(data, refusal.code, now_ms=now_ms)
             return refusal
         log = self.log
         rules = self._rules
@@ -260,7 +268,7 @@ class Partition:
         rules.zstd_allowed = zstd_allowed
         batch = check_produced(data, rules)
         base_offset = log.end_offset
-            self.note_refused(data, refusal.code, now_ms=now_ms)
+        refused = self._refused
         plan = plan_append(
             batch,
             end_offset=base_offset,
@@ -268,19 +276,19 @@ class Partition:
             producers=log.producers.by_id,
             verified=guard is not None and self._may_write(guard, batch),
             first_sequence=None if guard is None else guard.first_sequence,
-        refused = self._refused
+            earlier_code=(
+                refused.code_of_earlier(batch, now_ms=now_ms) if refused.by_producer else None
+            ),
         )
         if isinstance(plan, Refusal):
             if refused.by_producer:
                 refused.note(batch, plan.code, now_ms=now_ms)
             return plan
         if isinstance(plan, Duplicate):
+            refused.note_in_log(batch)
             return Appended(
                 base_offset=plan.base_offset,
                 end_offset=Offset(plan.last_offset + 1),
-            earlier_code=(
-                refused.code_of_earlier(batch, now_ms=now_ms) if refused.by_producer else None
-            ),
                 log_append_time_ms=plan.timestamp_ms,
             )
         batch.assign(base_offset=plan.base_offset, leader_epoch=plan.leader_epoch)
@@ -290,7 +298,6 @@ class Partition:
             refused.note(batch, ErrorCode.KAFKA_STORAGE_ERROR, now_ms=now_ms)
             raise
         if refused.by_producer:
-            refused.note_in_log(batch)
             refused.note_in_log(batch)
         if guard is not None:
             self.guards.note_open(batch.producer_id)
@@ -303,13 +310,6 @@ class Partition:
             log_append_time_ms=batch.max_timestamp if by_our_clock else NO_TIMESTAMP,
         )
 
-    def end_transaction(self, marker: Marker, *, now_ms: int) -> Offset | Refusal:
-        """Writes the marker of a coordinator; the offset up to which it must be committed.
-
-        Raises DiskError with nothing changed.
-        """
-        assert not self.has_ended, self.name
-        producer = self.log.producers.by_id.get(marker.producer_id)
     def note_refused(self, data: memoryview, code: ErrorCode, *, now_ms: int) -> None:
         """A batch was refused unseen: what its producer sends after it is not to overtake it."""
         try:
@@ -319,6 +319,13 @@ class Partition:
         if batch.checksum_matches():
             self._refused.note(batch, code, now_ms=now_ms)
 
+    def end_transaction(self, marker: Marker, *, now_ms: int) -> Offset | Refusal:
+        """Writes the marker of a coordinator; the offset up to which it must be committed.
+
+        Raises DiskError with nothing changed.
+        """
+        assert not self.has_ended, self.name
+        producer = self.log.producers.by_id.get(marker.producer_id)
         refusal = self.refuse_all_acks() or refuse_marker(marker, producer)
         if refusal is not None:
             return refusal
@@ -346,14 +353,18 @@ class Partition:
                 self._first_unstable_offset = log.producers.first_open_offset
                 if batch.is_control:
                     self.guards.clear(batch.producer_id)
+                    self._refused.forget(batch.producer_id)
                     self._hidden_bytes += self._unstable_bytes
             is_stable = self._first_unstable_offset is None
             self._unstable_bytes = 0 if is_stable else self._unstable_bytes + batch.size_bytes
-        self._advance()
+        if not self._advance():
+            # Followers read beyond the high watermark.
+            self.changes += 1
+            for observer in tuple(self.observers):
+                observer.advanced(self, 0)
 
     def follower_reached(self, node: NodeId, end_offset: Offset) -> None:
         """An in-sync follower has the log up to `end_offset`."""
-                    self._refused.forget(batch.producer_id)
         if node in self._follower_ends:
             self._follower_ends[node] = end_offset
             self._advance()
@@ -362,11 +373,9 @@ class Partition:
         """The log has been synced, up to its recovery point."""
         if self._sync_records is None:
             return
-        before = self.high_watermark
-        self._advance()
-        if self.high_watermark == before:
+        if not self._advance():
             # A follower holds it back; who waits for the leader alone may go on.
-            for observer in tuple(self.observers):
+            for observer in (*self.observers, *self.ack_observers):
                 observer.advanced(self, 0)
 
     def change_replicas(
@@ -374,7 +383,8 @@ class Partition:
     ) -> None:
         """The metadata says otherwise than before who replicates, or under which epoch we lead."""
         assert leader_epoch >= self.leader_epoch, (leader_epoch, self.leader_epoch)
-        known = self._follower_ends
+        # What a follower had reached under an older epoch it may have truncated since.
+        known = self._follower_ends if leader_epoch == self.leader_epoch else {}
         self._replica_count = replica_count
         self._follower_ends = {
             node: known.get(node, self.log.start_offset) for node in in_sync_followers
@@ -402,17 +412,18 @@ class Partition:
         """This broker leads the partition no longer; who waits for it is told."""
         self.has_ended = True
         self.is_offline = offline
+        self._refused.clear()
         self._tell_end()
 
     def _may_write(self, guard: Guard, batch: BatchView) -> bool:
         id_, epoch = batch.producer_id, batch.producer_epoch
         return self.guards.holds(id_, guard) or self.in_transaction(id_, epoch=epoch)
 
-    def _advance(self) -> None:
+    def _advance(self) -> bool:
+        """Whether the high watermark moved."""
         end_offset = self.log.end_offset
         if not self._follower_ends and self._sync_records is None:
             reached = end_offset  # as `commits_at_once` says, without a call
-        self._refused.clear()
         else:
             reached = advance_high_watermark(
                 self.high_watermark,
@@ -420,7 +431,7 @@ class Partition:
                 follower_ends=self._follower_ends.values(),
             )
         if reached == self.high_watermark:
-            return
+            return False
         assert reached > self.high_watermark, (reached, self.high_watermark)
         self.high_watermark = reached
         while self._uncommitted_ends and self._uncommitted_ends[0][0] <= reached:
@@ -430,9 +441,10 @@ class Partition:
         byte_count = self._hidden_bytes
         if reached == end_offset:
             self._hidden_bytes = 0
-        if self.observers:
-            for observer in tuple(self.observers):
+        if self.observers or self.ack_observers:
+            for observer in (*self.observers, *self.ack_observers):
                 observer.advanced(self, byte_count)
+        return True
 
     def _vouch(self, end_offset: Offset) -> Offset:
         if self._sync_records is None:
@@ -447,6 +459,8 @@ class Partition:
 
     def _tell_end(self) -> None:
         self.changes += 1
-        observers, self.observers = tuple(self.observers), {}
+        observers = (*self.observers, *self.ack_observers)
+        self.observers.clear()
+        self.ack_observers.clear()
         for observer in observers:
             observer.ended(self)
