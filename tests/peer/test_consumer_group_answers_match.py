@@ -13,6 +13,7 @@ from penstock.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
+from penstock.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from rig.dialogue import Dialogue
 
 NOT_YET = (14, 15, 16)  # loading, not available, not here
@@ -46,6 +47,17 @@ class Talk:
 
     def leave(self, member: str, **told: Any) -> Any:
         return self.stay(member, -1, reports=False, **told)
+
+    def remove(self, *members: tuple[str, str | None], version: int = 5) -> Any:
+        """LeaveGroup, as an administrator sends it: of each member its id and its instance."""
+        identities = [
+            MemberIdentity(member_id=member_id, group_instance_id=instance_id)
+            for member_id, instance_id in members
+        ]
+        request = LeaveGroupRequest(
+            group_id=self.group, member_id=members[0][0], members=identities
+        )
+        return self.dialogue.ask(request, version=version)
 
     def describe(self) -> Any:
         request = ConsumerGroupDescribeRequest(group_ids=[self.group])
@@ -160,5 +172,45 @@ def test_static_members_are_fenced_and_replaced_alike(
         talk.describe()
         talk.leave("b", instance_id="i")
         talk.describe()
+
+    assert_same_answers(converse)
+
+
+def test_members_are_removed_by_leave_group_alike(
+    assert_same_answers: Callable[[Callable[[Dialogue], None]], None],
+) -> None:
+    def converse(dialogue: Dialogue) -> None:
+        talk = start(dialogue)
+        talk.join("a", instance_id="ia")
+        talk.remove(("", "no such instance"))
+        talk.remove(("nobody", "no such instance"))
+        talk.remove(("nobody", "ia"))
+        talk.remove(("nobody", None))
+        talk.remove(("", None))
+        talk.remove(("", ""))
+        talk.describe()
+        talk.remove(("", "ia"))
+        talk.stay("a", 2, 0, 1, 2, 3, instance_id="ia")
+        talk.describe()
+        talk.join("a", instance_id="ia")
+        talk.stay("a", -2, reports=False, instance_id="ia")
+        talk.remove(("", "ia"))  # it is away
+        talk.describe()
+        talk.join("b", instance_id="ib")
+        talk.remove(("b", "ib"))
+        talk.join("c", instance_id="ic")
+        talk.remove(("c", None))
+        talk.join("d")
+        talk.remove(("d", None), version=2)
+        talk.remove(("d", None), version=0)
+        talk.describe()
+        for version in (3, 4):
+            talk.join("e", instance_id="ie")
+            talk.remove(("", "ie"), version=version)
+        talk.join("f", instance_id="if")
+        talk.join("g", instance_id="ig")
+        talk.remove(("", "none"), ("", "if"), ("", "if"), ("f", None), ("g", "if"), ("", "ig"))
+        talk.describe()
+        talk.remove(("", "ig"))
 
     assert_same_answers(converse)

@@ -16,6 +16,7 @@ one. A client goes on owning what it owned until it `reports`. Steps:
     a reports                           gives up and takes over what it was told, and says so
     a subscribes t u; subscribes pattern REGEX                      at its next heartbeat
     a leaves    a steps out    a dies   a returns as c              (a static member)
+    instance i1, member a, member a of i1 are removed               (by LeaveGroup: a result each)
     a commits t0, epoch 7               a promises t0, epoch 7      (in a transaction)
     c enters classically t, static NAME, with PROTOCOL              joins, twice if need be
     c joins    c syncs    c listens     of the classic protocol; as leader it assigns
@@ -29,6 +30,11 @@ import re
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.model.error import ErrorCode
+from penstock.wire.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -83,6 +89,8 @@ class ModernRun:
             self.world.fail_over()
         elif found := re.fullmatch(r"topic (\w+) (appears with|grows by|goes)( \d+)?", step):
             self._change_topic(found[1], found[2], int(found[3] or 0))
+        elif found := re.fullmatch(r"((?:instance|member) .*) (?:is|are) removed", step):
+            return self._remove(found[1].split(", "))
         elif step.startswith("the group is "):
             self._assert_group(step.removeprefix("the group is "))
         else:
@@ -98,6 +106,18 @@ class ModernRun:
             case _:
                 self.topics.delete(name)
         self.world.image = self.topics.image()
+
+    def _remove(self, named: list[str]) -> str:
+        """As an administrator does, who knows of members by their instance, by their id or both."""
+        identities = []
+        for kind, name, *of in (one.split() for one in named):
+            by_id = MemberIdentity(member_id=name, group_instance_id=of[1] if of else None)
+            by_instance = MemberIdentity(member_id="", group_instance_id=name)
+            identities.append(by_id if kind == "member" else by_instance)
+        request = LeaveGroupRequest(group_id=GROUP, members=identities)
+        reply = self.world.answers[self.world.ask(request, version=5)]
+        assert isinstance(reply, LeaveGroupResponse)
+        return ", ".join(_code(ErrorCode(one.error_code)) for one in reply.members)
 
     def _act(self, step: str) -> str | None:
         head, _, rest = step.partition(",")

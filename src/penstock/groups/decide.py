@@ -26,6 +26,7 @@ from penstock.groups.consumer import classic_members
 from penstock.groups.consumer import describe as consumer_describe
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.heartbeat import decide_heartbeat as decide_consumer_heartbeat
+from penstock.groups.consumer.leave import decide_leave_group
 from penstock.groups.consumer.timeouts import decide_time_up
 from penstock.groups.listing import list_groups
 from penstock.groups.offsets.commit import decide_commit
@@ -148,7 +149,7 @@ def _heartbeat(shard: GroupShard, situation: Situation, asked: Asked[HeartbeatRe
 def _leave(shard: GroupShard, situation: Situation, asked: Asked[LeaveGroupRequest]) -> Decided:
     group = shard.groups.get(asked.request.group_id)
     if isinstance(group, ConsumerGroup):
-        return classic_members.decide_leave(group, situation, asked)
+        return decide_leave_group(group, situation, asked)
     return decide_leave(group, situation, asked)
 
 

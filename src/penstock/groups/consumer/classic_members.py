@@ -10,15 +10,9 @@ from dataclasses import replace
 from penstock.groups.asking import Asked
 from penstock.groups.classic import join as classic_join
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, SupportedProtocol
-from penstock.groups.classic.leave import leave_reply, leaving_members
 from penstock.groups.classic.replies import join_refused, sync_refused
 from penstock.groups.consumer.admission import admit
-from penstock.groups.consumer.advance import (
-    advance,
-    drop_unused_regexes,
-    raise_epoch,
-    remove_member,
-)
+from penstock.groups.consumer.advance import advance
 from penstock.groups.consumer.checks import known_member
 from penstock.groups.consumer.conversion import (
     changes_after_consumer_end,
@@ -40,7 +34,6 @@ from penstock.wire.embedded import read_embedded
 from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from penstock.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from penstock.wire.trouble import MalformedMessage
 
@@ -116,20 +109,6 @@ def decide_heartbeat(
         return draft.decision(HeartbeatResponse())
     _await_join(draft, member, deadlines)
     return draft.decision(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-
-
-def decide_leave(
-    group: ConsumerGroup, situation: Situation, asked: Asked[LeaveGroupRequest]
-) -> Decided:
-    leaving = leaving_members(asked)
-    draft = Draft(group, situation)
-    codes = [_leave(draft, identity) for identity in leaving]
-    reply = leave_reply(asked.version, leaving, codes)
-    if ErrorCode.NONE not in codes:
-        return Decision.refuse(reply)
-    drop_unused_regexes(draft)
-    raise_epoch(draft)
-    return draft.decision(reply)
 
 
 def _join(group: ConsumerGroup, situation: Situation, asked: Joining) -> Decided:
@@ -238,16 +217,3 @@ def _await_join(draft: Draft, member: ConsumerMember, deadlines: Deadlines[Timer
     key = MemberJoinEnds(group=draft.group.group_id, member=member.member_id)
     if deadlines.at(key) is None:
         draft.wait(key, for_ms=member.rebalance_timeout_ms)
-
-
-def _leave(draft: Draft, identity: MemberIdentity) -> ErrorCode:
-    """An administrator removes a static member by its instance alone."""
-    group, instance_id = draft.group, identity.group_instance_id
-    former = None if instance_id is None else group.static_member(instance_id)
-    member_id = identity.member_id or ("" if former is None else former.member_id)
-    try:
-        member, _ = _classic_member(group, member_id, instance_id)
-    except RequestError as refusal:
-        return refusal.code
-    remove_member(draft, member.member_id)
-    return ErrorCode.NONE

@@ -6,7 +6,7 @@ they are restarted one by one. Down: with the last member of the consumer protoc
 classic members is a classic group again. The setting group.consumer.migration.policy has a say.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from penstock.groups.asking import Deliver
@@ -90,13 +90,15 @@ def upgrade(draft: Draft, group: ClassicGroup) -> None:
         draft.restart_session(member)
 
 
-def may_downgrade_without(group: ConsumerGroup, situation: Situation, member_id: str) -> bool:
-    """Whether the group is to be a classic one once this member is gone."""
-    others = [member for id_, member in group.members.items() if id_ != member_id]
+def may_downgrade_without(
+    group: ConsumerGroup, situation: Situation, leaving: Collection[str]
+) -> bool:
+    """Whether the group is to be a classic one once the members with these ids are gone."""
+    others = [member for id_, member in group.members.items() if id_ not in leaving]
     return (
         bool(others)
         and all(member.uses_classic_protocol for member in others)
-        and not group.members[member_id].uses_classic_protocol
+        and not all(group.members[member_id].uses_classic_protocol for member_id in leaving)
         and situation.settings.group_consumer_migration_policy in DOWNGRADES
         and len(others) <= situation.settings.group_max_size
         and _fit_one_record(others)
@@ -104,7 +106,7 @@ def may_downgrade_without(group: ConsumerGroup, situation: Situation, member_id:
 
 
 def downgrade(
-    group: ConsumerGroup, situation: Situation, *, without: str, reply: object
+    group: ConsumerGroup, situation: Situation, *, without: Collection[str], reply: object
 ) -> Decided:
     """The others form a classic group, which rebalances."""
     draft = ClassicDraft(_as_classic(group, situation, without=without), situation)
@@ -136,7 +138,7 @@ def has_become_classic(group: ConsumerGroup, draft: Draft) -> bool:
 
 def replaced_by_classic(group: ConsumerGroup, draft: Draft, reply: JoinGroupResponse) -> Decided:
     """The members as they are in the draft form a classic group, without a rebalance."""
-    classic = ClassicDraft(_as_classic(draft.group, draft.situation, without=None), draft.situation)
+    classic = ClassicDraft(_as_classic(draft.group, draft.situation, without=()), draft.situation)
     classic.store()
     for member_id in classic.group.members:
         classic.restart_session(member_id)
@@ -272,7 +274,9 @@ def _end_classic(draft: Draft, group: ClassicGroup) -> None:
             draft.deliver(Deliver(ticket=member.sync_ticket, reply=refused))
 
 
-def _as_classic(group: ConsumerGroup, situation: Situation, *, without: str | None) -> ClassicGroup:
+def _as_classic(
+    group: ConsumerGroup, situation: Situation, *, without: Collection[str]
+) -> ClassicGroup:
     classic = ClassicGroup(
         group_id=group.group_id,
         state=ClassicState.STABLE,
@@ -281,7 +285,7 @@ def _as_classic(group: ConsumerGroup, situation: Situation, *, without: str | No
         protocol_type=CONSUMER_PROTOCOL_TYPE,
     )
     for member_id, member in group.members.items():
-        if member_id != without:
+        if member_id not in without:
             assert member.classic is not None
             classic.add(
                 ClassicMember(

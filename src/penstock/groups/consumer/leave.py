@@ -1,9 +1,15 @@
-"""A member leaves, or is put out: the others share what it owned, in another epoch."""
+"""Members leave, or are put out: the others share what they owned, in another epoch.
 
+A member of the consumer protocol leaves with its last heartbeat, one of the classic protocol with
+LeaveGroup. An administrator removes members of either protocol with LeaveGroup.
+"""
+
+from collections.abc import Collection
 from dataclasses import replace
 
 from penstock.groups.asking import Asked
 from penstock.groups.classic.group import ClassicGroup
+from penstock.groups.classic.leave import leave_reply, leaving_members
 from penstock.groups.consumer.advance import drop_unused_regexes, raise_epoch, remove_member
 from penstock.groups.consumer.checks import known_member
 from penstock.groups.consumer.conversion import downgrade, may_downgrade_without
@@ -13,11 +19,13 @@ from penstock.groups.consumer.member import NOTHING, STATIC_LEAVING_EPOCH, Consu
 from penstock.groups.consumer.stored import current_stored
 from penstock.groups.situation import Situation
 from penstock.groups.timers import RevocationEnds
+from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from penstock.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 
 def decide_leave(
@@ -35,22 +43,54 @@ def decide_leave(
     )
     if request.member_epoch == STATIC_LEAVING_EPOCH:
         return _step_out(Draft(group, situation), member, reply)
-    return put_out(group, situation, member, reply)
+    return put_out(group, situation, {member.member_id}, reply)
+
+
+def decide_leave_group(
+    group: ConsumerGroup, situation: Situation, asked: Asked[LeaveGroupRequest]
+) -> Decided:
+    """All members that the request names go in one epoch. A member that is named twice is there
+    both times, as in Apache Kafka.
+    """
+    identities = leaving_members(asked)
+    leaving: dict[str, None] = {}  # member ids, in the order of the request
+    codes: list[ErrorCode] = []
+    for identity in identities:
+        try:
+            leaving[_named_member(group, identity).member_id] = None
+        except RequestError as refusal:
+            codes.append(refusal.code)
+        else:
+            codes.append(ErrorCode.NONE)
+    reply = leave_reply(asked.version, identities, codes)
+    if not leaving:
+        return Decision.refuse(reply)
+    return put_out(group, situation, leaving.keys(), reply)
 
 
 def put_out(
-    group: ConsumerGroup, situation: Situation, member: ConsumerMember, reply: object
+    group: ConsumerGroup, situation: Situation, leaving: Collection[str], reply: object
 ) -> Decided:
-    """Removes a member for good. With the last one that speaks the consumer protocol gone, the
+    """Removes members for good. With the last one that speaks the consumer protocol gone, the
     group is a classic one again, where that is allowed.
     """
-    if may_downgrade_without(group, situation, member.member_id):
-        return downgrade(group, situation, without=member.member_id, reply=reply)
+    if may_downgrade_without(group, situation, leaving):
+        return downgrade(group, situation, without=leaving, reply=reply)
     draft = Draft(group, situation)
-    remove_member(draft, member.member_id)
+    for member_id in leaving:
+        remove_member(draft, member_id)
     drop_unused_regexes(draft)
     raise_epoch(draft)
     return draft.decision(reply)
+
+
+def _named_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    """The member that LeaveGroup names: by its id, by its instance alone, or by both."""
+    member_id, instance_id = identity.member_id, identity.group_instance_id
+    if not member_id and instance_id is not None:
+        named = group.static_member(instance_id)
+        member_id = "" if named is None else named.member_id
+    return known_member(group, member_id=member_id, instance_id=instance_id)
 
 
 def _step_out(draft: Draft, member: ConsumerMember, reply: object) -> Decided:

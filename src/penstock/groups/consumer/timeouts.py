@@ -25,7 +25,7 @@ def decide_time_up(group: ConsumerGroup, situation: Situation, key: ConsumerTime
     has_given_up = member.state is not MemberState.UNREVOKED_PARTITIONS
     if isinstance(key, RevocationEnds) and has_given_up:
         return _nothing(key)
-    decision = put_out(group, situation, member, reply=None)
+    decision = put_out(group, situation, {member.member_id}, reply=None)
     return replace(decision, volatile=(CancelDeadline(key=key), *decision.volatile))
 
 
