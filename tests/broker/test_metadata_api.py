@@ -116,6 +116,38 @@ def test_a_topic_is_found_by_its_id() -> None:
     run_with(MemoryDisk(), scenario)
 
 
+@pytest.mark.parametrize("version", [12, 13])
+@pytest.mark.parametrize("name", ["", "orders", "payments", "no-such-topic", "a/b"])
+def test_an_id_decides_whatever_name_is_sent_with_it(name: str, version: int) -> None:
+    async def scenario(control: Control) -> None:
+        topic_id = await create(control, "orders")
+        await create(control, "payments")
+        asked = [
+            MetadataRequestTopic(topic_id=topic_id, name=name),
+            MetadataRequestTopic(topic_id=b"?" * 16, name=name),
+        ]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=True)
+        reply = await control.ask(API, request, MetadataResponse, version=version)
+        assert [(topic.error_code, topic.name, topic.topic_id) for topic in reply.topics] == [
+            (ErrorCode.NONE, "orders", topic_id),
+            (ErrorCode.UNKNOWN_TOPIC_ID, None, b"?" * 16),
+        ]
+        assert set(control.image.topics_by_name) == {"orders", "payments"}
+
+    run_with(MemoryDisk(), scenario)
+
+
+def test_a_topic_whose_id_comes_with_many_names_is_told_once() -> None:
+    async def scenario(control: Control) -> None:
+        topic_id = await create(control, "orders")
+        names = ("", None, "orders", "payments")
+        asked = [MetadataRequestTopic(topic_id=topic_id, name=name) for name in names]
+        reply = await control.ask(API, MetadataRequest(topics=asked), MetadataResponse)
+        assert [topic.name for topic in reply.topics] == ["orders"]
+
+    run_with(MemoryDisk(), scenario)
+
+
 def test_ids_in_versions_that_have_no_use_for_them_are_refused() -> None:
     async def scenario(control: Control) -> None:
         request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"?" * 16, name="x")])

@@ -199,6 +199,9 @@ def deletions(dialogue: Dialogue) -> None:
     delete(DeleteTopicsRequest(topic_names=["no-such-topic"], timeout_ms=5_000), version=5)
     by_id = DeleteTopicState(topic_id=bytes(range(16)))
     delete(DeleteTopicsRequest(topics=[by_id], timeout_ms=5_000), version=6)
+    for name in ("", dialogue.topic, "no-such-topic"):  # either of the two, never both
+        both = DeleteTopicState(name=name, topic_id=topic_id)
+        delete(DeleteTopicsRequest(topics=[both], timeout_ms=5_000), version=6)
     by_id = DeleteTopicState(topic_id=topic_id)
     delete(DeleteTopicsRequest(topics=[by_id], timeout_ms=5_000), version=6)
 
@@ -211,6 +214,18 @@ def metadata_of_strangers(dialogue: Dialogue) -> None:
         ask_metadata(dialogue, "a/b", version=version)
     stranger = MetadataRequestTopic(topic_id=bytes(range(16)), name=None)
     dialogue.ask(MetadataRequest(topics=[stranger]), version=12)
+
+
+def metadata_by_id(dialogue: Dialogue) -> None:
+    """Java sends the name "" with an id: the id decides, where ids are asked for at all."""
+    topic_id = dialogue.create_topic(partitions=2)
+    for version in range(10, 14):
+        for known in (topic_id, bytes(range(16))):
+            for name in ("", None, dialogue.topic, "no-such-topic", "a/b"):
+                asked = MetadataRequestTopic(topic_id=known, name=name)
+                dialogue.ask(MetadataRequest(topics=[asked]), version=version)
+    many = [MetadataRequestTopic(topic_id=topic_id, name=name) for name in ("", None, "x")]
+    dialogue.ask(MetadataRequest(topics=many), version=12)
 
 
 def ask_metadata(dialogue: Dialogue, name: str, *, version: int = 12) -> None:
@@ -240,6 +255,7 @@ def topics_by_pages(dialogue: Dialogue) -> None:
         more_partitions,
         deletions,
         metadata_of_strangers,
+        metadata_by_id,
         topics_by_pages,
     ],
     ids=lambda talk: talk.__name__,

@@ -1,6 +1,8 @@
 """Metadata: the brokers and topics of the cluster, and where each partition's leader is.
 
-A topic that does not exist is created on the way, when the setting and the request allow it.
+A topic that does not exist is created on the way, when the setting and the request allow it. From
+version 12 on a topic may be asked for by its id. Then the id alone decides: Java sends the name ""
+with it, other clients null.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence
@@ -94,6 +96,7 @@ def _to_create(services: Services, request: MetadataRequest) -> list[str]:
         topic.name
         for topic in request.topics or ()
         if topic.name is not None
+        and topic.topic_id == NO_TOPIC_ID
         and topic.name not in services.image.topics_by_name
         and topic.name not in INTERNAL_TOPICS
         and topic.name != METADATA_TOPIC
@@ -145,7 +148,9 @@ def _response(
 
 def _each_once(topics: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
     """A topic named many times would make a reply of any size out of a small request."""
-    return {(topic.name, topic.topic_id): topic for topic in topics}.values()
+    return {
+        topic.name if topic.topic_id == NO_TOPIC_ID else topic.topic_id: topic for topic in topics
+    }.values()
 
 
 def _topic(
@@ -156,20 +161,21 @@ def _topic(
     troubles: dict[str, int],
     operations: int,
 ) -> Steps[MetadataResponseTopic]:
-    if asked.name is None:
+    name = asked.name if asked.topic_id == NO_TOPIC_ID else None
+    if name is None:
         found = image.topics_by_id.get(TopicId(asked.topic_id))
         trouble: int = ErrorCode.UNKNOWN_TOPIC_ID
     else:
-        found = image.topics_by_name.get(asked.name)
-        trouble = troubles.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if topic_name_trouble(asked.name) is not None:
+        found = image.topics_by_name.get(name)
+        trouble = troubles.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic_name_trouble(name) is not None:
             trouble = ErrorCode.INVALID_TOPIC_EXCEPTION
     if found is None:
         return MetadataResponseTopic(
             error_code=trouble,
-            name=asked.name,
+            name=name,
             topic_id=asked.topic_id,
-            is_internal=asked.name in INTERNAL_TOPICS,
+            is_internal=name in INTERNAL_TOPICS,
             partitions=[],
         )
     return MetadataResponseTopic(
