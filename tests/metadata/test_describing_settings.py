@@ -84,6 +84,29 @@ def test_a_brokers_value_is_that_of_the_first_layer_which_has_one() -> None:
     assert [synonym.value for synonym in found.synonyms] == ["3", "4", "1048588"]
 
 
+def test_a_unit_that_is_not_given_is_not_told_with_the_value_of_a_coarser_one() -> None:
+    found = one(describe_broker(standpoint(log_retention_hours="5")), "log.retention.ms")
+    assert (found.value, found.source, trail(found)) == (None, Source.DEFAULT, [])
+
+
+def test_a_broker_setting_is_told_with_the_coarser_units_that_it_goes_before() -> None:
+    where = standpoint(
+        {NODE: {"log.retention.ms": "2"}}, log_retention_minutes="4", log_retention_hours="5"
+    )
+    described = describe_broker(where)
+    hours = [
+        ("log.retention.hours", "5", "STATIC_BROKER"),
+        ("log.retention.hours", "168", "DEFAULT"),
+    ]
+    minutes = [("log.retention.minutes", "4", "STATIC_BROKER"), *hours]
+    assert trail(one(described, "log.retention.hours")) == hours
+    assert trail(one(described, "log.retention.minutes")) == minutes
+    assert trail(one(described, "log.retention.ms")) == [
+        ("log.retention.ms", "2", "DYNAMIC_BROKER"),
+        *minutes,
+    ]
+
+
 def test_a_password_is_never_shown() -> None:
     found = one(describe_broker(standpoint(ssl_key_password="secret")), "ssl.key.password")
     assert found.sensitive

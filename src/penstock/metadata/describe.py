@@ -9,6 +9,7 @@ are its synonyms, the one that counts first.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import dropwhile
 
 from penstock.metadata.effective import CLUSTER_DEFAULT, effective_broker
 from penstock.metadata.image.image import Image, ResourceKind
@@ -104,9 +105,8 @@ def describe_broker(standpoint: Standpoint) -> list[Described]:
     for name, setting in BROKER_SETTINGS.items():
         if setting.internal and not any(name in layer for layer, _ in standpoint.layers):
             continue
-        synonyms = _synonyms(_broker_synonyms(name), standpoint)
-        own = next((synonym for synonym in synonyms if synonym.name == name), None)
-        value = own.value if own is not None else None
+        synonyms = _broker_synonyms(name, standpoint)
+        value = synonyms[0].value if synonyms else None
         read_only = setting.change == Change.AT_START
         described.append(_described(setting, value, synonyms, read_only=read_only))
     return described
@@ -142,25 +142,32 @@ def describe_group(standpoint: Standpoint, group_id: str) -> list[Described]:
 
 def _synonyms(names: Sequence[str], standpoint: Standpoint) -> list[Synonym]:
     """Where a value was found under these names; of defaults, only that of the first is told."""
-    found = []
+    return [*_set(names, standpoint), *_defaults(names[:1])]
+
+
+def _broker_synonyms(name: str, standpoint: Standpoint) -> list[Synonym]:
+    """Where the value of a broker setting was found, and what would count without it: also the
+    coarser units of the same setting. A finer unit, which goes before it, has an entry of its own.
+    """
+    families = [tuple(server for server, _ in servers) for servers in SERVER_NAMES.values()]
+    names = next((family for family in families if name in family), (name,))
+    found = [*_set(names, standpoint), *_defaults(names)]
+    return list(dropwhile(lambda synonym: synonym.name != name, found))
+
+
+def _set(names: Sequence[str], standpoint: Standpoint) -> Iterator[Synonym]:
     for layer, source in standpoint.layers:
         for name in names:
             if name in layer:
                 shown = None if BROKER_SETTINGS[name].sensitive else layer[name]
-                found.append(Synonym(name=name, value=shown, source=source))
-    default = BROKER_SETTINGS[names[0]].default if names else None
-    if default is not None:
-        found.append(Synonym(name=names[0], value=default, source=Source.DEFAULT))
-    return found
+                yield Synonym(name=name, value=shown, source=source)
 
 
-def _broker_synonyms(name: str) -> tuple[str, ...]:
-    """The names that stand in for a broker setting when it is not given itself, itself first."""
-    for servers in SERVER_NAMES.values():
-        names = tuple(server for server, _ in servers)
-        if names[0] == name:
-            return names
-    return (name,)
+def _defaults(names: Sequence[str]) -> Iterator[Synonym]:
+    for name in names:
+        default = BROKER_SETTINGS[name].default
+        if default is not None:
+            yield Synonym(name=name, value=default, source=Source.DEFAULT)
 
 
 def _described(

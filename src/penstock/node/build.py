@@ -88,7 +88,7 @@ class OpenBroker:
         self._config = config
         self._directories = directories
         self._group = group
-        settings = config.settings
+        settings = self._settings = config.complete_settings
         self._identities = identities_of(directories, world, config)
         self._cluster_id = self._identities[0].cluster_id
         self._partitions = Partitions(
@@ -249,9 +249,7 @@ class OpenBroker:
     def _publish(self, delta: Delta, image: Image) -> None:
         """A metadata change takes effect: in one step, before those who asked for it are told."""
         self._services.image = image
-        self._services.settings = effective_broker(
-            self._config.settings, image, self._config.node_id
-        )
+        self._services.settings = effective_broker(self._settings, image, self._config.node_id)
         self._partitions.apply(delta, image)
         self._groups.apply(delta, image, self._services.settings.groups)
         self._transactions.apply(delta, image, self._services.settings.transactions)

@@ -6,7 +6,8 @@ metadata.log.dir         the metadata log lives there, else in the first of them
 """
 
 import os.path
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings
@@ -49,6 +50,18 @@ class NodeConfig:
         if "log.dirs" in given or "log.dir" in given:
             return self.settings.directories
         return (self.node_directory,)
+
+    @property
+    def complete_settings(self) -> BrokerSettings:
+        """The settings with those that the node's id and directory stand for. DescribeConfigs tells
+        them as given at the start, as they are to Apache Kafka, which does not start without them.
+        """
+        node_id = str(self.node_id)
+        given = {"node.id": node_id, "broker.id": node_id, **self.settings.given}
+        # In a list of directories a comma would end the name of one.
+        if "log.dir" not in given and "," not in self.node_directory:
+            given.setdefault("log.dirs", self.node_directory)
+        return replace(self.settings, given=MappingProxyType(given))
 
     def _refuse(self, name: str, expected: str) -> None:
         raise InvalidSetting(name=name, value=self.settings.given.get(name), expected=expected)

@@ -1,0 +1,59 @@
+"""DescribeConfigs tells what a node was started with as given, and nothing else."""
+
+from pathlib import Path
+
+from penstock.metadata.describe import Source
+from penstock.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from rig.dialogue import Dialogue
+from rig.serve import ServedNode
+
+BROKER = 4
+Told = dict[str, tuple[str | None, Source]]
+
+
+def described(bootstrap: str, node_id: str) -> Told:
+    dialogue = Dialogue(bootstrap, "of-nobody")
+    asked = DescribeConfigsResource(resource_type=BROKER, resource_name=node_id)
+    [result] = dialogue.exchange(DescribeConfigsRequest(resources=[asked]), version=4).results
+    dialogue.close()
+    assert result.error_code == 0, result.error_message
+    return {one.name: (one.value, Source(one.config_source)) for one in result.configs}
+
+
+def given_of(told: Told) -> dict[str, str | None]:
+    return {name: value for name, (value, source) in told.items() if source != Source.DEFAULT}
+
+
+def test_a_node_tells_its_directory_listener_and_id_as_given(tmp_path: Path) -> None:
+    node = ServedNode(data=tmp_path / "data")
+    node.start()
+    told = described(node.bootstrap, "1")
+    assert node.stop() == 0
+    assert {source for _, source in told.values()} == {Source.STATIC_BROKER, Source.DEFAULT}
+    assert given_of(told) == {
+        "broker.id": "1",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": str(tmp_path / "data" / "node-1"),
+        "node.id": "1",
+    }
+
+
+def test_what_a_file_and_options_give_is_told_as_given(tmp_path: Path) -> None:
+    logs = f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    settings = {
+        "advertised.listeners": "PLAINTEXT://localhost:0",
+        "log.dirs": logs,
+        "log.retention.hours": "168",  # which is the default
+        "node.id": "7",
+    }
+    node = ServedNode(data=tmp_path / "data", settings=settings)
+    node.start()
+    told = described(node.bootstrap, "7")
+    assert node.stop() == 0
+    assert given_of(told) == {
+        **settings,
+        "broker.id": "7",
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+    }
+    # It follows from the hours, and is not given itself.
+    assert told["log.retention.ms"] == (None, Source.DEFAULT)
