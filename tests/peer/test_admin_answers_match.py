@@ -28,10 +28,11 @@ from penstock.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from penstock.wire.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from rig.dialogue import Dialogue
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 # All but those of tiered storage and replication, and `min.insync.replicas`, which Apache Kafka
 # writes into a new cluster's dynamic settings for the sake of eligible leader replicas.
@@ -235,6 +236,32 @@ def ask_metadata(dialogue: Dialogue, name: str, *, version: int = 12) -> None:
     dialogue.ask(request, version=version)
 
 
+def configurations_that_are_listed(dialogue: Dialogue) -> None:
+    """Topics and groups of other conversations are on the list too, and not the same."""
+    dialogue.create_topic()
+    group = f"group-of-{dialogue.topic}"
+    session = "consumer.session.timeout.ms"
+    alter(dialogue, GROUP, group, [(session, SET, "50000")])
+    dialogue.settle()
+    for kinds in ([], [GROUP], [TOPIC], [BROKER], [TOPIC, GROUP, TOPIC], [CLIENT_METRICS]):
+        request = ListConfigResourcesRequest(resource_types=kinds)
+        reply = dialogue.exchange(request, version=1)
+        found = [(one.resource_type, one.resource_name) for one in reply.config_resources]
+        own = [one for one in found if one in [(TOPIC, dialogue.topic), (GROUP, group)]]
+        brokers = [one for one in found if one[0] == BROKER]
+        dialogue.answers.append((kinds, reply.error_code, own, brokers))
+    for kinds in ([0], [1], [99], [-1], [TOPIC, 99]):
+        dialogue.ask(ListConfigResourcesRequest(resource_types=kinds), version=1)
+    dialogue.ask(ListConfigResourcesRequest(), version=0)
+    alter(dialogue, GROUP, group, [(session, SET, "1")])
+    alter(dialogue, GROUP, "", [(session, SET, "50000")])
+    alter(dialogue, GROUP, group, [("no.such.setting", SET, "1")])
+    alter(dialogue, GROUP, group, [(session, DELETE, None)])
+    dialogue.settle()
+    reply = dialogue.exchange(ListConfigResourcesRequest(resource_types=[GROUP]), version=1)
+    assert group not in [one.resource_name for one in reply.config_resources]
+
+
 def topics_by_pages(dialogue: Dialogue) -> None:
     dialogue.create_topic(partitions=5)
     asked = [TopicRequest(name=name) for name in (dialogue.topic, "no-such-topic")]
@@ -256,6 +283,7 @@ def topics_by_pages(dialogue: Dialogue) -> None:
         deletions,
         metadata_of_strangers,
         metadata_by_id,
+        configurations_that_are_listed,
         topics_by_pages,
     ],
     ids=lambda talk: talk.__name__,

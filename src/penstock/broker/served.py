@@ -27,6 +27,7 @@ from penstock.broker.api import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     list_transactions,
@@ -80,5 +81,6 @@ SERVED: tuple[AnyApi, ...] = (
     list_transactions.API,
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
+    list_config_resources.API,
     describe_topic_partitions.API,
 )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from penstock.broker.api_table import Api
 from penstock.broker.services import RequestContext, Services
 from penstock.broker.turns import Steps, by_turns
+from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.describe import (
     Described,
     Source,
@@ -123,9 +124,8 @@ def _describe(
         if not name:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(standpoint, name)
-    raise RequestError(
-        ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
-    )
+    unknown = f"Unsupported resource type: {resource.resource_type}"
+    raise RequestError(ErrorCode.INVALID_REQUEST, UNSUPPORTED.get(resource.resource_type, unknown))
 
 
 def _config(described: Described, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

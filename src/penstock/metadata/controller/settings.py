@@ -6,6 +6,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from penstock.machine.decision import Decision
+from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.controller.situation import Refusal, Situation
 from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.image.image import ConfigResource, ResourceKind
@@ -194,7 +195,7 @@ def _resource(situation: Situation, number: int, name: str) -> ConfigResource | 
         if not name:
             return _invalid("Default group resources are not allowed.")
         return ConfigResource(ResourceKind.GROUP, name)
-    return _invalid(f"Unknown resource type {number}")
+    return _invalid(UNSUPPORTED.get(number, f"Unknown resource type {number}"))
 
 
 def _trouble(
