@@ -49,7 +49,7 @@ NODE_KILLS ?= 10
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test test-clients test-spark test-others soak lint format bench build unbuild clean
+.PHONY: help demo test test-clients test-spark test-others soak lint format docs bench build unbuild clean
 
 help:
 	@echo "make demo    set up, run a shop on a node and on Spark, kill both on the way, and prove it"
@@ -61,6 +61,7 @@ help:
 	@echo "             SPARK=1: Spark's queries, while drivers, executors, tasks and the node are killed"
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
+	@echo "make docs    write docs/protocol.md again, from what the broker serves"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
 	@echo "make build   compile the hot modules again; the others here do so by themselves"
 	@echo "make unbuild go on without compiled hot modules, while they are being edited"
@@ -116,6 +117,9 @@ lint: $(DEV_STAMP)
 format: $(DEV_STAMP)
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
+
+docs: $(RUN_STAMP)
+	$(BIN)/python -m penstock.broker.protocol_table >docs/protocol.md
 
 bench: $(DEV_STAMP)
 	@$(BYTECODE)

@@ -19,6 +19,7 @@ class ApacheKafka:
         self.data = folder / "data"
         port, controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
+        self.controller = f"127.0.0.1:{controller_port}"
         self._log = folder / "server.log"
         self._serve = java_command(jars, heap_mib=512, folder=folder, log_level="INFO")
         self._process: subprocess.Popen[bytes] | None = None
@@ -30,9 +31,8 @@ class ApacheKafka:
                 for name, value in {
                     "process.roles": "broker,controller",
                     "node.id": "1",
-                    "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-                    "listeners": f"PLAINTEXT://{self.bootstrap},"
-                    f"CONTROLLER://127.0.0.1:{controller_port}",
+                    "controller.quorum.voters": f"1@{self.controller}",
+                    "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.controller}",
                     "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
                     "controller.listener.names": "CONTROLLER",
                     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",

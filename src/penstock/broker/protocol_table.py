@@ -1,0 +1,63 @@
+"""docs/protocol.md: every API of Apache Kafka, with the versions that Kafka and this broker serve.
+
+`make docs` writes it, from the table of handlers and the reasons in `broker/unserved.py`.
+"""
+
+import sys
+
+from penstock.broker.api_table import versions_served
+from penstock.broker.served import SERVED
+from penstock.broker.unserved import UNSERVED
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.kafka_versions import BROKER_VERSIONS, CONTROLLER_VERSIONS, KAFKA_RELEASE
+
+HEAD = f"""\
+# The protocol
+
+Written by `make docs`; do not edit it.
+
+A client asks a broker which APIs it serves and in which versions, and chooses the highest version
+of each that both know. Here are all APIs of Apache Kafka {KAFKA_RELEASE}: the versions that it
+serves, as its ApiVersions tells them, those that Penstock serves, and for what is not served why,
+or when it is going to be. Those marked (controller) are served on the listeners of controllers
+alone, to the other nodes of a cluster.
+
+"""
+COLUMNS = ("key", "API", f"Apache Kafka {KAFKA_RELEASE}", "Penstock", "remark")
+
+# Where the versions differ.
+NOTES = {
+    ApiKey.CREATE_TOPICS: "older clients too",
+    ApiKey.DELETE_TOPICS: "older clients too",
+    ApiKey.DESCRIBE_CONFIGS: "older clients too",
+    ApiKey.INIT_PRODUCER_ID: "version 6 is for two-phase commit (KIP-939), not stable in Kafka yet",
+}
+
+
+def protocol_table() -> str:
+    served = versions_served(SERVED)
+    rows = [COLUMNS, ("---:", "---", "---", "---", "---")]
+    for key in sorted(ApiKey):
+        reason = UNSERVED[key].value if key in UNSERVED else NOTES.get(key, "")
+        rows.append((str(int(key)), _name(key), _in_kafka(key), _text(served.get(key)), reason))
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _name(key: ApiKey) -> str:
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+def _in_kafka(key: ApiKey) -> str:
+    if key in CONTROLLER_VERSIONS:
+        return f"{_text(CONTROLLER_VERSIONS[key])} (controller)"
+    return _text(BROKER_VERSIONS.get(key))
+
+
+def _text(versions: VersionRange | None) -> str:
+    if versions is None:
+        return "no"
+    return str(versions.min) if versions.min == versions.max else str(versions)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(protocol_table())

@@ -1,0 +1,94 @@
+"""The APIs of Apache Kafka that this broker does not serve: why, or when it is going to."""
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from penstock.wire.api import ApiKey
+
+
+class Unserved(Enum):
+    """Why an API is not served, as docs/protocol.md says it."""
+
+    ENDED = "never: it ended with ZooKeeper"
+    QUORUM = "with clusters: controllers agree by Raft, and brokers register with them"
+    REPLICATION = "with clusters: replicas of a partition"
+    OPERATION = "with clusters: moving partitions and changing the nodes"
+    SECURITY = "with security: authentication, ACLs and delegation tokens"
+    QUOTAS = "with security: quotas of clients"
+    SHARE_GROUPS = "later: share groups (KIP-932)"
+    STREAMS_GROUPS = "not planned: Kafka Streams runs with the classic protocol, its default"
+    TELEMETRY = "not planned: without a plugin that takes metrics, Apache Kafka does not serve it"
+
+
+UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
+    {
+        key: reason
+        for reason, keys in {
+            Unserved.ENDED: (
+                ApiKey.LEADER_AND_ISR,
+                ApiKey.STOP_REPLICA,
+                ApiKey.UPDATE_METADATA,
+                ApiKey.CONTROLLED_SHUTDOWN,
+            ),
+            Unserved.QUORUM: (
+                ApiKey.VOTE,
+                ApiKey.BEGIN_QUORUM_EPOCH,
+                ApiKey.END_QUORUM_EPOCH,
+                ApiKey.DESCRIBE_QUORUM,
+                ApiKey.ENVELOPE,
+                ApiKey.FETCH_SNAPSHOT,
+                ApiKey.BROKER_REGISTRATION,
+                ApiKey.BROKER_HEARTBEAT,
+                ApiKey.ALLOCATE_PRODUCER_IDS,
+                ApiKey.CONTROLLER_REGISTRATION,
+                ApiKey.ADD_RAFT_VOTER,
+                ApiKey.REMOVE_RAFT_VOTER,
+                ApiKey.UPDATE_RAFT_VOTER,
+            ),
+            Unserved.REPLICATION: (ApiKey.ALTER_PARTITION, ApiKey.ASSIGN_REPLICAS_TO_DIRS),
+            Unserved.OPERATION: (
+                ApiKey.ALTER_REPLICA_LOG_DIRS,
+                ApiKey.ELECT_LEADERS,
+                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+                ApiKey.LIST_PARTITION_REASSIGNMENTS,
+                ApiKey.UPDATE_FEATURES,
+                ApiKey.UNREGISTER_BROKER,
+            ),
+            Unserved.SECURITY: (
+                ApiKey.SASL_HANDSHAKE,
+                ApiKey.SASL_AUTHENTICATE,
+                ApiKey.DESCRIBE_ACLS,
+                ApiKey.CREATE_ACLS,
+                ApiKey.DELETE_ACLS,
+                ApiKey.CREATE_DELEGATION_TOKEN,
+                ApiKey.RENEW_DELEGATION_TOKEN,
+                ApiKey.EXPIRE_DELEGATION_TOKEN,
+                ApiKey.DESCRIBE_DELEGATION_TOKEN,
+                ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            ),
+            Unserved.QUOTAS: (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
+            Unserved.SHARE_GROUPS: (
+                ApiKey.SHARE_GROUP_HEARTBEAT,
+                ApiKey.SHARE_GROUP_DESCRIBE,
+                ApiKey.SHARE_FETCH,
+                ApiKey.SHARE_ACKNOWLEDGE,
+                ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+                ApiKey.READ_SHARE_GROUP_STATE,
+                ApiKey.WRITE_SHARE_GROUP_STATE,
+                ApiKey.DELETE_SHARE_GROUP_STATE,
+                ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+                ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+                ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+                ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+            ),
+            Unserved.STREAMS_GROUPS: (
+                ApiKey.STREAMS_GROUP_HEARTBEAT,
+                ApiKey.STREAMS_GROUP_DESCRIBE,
+            ),
+            Unserved.TELEMETRY: (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
+        }.items()
+        for key in keys
+    }
+)
