@@ -9,7 +9,9 @@ from typing import Any
 from rig.apache_kafka.java import compiled, java_command
 
 JAVA = Path(__file__).resolve().parents[1] / "java"
-SOURCES = (JAVA / "KafkaAgent.java", JAVA / "TransactionalClients.java")
+SOURCES = tuple(
+    JAVA / f"{name}.java" for name in ("KafkaAgent", "TransactionalClients", "ClientScenarios")
+)
 MAIN = "KafkaAgent"
 
 TOOLS = {

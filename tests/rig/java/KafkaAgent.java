@@ -78,6 +78,9 @@ public final class KafkaAgent {
         if (operation.startsWith("transaction_")) {
             return TRANSACTIONS.perform(operation, request);
         }
+        if (operation.startsWith("scenario_")) {
+            return ClientScenarios.perform(operation, request);
+        }
         switch (operation) {
             case "produce":
                 return produce(request);
