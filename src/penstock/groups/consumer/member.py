@@ -61,7 +61,7 @@ class ConsumerMember:
     assignor: str | None = None  # the one it would like
     classic: ClassicSide | None = None  # None: it speaks the consumer protocol
     epoch: int = JOINING_EPOCH
-    previous_epoch: int = JOINING_EPOCH
+    previous_epoch: int = JOINING_EPOCH  # changes only when the epoch does
     state: MemberState = MemberState.STABLE
     assigned: Owned = field(default_factory=dict)
     revoking: Owned = field(default_factory=dict)  # to be given up before the next epoch

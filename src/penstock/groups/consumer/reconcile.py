@@ -38,7 +38,6 @@ def reconcile(
         return replace(
             member,
             state=MemberState.UNREVOKED_PARTITIONS,
-            previous_epoch=member.epoch,
             assigned=keeps,
             revoking=gives_up,
         )
@@ -49,7 +48,7 @@ def reconcile(
         member,
         state=MemberState.STABLE if all_free else MemberState.UNRELEASED_PARTITIONS,
         epoch=target_epoch,
-        previous_epoch=member.epoch,
+        previous_epoch=member.previous_epoch if member.epoch == target_epoch else member.epoch,
         assigned={**keeps, **dict.fromkeys(takes, target_epoch)},
         revoking=NOTHING,
     )
