@@ -159,7 +159,6 @@ def test_static_members_are_fenced_and_replaced_alike(
         talk = start(dialogue)
         talk.join("a", instance_id="i")
         talk.join("b", instance_id="i")
-        talk.join("a", instance_id="i")
         talk.stay("a", 2, 0, 1, 2, 3, instance_id="i")
         talk.stay("a", -2, reports=False, instance_id="i")
         talk.describe()

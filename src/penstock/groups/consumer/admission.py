@@ -51,6 +51,8 @@ def admit(
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
     speak_alike = not uses_classic_protocol and not former.uses_classic_protocol
     if speak_alike and former.epoch != STATIC_LEAVING_EPOCH:
+        if former.member_id == member_id:
+            return former  # it has lost the reply to its join, or was fenced
         raise RequestError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group "
