@@ -128,6 +128,41 @@ def test_heartbeats_go_on_while_a_change_waits_for_the_user() -> None:
     assert talk.member.owned == places(0, 1)
 
 
+def test_partitions_taken_back_before_they_were_taken_on_are_reported_as_not_owned() -> None:
+    talk = Conversation()
+    talk.asked()
+    talk.answer(assignment=told(0, 1))
+    talk.now_ms = 500
+    beat = talk.asked()
+    assert beat is not None
+    assert beat.topic_partitions is None
+    talk.answer(assignment=Assignment())
+    assert talk.carry_out() == []
+    acknowledged = talk.asked()
+    assert acknowledged is not None, "the coordinator waits for it"
+    assert acknowledged.topic_partitions == []
+    talk.answer(epoch=2)
+    assert talk.asked() is None
+
+
+def test_partitions_being_taken_on_are_reported_after_a_lost_reply() -> None:
+    talk = Conversation()
+    talk.asked()
+    talk.answer(assignment=told(0))
+    change = talk.member.take_change()
+    talk.now_ms = 500
+    talk.asked()
+    talk.member.unanswered(now_ms=500)
+    talk.now_ms = 1_000
+    beat = talk.asked()
+    assert beat is not None
+    assert beat.topic_partitions == told(0).topic_partitions
+    talk.answer()
+    assert change is not None
+    talk.member.carried_out(change, now_ms=1_000)
+    assert talk.member.owned == places(0)
+
+
 def test_change_carried_out_while_a_heartbeat_is_on_its_way_is_acknowledged_after_it() -> None:
     talk = Conversation()
     talk.join(0, 1)

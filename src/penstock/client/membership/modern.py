@@ -97,8 +97,9 @@ class ModernMember:
                 list(subscription.topics) if subscription.pattern is None else None
             )
         if whole or (self.owned != self._told_owned and not self.has_change()):
-            request.topic_partitions = [] if joining else self._by_id(self.owned)
-            self._told_owned = self.owned
+            held = () if joining else self._held()
+            request.topic_partitions = self._by_id(held)
+            self._told_owned = held
         self._told_all = True
         # Until the answer is there nothing is due.
         self.next_at_ms = now_ms + subscription.rebalance_ms
@@ -119,7 +120,12 @@ class ModernMember:
             self.member_id = reply.member_id or self.member_id
             self.next_at_ms = now_ms + reply.heartbeat_interval_ms
             if reply.assignment is not None:
-                self.target = self._named(reply.assignment, view)
+                target = self._named(reply.assignment, view)
+                if target != self.target:
+                    # Each assignment is acknowledged, also one that changes nothing: the one
+                    # before was perhaps not carried out, and the coordinator does not know.
+                    self._told_owned = None
+                self.target = target
             if self.owned != self._told_owned and not self.has_change():
                 self.next_at_ms = now_ms  # it was carried out while the question was on its way
 
@@ -182,6 +188,12 @@ class ModernMember:
             return Revoke(gone)
         new = without(self.target, self.owned)
         return Assign(new) if new else None
+
+    def _held(self) -> Places:
+        """What it owns, and what it is taking on now: both are given to nobody else."""
+        if isinstance(self._carrying, Assign):
+            return united(self.owned, self._carrying.partitions)
+        return self.owned
 
     def _named(self, assignment: Assignment, view: ClusterView) -> Places:
         """Topics that nobody knows by name any more are left out: they are being deleted."""
