@@ -76,7 +76,11 @@ class Topics:
 
 @dataclass(eq=False)
 class ModernConsumer:
-    """`owned` is what it reads from now; `told` what it was last told to own."""
+    """`owned` is what it reads from now; `told` what it was last told to own.
+
+    Clients differ in when they report what they own: in each heartbeat, or (`is_terse`, as Java's
+    does) when they have carried out an assignment, and whenever they send everything.
+    """
 
     world: GroupWorld
     group: str
@@ -94,9 +98,14 @@ class ModernConsumer:
     last_code: ErrorCode = ErrorCode.NONE
     last_message: str | None = None
     tells_all: bool = field(default=True)  # at the next heartbeat
+    is_terse: bool = False
+    has_news: bool = False  # it was told another assignment, and has not carried it out yet
+    reports: bool = False  # at the next heartbeat: it has carried out an assignment
 
-    def heartbeat(self, *, reply_lost: bool = False) -> None:
-        """Tells what is new, and takes in the answer unless it gets lost on the way."""
+    def heartbeat(self, *, reply_lost: bool = False, acknowledges_meanwhile: bool = False) -> None:
+        """Tells what is new, and takes in the answer unless it gets lost on the way. Meanwhile the
+        client may carry out what it was told before.
+        """
         all_of_it = self.tells_all or self.epoch == 0
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
@@ -107,22 +116,33 @@ class ModernConsumer:
             subscribed_topic_names=list(self.topics or ()) if all_of_it else None,
             subscribed_topic_regex=(self.regex or "") if all_of_it else None,
             server_assignor=self.assignor if all_of_it else None,
-            topic_partitions=self._owned_on_the_wire(),
+            topic_partitions=(
+                self._owned_on_the_wire()
+                if all_of_it or self.reports or not self.is_terse
+                else None
+            ),
         )
-        self.tells_all = reply_lost
+        self.tells_all, self.reports = reply_lost, False
         ticket = self.world.ask(request, version=1, client_id=self.member_id)
+        if acknowledges_meanwhile:
+            self.acknowledge()
         if not reply_lost:
             self._take_in(self.world.answers[ticket])
 
     def acknowledge(self) -> None:
         """Gives up and takes over what it was told; the next heartbeat reports it."""
         self.owned = self.told
+        self.reports, self.has_news = self.reports or self.has_news, False
+
+    def rejoin(self) -> None:
+        """As a client does that was away for too long: it begins anew, with its old id."""
+        self._begin_anew()
 
     def act(self) -> None:
         """As a client at work does: heartbeats until there is nothing new to report."""
         for _ in range(3):
             self.heartbeat()
-            if self.owned == self.told:
+            if self.owned == self.told and not (self.is_terse and self.has_news):
                 break
             self.acknowledge()
 
@@ -145,6 +165,11 @@ class ModernConsumer:
         self.lives = False
         self.owned = self.told = frozenset()
 
+    def _begin_anew(self) -> None:
+        self.epoch = 0
+        self.owned = self.told = frozenset()
+        self.has_news = self.reports = False
+
     def _owned_on_the_wire(self) -> list[TopicPartitions]:
         topics: dict[TopicId, list[int]] = {}
         for topic_id, partition in sorted(self.owned if self.epoch else ()):
@@ -157,11 +182,13 @@ class ModernConsumer:
         assert isinstance(reply, ConsumerGroupHeartbeatResponse)
         self.epoch, self.interval_ms = reply.member_epoch, reply.heartbeat_interval_ms
         if reply.assignment is not None:
-            self.told = frozenset(
+            told = frozenset(
                 TopicIdPartition(TopicId(bytes(topic.topic_id)), partition)
                 for topic in reply.assignment.topic_partitions
                 for partition in topic.partitions
             )
+            self.has_news = self.has_news or told != self.told
+            self.told = told
 
     def _note(self, reply: object) -> bool:
         """Whether all went well."""
@@ -172,8 +199,7 @@ class ModernConsumer:
         self.last_code = ErrorCode(reply.error_code)
         self.last_message = reply.error_message
         if self.last_code in LOST:
-            self.epoch = 0
-            self.owned = self.told = frozenset()
+            self._begin_anew()
         elif self.last_code not in (ErrorCode.NONE, *TRY_AGAIN):
             self.die()
         return self.last_code is ErrorCode.NONE

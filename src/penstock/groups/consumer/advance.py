@@ -8,7 +8,7 @@ Each step looks at what the records of the step before made of the group, and wr
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.member import ConsumerMember, MemberState
-from penstock.groups.consumer.reconcile import Partitions, reconcile, without_topics
+from penstock.groups.consumer.reconcile import LastReply, Partitions, reconcile, without_topics
 from penstock.groups.consumer.stored import (
     current_stored,
     group_stored,
@@ -35,7 +35,9 @@ from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import GROUP_REGEXES_MAX, REGEX_STEPS_MAX
 
 
-def advance(draft: Draft, member: ConsumerMember, *, reported: Partitions | None) -> ConsumerMember:
+def advance(
+    draft: Draft, member: ConsumerMember, *, reported: Partitions | None, last_reply: LastReply
+) -> ConsumerMember:
     """Brings in a member as it is now, takes the group as far as it can go, and returns it as it
     then is. RequestError when its regular expression is none.
     """
@@ -49,7 +51,7 @@ def advance(draft: Draft, member: ConsumerMember, *, reported: Partitions | None
         drop_unused_regexes(draft)
     _look_at_metadata(draft, resubscribes=resubscribes)
     bring_target_up_to_date(draft)
-    return _take_next_step(draft, member.member_id, reported, resubscribes=resubscribes)
+    return _take_next_step(draft, member.member_id, reported, last_reply, resubscribes=resubscribes)
 
 
 def remove_member(draft: Draft, member_id: str) -> None:
@@ -136,7 +138,12 @@ def _store_regex(draft: Draft, regex: str, topics: tuple[str, ...]) -> None:
 
 
 def _take_next_step(
-    draft: Draft, member_id: str, reported: Partitions | None, *, resubscribes: bool
+    draft: Draft,
+    member_id: str,
+    reported: Partitions | None,
+    last_reply: LastReply,
+    *,
+    resubscribes: bool,
 ) -> ConsumerMember:
     group = draft.group
     member = group.members[member_id]
@@ -155,6 +162,7 @@ def _take_next_step(
         target_epoch=group.target_epoch,
         is_free=is_free,
         reported=reported,
+        last_reply=last_reply,
     )
     if stepped is member and resubscribes:
         stepped = without_topics(member, subscribed_ids(group, member, draft.situation.image))
@@ -169,7 +177,7 @@ def _time_revocation(draft: Draft, member: ConsumerMember) -> None:
     if member.uses_classic_protocol:
         return
     key = RevocationEnds(group=draft.group.group_id, member=member.member_id)
-    if member.state is MemberState.UNREVOKED_PARTITIONS:
+    if member.revoking:
         draft.wait(key, for_ms=member.rebalance_timeout_ms)
     else:
         draft.cancel(key)

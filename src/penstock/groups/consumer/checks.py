@@ -65,7 +65,9 @@ def check_epoch(member: ConsumerMember, epoch: int, reported: Partitions | None)
             f"by the group coordinator ({member.epoch}). The member must abandon all its "
             "partitions and rejoin.",
         )
-    owns_no_more = reported is not None and all(p in member.assigned for p in reported)
+    owns_no_more = reported is not None and all(
+        member.epoch_of(partition) is not None for partition in reported
+    )
     if epoch != member.previous_epoch or not owns_no_more:
         raise RequestError(
             ErrorCode.FENCED_MEMBER_EPOCH,

@@ -25,6 +25,7 @@ from penstock.groups.consumer.conversion import (
 from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
+from penstock.groups.consumer.reconcile import LastReply
 from penstock.groups.situation import Situation
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, TimerKey
 from penstock.machine.deadlines import Deadlines
@@ -142,7 +143,7 @@ def _join(group: ConsumerGroup, situation: Situation, asked: Joining) -> Decided
         ),
     )
     owned = frozenset(partitions_of(subscription.owned_partitions, situation.image))
-    member = advance(draft, told, reported=owned)
+    member = advance(draft, told, reported=owned, last_reply=LastReply.VOID)
     return _joined(group, draft, member)
 
 

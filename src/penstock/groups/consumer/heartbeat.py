@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat: a member joins, tells what changed, and is told what it owns.
 
 Start at `decide_heartbeat`. Joining and leaving are heartbeats with special epochs. A member sends
-everything when it joins and after trouble, and later only what has changed; it is told its
-assignment when that has changed, or when it has sent everything.
+everything when it joins and after a request without a reply, and otherwise only what has changed;
+it is told its assignment when that has changed, when it has sent everything, and when its epoch is
+not the present one.
 """
 
 from dataclasses import replace
@@ -18,7 +19,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.leave import decide_leave
 from penstock.groups.consumer.member import JOINING_EPOCH, ConsumerMember
 from penstock.groups.consumer.pace import heartbeat_interval_ms
-from penstock.groups.consumer.reconcile import Partitions
+from penstock.groups.consumer.reconcile import LastReply, Partitions
 from penstock.groups.consumer.stored import by_topic
 from penstock.groups.situation import Situation
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds
@@ -71,11 +72,12 @@ def _stay(
         message = f"Consumer group {request.group_id} not found."
         raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
     assigned_before = member.assigned.keys()
+    last_reply = _last_reply(member, request)
     if member.uses_classic_protocol:
         # It has changed its protocol: nobody waits for its classic requests any more.
         draft.cancel(MemberJoinEnds(group=request.group_id, member=member.member_id))
         draft.cancel(MemberSyncEnds(group=request.group_id, member=member.member_id))
-    member = advance(draft, _told(member, asked), reported=reported)
+    member = advance(draft, _told(member, asked), reported=reported, last_reply=last_reply)
     draft.restart_session(member)
     reply = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
@@ -84,7 +86,7 @@ def _stay(
             request.group_id, is_settled=draft.group.is_settled, situation=situation
         ),
     )
-    if _tells_everything(request) or member.assigned.keys() != assigned_before:
+    if last_reply is not LastReply.RECEIVED or member.assigned.keys() != assigned_before:
         reply.assignment = assignment_of(member)
     return draft.decision(reply)
 
@@ -129,8 +131,16 @@ def _told(member: ConsumerMember, asked: Heartbeat) -> ConsumerMember:
     )
 
 
+def _last_reply(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> LastReply:
+    if request.member_epoch == JOINING_EPOCH:
+        return LastReply.VOID
+    if request.member_epoch != member.epoch:
+        return LastReply.LOST
+    return LastReply.UNCERTAIN if _tells_everything(request) else LastReply.RECEIVED
+
+
 def _tells_everything(request: ConsumerGroupHeartbeatRequest) -> bool:
-    return request.member_epoch == JOINING_EPOCH or (
+    return (
         request.rebalance_timeout_ms != -1
         and not (request.subscribed_topic_names is None and request.subscribed_topic_regex is None)
         and request.topic_partitions is not None

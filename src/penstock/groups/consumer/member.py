@@ -7,6 +7,9 @@ What a member owns goes through three states, one member at a time, while the ot
       │  └─────────────── all of the target is free ───────┤
       │                                                    ▼
       └── what it waits for is released ────── UNRELEASED_PARTITIONS  (others have not let go yet)
+
+A member that is UNRELEASED may itself have partitions to give up: it reported that it does not own
+them, but may not have received that they are no longer its own (`consumer/reconcile`).
 """
 
 from collections.abc import Mapping
@@ -64,7 +67,7 @@ class ConsumerMember:
     previous_epoch: int = JOINING_EPOCH  # changes only when the epoch does
     state: MemberState = MemberState.STABLE
     assigned: Owned = field(default_factory=dict)
-    revoking: Owned = field(default_factory=dict)  # to be given up before the next epoch
+    revoking: Owned = field(default_factory=dict)  # to be given up; given to nobody else yet
 
     @property
     def uses_classic_protocol(self) -> bool:

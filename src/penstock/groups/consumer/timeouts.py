@@ -9,7 +9,6 @@ from penstock.groups.changes import CancelDeadline
 from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.leave import put_out
-from penstock.groups.consumer.member import MemberState
 from penstock.groups.situation import Situation
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, SessionEnds
 from penstock.machine.decision import Decision
@@ -22,8 +21,7 @@ def decide_time_up(group: ConsumerGroup, situation: Situation, key: ConsumerTime
     member = group.members.get(key.member)
     if member is None:
         return _nothing(key)
-    has_given_up = member.state is not MemberState.UNREVOKED_PARTITIONS
-    if isinstance(key, RevocationEnds) and has_given_up:
+    if isinstance(key, RevocationEnds) and not member.revoking:
         return _nothing(key)
     decision = put_out(group, situation, {member.member_id}, reply=None)
     return replace(decision, volatile=(CancelDeadline(key=key), *decision.volatile))
@@ -34,7 +32,7 @@ def changes_after_load(group: ConsumerGroup, situation: Situation) -> tuple[obje
     draft = Draft(group, situation)
     for member_id, member in group.members.items():
         draft.restart_session(member)
-        if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
+        if member.revoking and not member.uses_classic_protocol:
             key = RevocationEnds(group=group.group_id, member=member_id)
             draft.wait(key, for_ms=member.rebalance_timeout_ms)
     return draft.decision(None).volatile
