@@ -29,7 +29,7 @@ SOURCE = Path("src")
 COMPILED_LIST = Path("penstock", "compiled.txt")
 LIBRARY = "penstock"  # its file is penstock__mypyc
 BINARIES = {".so", ".pyd"}
-KERNEL = ("walk", "columns", "write", "keys")
+KERNEL = ("walk", "columns", "write", "keys", "xxhash")
 
 
 class BuildExtensions(build_ext):

@@ -16,8 +16,8 @@ from penstock.records.compression import (
     Codec,
     compress,
     decompress,
-    repair_lz4_header,
 )
+from penstock.records.lz4_frame import repair_lz4_header
 from penstock.records.trouble import CorruptBatch, OversizedBatch
 
 MIB = 1024 * 1024

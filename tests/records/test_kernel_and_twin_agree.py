@@ -16,6 +16,7 @@ from penstock.records.trouble import CorruptBatch
 from penstock.records.twin import keys as twin_keys
 from penstock.records.twin import walk as twin_walk
 from penstock.records.twin import write as twin_write
+from penstock.records.twin import xxhash as twin_xxhash
 from penstock.records.twin.write import encode_varint
 from penstock.records.walked import BytesColumn
 
@@ -24,6 +25,7 @@ kernel_walk = pytest.importorskip(
 )
 kernel_write = pytest.importorskip("penstock.records.kernel.write")
 kernel_keys = pytest.importorskip("penstock.records.kernel.keys")
+kernel_xxhash = pytest.importorskip("penstock.records.kernel.xxhash")
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 field = st.none() | st.binary(max_size=80) | st.binary(min_size=60, max_size=70)
@@ -305,3 +307,20 @@ def test_every_prefix_of_a_payload() -> None:
         assert_same("read_columns", kernel_walk, twin_walk, cut, count, 0, 0, None)
         assert_same("renumber_records", kernel_write, twin_write, cut, count)
         assert_same("filter_records", kernel_write, twin_write, cut, count, b"\1" * count, 0, 9)
+
+
+@given(st.binary(max_size=200))
+def test_checksums_of_lz4_are_the_same(data: bytes) -> None:
+    assert kernel_xxhash.xxh32(data) == twin_xxhash.xxh32(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0x02CC5D05),
+        (b"a", 0x550D7456),
+        (b"Nobody inspects the spammish repetition", 0xE2293B2F),
+    ],
+)
+def test_checksums_of_lz4_are_those_of_the_specification(data: bytes, expected: int) -> None:
+    assert kernel_xxhash.xxh32(data) == twin_xxhash.xxh32(memoryview(data)) == expected

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.records.compression import LZ4_HEADER, Codec, Scratch, compress, decompress
+from penstock.records.compression import Codec, Scratch, compress, decompress
+from penstock.records.lz4_frame import WRITTEN_HEADER
 from penstock.records.trouble import CorruptBatch, OversizedBatch
 
 MIB = 1024 * 1024
@@ -29,6 +30,57 @@ def test_our_frames_are_read_by_another_library(data: bytes) -> None:
 def test_frames_of_another_library_are_read(data: bytes, block_size: int) -> None:
     frame = java_frame(data, block_size)
     assert bytes(decompress(Codec.LZ4, frame, bytes_max=MIB)) == data
+
+
+FRAMINGS = st.fixed_dictionaries(
+    {
+        "block_size": st.sampled_from([4, 5, 6, 7]),
+        "store_size": st.booleans(),
+        "content_checksum": st.booleans(),
+        "block_checksum": st.booleans(),
+    }
+)
+
+
+def framed(data: bytes, framing: dict[str, int]) -> bytes:
+    return bytes(lz4.frame.compress(data, block_linked=False, **framing))
+
+
+@given(TEXTS, FRAMINGS)
+def test_frames_with_checksums_and_sizes_are_read(data: bytes, framing: dict[str, int]) -> None:
+    assert bytes(decompress(Codec.LZ4, framed(data, framing), bytes_max=MIB)) == data
+
+
+@given(TEXTS.filter(bool), FRAMINGS, st.data())
+def test_a_frame_that_another_library_refuses_is_refused(
+    data: bytes, framing: dict[str, int], draw: st.DataObject
+) -> None:
+    """Else the batch would be stored, and stop consumers that check more than we do."""
+    frame = bytearray(framed(data, framing))
+    frame[draw.draw(st.integers(0, len(frame) - 1))] ^= draw.draw(st.integers(1, 255))
+    try:
+        expanded = decompress(Codec.LZ4, frame, bytes_max=MIB)
+    except (CorruptBatch, OversizedBatch):
+        return
+    assert lz4.frame.decompress(bytes(frame)) == bytes(expanded)
+
+
+@pytest.mark.parametrize(
+    ("framing", "position"),
+    [
+        ({"content_checksum": True}, -1),
+        ({"block_checksum": True}, -5),
+        ({"store_size": True}, 6),
+        ({"store_size": True}, 14),
+    ],
+    ids=["content checksum", "block checksum", "content size", "header checksum"],
+)
+def test_each_checksum_and_size_is_verified(framing: dict[str, int], position: int) -> None:
+    frame = bytearray(framed(b"data" * 1000, {"store_size": False, **framing}))
+    assert len(decompress(Codec.LZ4, bytes(frame), bytes_max=MIB)) == 4000
+    frame[position] ^= 1
+    with pytest.raises(CorruptBatch):
+        decompress(Codec.LZ4, frame, bytes_max=MIB)
 
 
 @given(st.lists(TEXTS, max_size=4), st.sampled_from([4, 7]))
@@ -65,10 +117,10 @@ def test_more_than_allowed_is_oversized_and_no_more_is_held() -> None:
 def test_a_block_larger_than_its_header_allows_is_corrupt() -> None:
     large = java_frame(bytes(200_000), lz4.frame.BLOCKSIZE_MAX256KB)
     with pytest.raises(CorruptBatch):
-        decompress(Codec.LZ4, LZ4_HEADER + large[len(LZ4_HEADER) :], bytes_max=MIB)
+        decompress(Codec.LZ4, WRITTEN_HEADER + large[len(WRITTEN_HEADER) :], bytes_max=MIB)
     stored = (70_000 | 1 << 31).to_bytes(4, "little") + bytes(70_000) + bytes(4)
     with pytest.raises(CorruptBatch):
-        decompress(Codec.LZ4, LZ4_HEADER + stored, bytes_max=MIB)
+        decompress(Codec.LZ4, WRITTEN_HEADER + stored, bytes_max=MIB)
 
 
 def test_a_wrong_header_checksum_is_corrupt() -> None:

@@ -9,7 +9,7 @@ FOLDER = Path(__file__).resolve().parent
 # A module that is None in sys.modules can't be imported, as if it had never been compiled.
 ABSENT = """
 import sys
-for part in ("walk", "write", "keys"):
+for part in ("walk", "columns", "write", "keys", "xxhash"):
     sys.modules["penstock.records.kernel." + part] = None
 """
 
@@ -28,9 +28,9 @@ def run(code: str, *arguments: str) -> str:
 
 def test_the_twin_takes_its_place() -> None:
     code = """
-from penstock.records import keys, walk, write
+from penstock.records import keys, walk, write, xxhash
 print(walk.KERNEL.value)
-for found in (walk.check_records, write.encode_records, keys.KeyOffsets):
+for found in (walk.check_records, write.encode_records, keys.KeyOffsets, xxhash.xxh32):
     print(found.__module__)
 """
     assert run(code).split() == [
@@ -38,12 +38,13 @@ for found in (walk.check_records, write.encode_records, keys.KeyOffsets):
         "penstock.records.twin.walk",
         "penstock.records.twin.write",
         "penstock.records.twin.keys",
+        "penstock.records.twin.xxhash",
     ]
 
 
 def test_the_rules_for_produced_batches_are_the_same() -> None:
     code = "import pytest; sys.exit(pytest.main(sys.argv[1:]))"
-    rules = ("test_produced_batch_rules.py", "test_round_trip.py")
+    rules = ("test_produced_batch_rules.py", "test_round_trip.py", "test_lz4_frames.py")
     run(code, "-p", "no:cacheprovider", *(str(FOLDER / name) for name in rules))
 
 

@@ -4,25 +4,32 @@
 holds at most twice that at a time. gzip stops by itself at a given length. Snappy states its length
 ahead. lz4 says how many blocks there are, and none is larger than its header allows. zstd writes
 into a buffer of a fixed size and fails when it is full, so it is tried with growing buffers up to
-the bound: at most a third of the work is done twice, and reading a length from the input would
-mean trusting it.
+the bound; what the frame says of its size is the first guess, and no more than that.
 
 Framings. Java's snappy comes in blocks, each with its length, after a header of 16 bytes;
 librdkafka and others send one raw block. Both are read, the first is written since every client
-reads it. lz4 is one frame of independent blocks, the only one the Java client takes. Messages of
-format v0 carry an lz4 frame whose header checksum covers the wrong bytes; `repair_lz4_header` puts
-that right.
+reads it. `lz4_frame` reads the frames of lz4. Messages of format v0 carry an lz4 frame whose header
+checksum covers the wrong bytes; `repair_lz4_header` puts that right.
+
+Copies: none but the decompression itself, into memory that a node keeps from one batch to the next.
 """
 
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
-from struct import Struct
 
 import cramjam
 
 from penstock.records.layout import INT32, Buffer
+from penstock.records.lz4_frame import (
+    LITTLE_UINT32,
+    STORED,
+    WRITTEN_BLOCK_BYTES,
+    WRITTEN_HEADER,
+    Lz4Frame,
+)
 from penstock.records.trouble import CorruptBatch, OversizedBatch
+from penstock.records.xxhash import XXHASH_COMPILED
 
 
 class Codec(IntEnum):
@@ -67,6 +74,7 @@ class Scratch:
         if size > SCRATCH_BYTES_MAX:
             return memoryview(bytearray(size))
         if size > len(self._memory):
+            self._memory = memoryview(b"")  # before the next is made, or both would be held
             self._memory = memoryview(bytearray(size))
         return self._memory[:size]
 
@@ -84,45 +92,30 @@ def decompress(
         case Codec.GZIP:
             return _decompress_gzip(data, bytes_max)
         case Codec.SNAPPY:
-            return _decompress_snappy(memoryview(data), bytes_max)
+            return _decompress_snappy(memoryview(data), bytes_max, scratch or Scratch())
         case Codec.LZ4:
             return _decompress_lz4(memoryview(data), bytes_max, scratch or Scratch())
         case Codec.ZSTD:
-            return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
-
-
-def repair_lz4_header(frame: Buffer) -> bytes:
-    """An lz4 frame with the header checksum that its descriptor should have."""
-    repaired = bytearray(frame)
-    if len(repaired) < LZ4_HEADER_BYTES_MIN:
-        raise CorruptBatch("an lz4 frame without a header")
-    has_content_size = repaired[4] & 0x08 != 0
-    checksum_position = 14 if has_content_size else 6
-    if checksum_position >= len(repaired):
-        raise CorruptBatch("an lz4 frame without a header")
-    digest = _xxh32_short(bytes(repaired[4:checksum_position]))
-    repaired[checksum_position] = digest >> 8 & 0xFF
-    return bytes(repaired)
+            return _decompress_growing(
+                cramjam.zstd.decompress_into,
+                data,
+                bytes_max,
+                scratch or Scratch(),
+                size_guess=_zstd_content_size(data),
+            )
 
 
 GZIP_WBITS = 31  # a window of 32 KiB and the gzip header
 LZ4_THOROUGH_MIN = 3  # below it the library compresses fast
 KAFKA_LZ4_LEVEL = 9  # Kafka's default, by which it means fast and not the ninth level
-LZ4_HEADER_BYTES_MIN = 7  # magic, flags, block descriptor, header checksum
-LZ4_MAGIC = 0x184D2204
-LZ4_BLOCKS_INDEPENDENT = 0x20
-LZ4_BLOCK_CHECKSUM = 0x10
-LZ4_CONTENT_SIZE = 0x08
-LZ4_CONTENT_CHECKSUM = 0x04
-LZ4_DICTIONARY = 0x01
-LZ4_PLAIN = 0x40 | LZ4_BLOCKS_INDEPENDENT  # the version of the format, and no more
 LZ4_EXPANSION_MAX = 255
-LZ4_STORED = 1 << 31  # set in the size of a block that is not compressed
-LITTLE_UINT32 = Struct("<I")
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest reader version
 XERIAL_BLOCK_BYTES = 32 * 1024
-SCRATCH_BYTES_MAX = 2 * 1024 * 1024
+SCRATCH_BYTES_MAX = (
+    8 * 1024 * 1024
+)  # two of the largest blocks of lz4; what is not used costs nothing
+ZSTD_HEADER_BYTES_MIN = 6  # magic, flags, and the window that a single segment has not
 FIRST_GUESS_BYTES = 64 * 1024
 EXPANSION_GUESS = 6  # text and JSON expand about so much
 BUFFER_GROWTH = 4
@@ -160,11 +153,18 @@ def _decompress_gzip(data: Buffer, bytes_max: int) -> bytes:
 
 
 def _decompress_growing(
-    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, bytes_max: int
+    decompress_into: Callable[[Buffer, memoryview], int],
+    data: Buffer,
+    bytes_max: int,
+    scratch: Scratch,
+    *,
+    size_guess: int | None = None,
 ) -> memoryview:
-    size = min(bytes_max, max(FIRST_GUESS_BYTES, EXPANSION_GUESS * len(data)))
+    if size_guess is None:
+        size_guess = max(FIRST_GUESS_BYTES, EXPANSION_GUESS * len(data))
+    size = min(bytes_max, size_guess)
     while True:
-        output = bytearray(size)
+        output = scratch.room(size)
         try:
             count = decompress_into(data, output)
         except BAD_INPUT as trouble:
@@ -172,18 +172,17 @@ def _decompress_growing(
                 raise CorruptBatch(f"cannot be decompressed: {trouble}") from trouble
             if size == bytes_max:
                 raise OversizedBatch(bytes_max) from trouble
-            size = min(bytes_max, size * BUFFER_GROWTH)
+            size = min(bytes_max, max(size * BUFFER_GROWTH, FIRST_GUESS_BYTES))
             del output  # before the next is made, or both would be held
         else:
-            # Not cut: freed at its full size, the next one gets the same memory, already mapped.
-            return memoryview(output)[:count]
+            return output[:count]
 
 
 def _compress_lz4(data: memoryview, level: int | None) -> bytes:
     """A frame as the Java client writes it: independent blocks of 64 KiB, no checksums of them."""
-    parts = [LZ4_HEADER]
-    for start in range(0, len(data), LZ4_BLOCK_BYTES):
-        plain = data[start : start + LZ4_BLOCK_BYTES]
+    parts = [WRITTEN_HEADER]
+    for start in range(0, len(data), WRITTEN_BLOCK_BYTES):
+        plain = data[start : start + WRITTEN_BLOCK_BYTES]
         if level is None:
             block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
         else:
@@ -195,23 +194,27 @@ def _compress_lz4(data: memoryview, level: int | None) -> bytes:
         if len(block) < len(plain):
             parts += (LITTLE_UINT32.pack(len(block)), block)
         else:
-            parts += (LITTLE_UINT32.pack(len(plain) | LZ4_STORED), bytes(plain))
+            parts += (LITTLE_UINT32.pack(len(plain) | STORED), bytes(plain))
     parts.append(LITTLE_UINT32.pack(0))
     return b"".join(parts)
 
 
 def _decompress_lz4(data: memoryview, bytes_max: int, scratch: Scratch) -> Buffer:
-    """Block by block into memory of the right size, where the frame is as clients write it.
+    """Block by block into memory of the right size.
 
     The library's own reader of frames passes every byte through two buffers. It is used for frames
-    with checksums of their content, which it verifies.
+    with checksums where ours would be computed in Python.
     """
-    blocks = _lz4_blocks(data)
-    block_bytes_max = LZ4_PLAIN_FRAMES.get(bytes(data[4:LZ4_HEADER_BYTES_MIN]))
-    if block_bytes_max is None:
-        return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
+    frame = Lz4Frame(data)
+    blocks, block_bytes_max = frame.blocks, frame.block_bytes_max
     # A byte expands to 255 at most, so a frame of many empty blocks sets little aside.
     room = min(bytes_max, len(blocks) * block_bytes_max, LZ4_EXPANSION_MAX * len(data))
+    if frame.content_size is not None:
+        if frame.content_size > bytes_max:
+            raise OversizedBatch(bytes_max)
+        room = min(room, frame.content_size)
+    if frame.content_checksum is not None and not XXHASH_COMPILED:
+        return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max, scratch)
     output = scratch.room(room)
     filled = 0
     for block, is_stored in blocks:
@@ -227,37 +230,9 @@ def _decompress_lz4(data: memoryview, bytes_max: int, scratch: Scratch) -> Buffe
             if room == bytes_max and len(target) < block_bytes_max:
                 raise OversizedBatch(bytes_max) from trouble
             raise CorruptBatch(f"an lz4 block cannot be decompressed: {trouble}") from trouble
-    return output[:filled]
-
-
-def _lz4_blocks(data: memoryview) -> list[tuple[memoryview, bool]]:
-    """The blocks of the frame, and whether each is stored as it is.
-
-    Refuses what our library would expand but Kafka's own lz4 reader would not: a second frame,
-    bytes after the frame, blocks that need the ones before them, and a dictionary. Once stored,
-    such a batch would stop every Java consumer at its offset.
-    """
-    if len(data) < LZ4_HEADER_BYTES_MIN or LITTLE_UINT32.unpack_from(data)[0] != LZ4_MAGIC:
-        raise CorruptBatch("not an lz4 frame")
-    flags = data[4]
-    if not flags & LZ4_BLOCKS_INDEPENDENT or flags & LZ4_DICTIONARY:
-        raise CorruptBatch("an lz4 frame whose blocks cannot be read alone")
-    position = LZ4_HEADER_BYTES_MIN + (8 if flags & LZ4_CONTENT_SIZE else 0)
-    checksum_bytes = 4 if flags & LZ4_BLOCK_CHECKSUM else 0
-    blocks: list[tuple[memoryview, bool]] = []
-    while position + 4 <= len(data):
-        (block_bytes,) = LITTLE_UINT32.unpack_from(data, position)
-        position += 4
-        if block_bytes == 0:
-            position += 4 if flags & LZ4_CONTENT_CHECKSUM else 0
-            if position < len(data):
-                raise CorruptBatch("bytes after the end of the lz4 frame")
-            return blocks
-        is_stored = block_bytes >= LZ4_STORED
-        block_end = position + (block_bytes & ~LZ4_STORED)
-        blocks.append((data[position:block_end], is_stored))
-        position = block_end + checksum_bytes
-    raise CorruptBatch("the lz4 frame is cut off")
+    found = output[:filled]
+    frame.check_content(found)
+    return found
 
 
 def _compress_snappy(data: memoryview) -> bytes:
@@ -268,11 +243,28 @@ def _compress_snappy(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, bytes_max: int) -> bytes:
-    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return _decompress_snappy_block(data, bytes_max, bytes_max)
-    parts: list[bytes] = []
-    room = bytes_max
+def _decompress_snappy(data: memoryview, bytes_max: int, scratch: Scratch) -> memoryview:
+    blocks = [data]
+    if data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:
+        blocks = _xerial_blocks(data)
+    try:
+        sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
+        size = sum(sizes)
+        if size > bytes_max:
+            raise OversizedBatch(bytes_max)
+        output = scratch.room(size)
+        filled = 0
+        for block, block_size in zip(blocks, sizes, strict=True):
+            filled_to = filled + block_size
+            cramjam.snappy.decompress_raw_into(block, output[filled:filled_to])
+            filled = filled_to
+    except BAD_INPUT as trouble:
+        raise CorruptBatch(f"not snappy: {trouble}") from trouble
+    return output
+
+
+def _xerial_blocks(data: memoryview) -> list[memoryview]:
+    blocks: list[memoryview] = []
     position = len(XERIAL_HEADER)
     while position < len(data):
         start = position + INT32.size
@@ -282,53 +274,19 @@ def _decompress_snappy(data: memoryview, bytes_max: int) -> bytes:
         position = start + block_bytes
         if block_bytes < 0 or position > len(data):
             raise CorruptBatch(f"a snappy block of {block_bytes} bytes")
-        part = _decompress_snappy_block(data[start:position], room, bytes_max)
-        room -= len(part)
-        parts.append(part)
-    return b"".join(parts)
+        blocks.append(data[start:position])
+    return blocks
 
 
-def _decompress_snappy_block(block: memoryview, room: int, bytes_max: int) -> bytes:
-    try:
-        if cramjam.snappy.decompress_raw_len(block) > room:
-            raise OversizedBatch(bytes_max)
-        return bytes(cramjam.snappy.decompress_raw(block))
-    except BAD_INPUT as trouble:
-        raise CorruptBatch(f"not snappy: {trouble}") from trouble
-
-
-def _xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes, the hash that lz4 frames use."""
-    assert len(data) < 16, len(data)
-    mask = 0xFFFFFFFF
-
-    def rotate(value: int, by: int) -> int:
-        return (value << by | value >> 32 - by) & mask
-
-    prime1, prime2, prime3, prime4, prime5 = (
-        2654435761,
-        2246822519,
-        3266489917,
-        668265263,
-        374761393,
-    )
-    digest = prime5 + len(data)
-    words_end = len(data) // 4 * 4
-    for position in range(0, words_end, 4):
-        word = int.from_bytes(data[position : position + 4], "little")
-        digest = rotate((digest + word * prime3) & mask, 17) * prime4 & mask
-    for byte in data[words_end:]:
-        digest = rotate((digest + byte * prime5) & mask, 11) * prime1 & mask
-    digest = (digest ^ digest >> 15) * prime2 & mask
-    digest = (digest ^ digest >> 13) * prime3 & mask
-    return digest ^ digest >> 16
-
-
-# Frames whose blocks are independent and without checksums, by flags, block descriptor and header
-# checksum, with the size of a block: what Kafka's clients write.
-LZ4_PLAIN_FRAMES = {
-    bytes((LZ4_PLAIN, size, _xxh32_short(bytes((LZ4_PLAIN, size))) >> 8 & 0xFF)): 1 << 2 * shift
-    for size, shift in ((0x40, 8), (0x50, 9), (0x60, 10), (0x70, 11))
-}
-LZ4_HEADER = LITTLE_UINT32.pack(LZ4_MAGIC) + next(iter(LZ4_PLAIN_FRAMES))
-LZ4_BLOCK_BYTES = next(iter(LZ4_PLAIN_FRAMES.values()))
+def _zstd_content_size(data: Buffer) -> int | None:
+    """What the header of a zstd frame says of its content, if it says anything."""
+    if len(data) < ZSTD_HEADER_BYTES_MIN:
+        return None
+    flags = data[4]
+    is_single_segment = flags >> 5 & 1
+    size_bytes = (is_single_segment, 2, 4, 8)[flags >> 6]
+    start = ZSTD_HEADER_BYTES_MIN - is_single_segment + (0, 1, 2, 4)[flags & 3]
+    if size_bytes == 0 or start + size_bytes > len(data):
+        return None
+    size = int.from_bytes(data[start : start + size_bytes], "little")
+    return size + 256 if size_bytes == 2 else size

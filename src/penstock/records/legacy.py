@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView, whole_batches
-from penstock.records.compression import Codec, decompress, repair_lz4_header
+from penstock.records.compression import Codec, decompress
 from penstock.records.layout import (
     INT32,
     LEGACY_HEADER,
@@ -17,6 +17,7 @@ from penstock.records.layout import (
     MAGIC_V2,
     TimestampType,
 )
+from penstock.records.lz4_frame import repair_lz4_header
 from penstock.records.record import Record
 from penstock.records.trouble import CorruptBatch
 

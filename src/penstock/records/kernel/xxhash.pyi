@@ -1,0 +1,3 @@
+from penstock.records.layout import Buffer
+
+def xxh32(data: Buffer) -> int: ...
