@@ -196,6 +196,7 @@ def test_help_imports_no_noun() -> None:
     loaded = [
         "penstock.cli",
         "penstock.cli.compiled",
+        "penstock.cli.escape",
         "penstock.cli.main",
         "penstock.model",
         "penstock.model.error",

@@ -4,7 +4,7 @@ import click
 
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
-from penstock.cli.show import print_json, print_table
+from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin import first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.configs import (
@@ -117,7 +117,7 @@ def alter(
     if as_json:
         print_json({"resource": str(resource), "altered": [change.name for change in changes]})
     else:
-        click.echo(f"altered {resource}")
+        say(f"altered {resource}")
 
 
 def _resource(topic: str | None, broker: str | None, group: str | None) -> Resource:

@@ -91,6 +91,9 @@ def start_option(
 @click.option("--key-separator", metavar="TEXT", help="Print the key too, and this after it.")
 @click.option("--group", help="Read as a member of this group, and commit what was printed.")
 @click.option("--commit/--no-commit", default=True, help="With --group: whether to commit.")
+@click.option(
+    "--raw", is_flag=True, help="Print control characters as they are, on a terminal too."
+)
 @click.option("--committed", is_flag=True, help="Leave out open and aborted transactions.")
 @cluster_options
 def consume(
@@ -102,11 +105,14 @@ def consume(
     key_separator: str | None,
     group: str | None,
     commit: bool,
+    raw: bool,
     committed: bool,
     bootstrap: str,
     as_json: bool,
 ) -> None:
     """Print the records of TOPIC: values, or with --json an object a line.
+
+    On a terminal, control characters are escaped; into a file or a pipe, values go as they are.
 
     With --group, reading goes on where the group has got to, shared with its other members; --from
     earliest or latest says where to begin what it has never read.
@@ -115,7 +121,12 @@ def consume(
     rules = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(isolation=isolation))
     begin = start or (End.LATEST if follow else End.EARLIEST)
     separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
-    printer = Printer(out=sys.stdout.buffer, as_json=as_json, separator=separator)
+    printer = Printer(
+        out=sys.stdout.buffer,
+        as_json=as_json,
+        separator=separator,
+        raw=raw or not sys.stdout.isatty(),
+    )
     if group is not None:
         _consume_in_group(
             GroupReading(

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Hashable
 from typing import TypeVar
 
-import click
-
 from penstock.cli.dlq_read import Found, FoundLetter
 from penstock.cli.dlq_replay import Replayed
+from penstock.cli.escape import escaped, escaped_json
 from penstock.cli.record_lines import json_fields
-from penstock.cli.show import print_table
+from penstock.cli.show import print_table, say
 
 Reason = TypeVar("Reason", bound=Hashable)
 
@@ -36,7 +35,7 @@ def show_found(found: Found) -> None:
     )
     hidden = found.counts.total() - len(found.letters)
     if hidden:
-        click.echo(f"... and {hidden} more: see --limit")
+        say(f"... and {hidden} more: see --limit")
 
 
 def show_counts(counts: Counter[str]) -> None:
@@ -61,7 +60,7 @@ def show_replayed(done: Replayed, *, dry_run: bool) -> None:
     if done.gone:
         topics = ", ".join(topic for topic, _ in by_count(done.gone))
         said += f"; {done.gone.total()} wait for topics that are not there ({topics}): give --to"
-    click.echo(said)
+    say(said)
 
 
 def json_line(one: FoundLetter) -> bytes:
@@ -74,7 +73,7 @@ def json_line(one: FoundLetter) -> bytes:
         "attempt": one.letter.attempt,
         "replayed": one.replayed,
     }
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return escaped_json(json.dumps(fields, ensure_ascii=False)).encode() + b"\n"
 
 
 def source_text(one: FoundLetter) -> str | None:
@@ -89,7 +88,7 @@ def preview(content: bytes | None) -> str | None:
     if content is None:
         return None
     text = content[: PREVIEW_CHARACTERS * 4].decode("utf-8", "backslashreplace")
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    shown = escaped(text)
     cut = len(shown) > PREVIEW_CHARACTERS or len(content) > PREVIEW_CHARACTERS * 4
     return f"{shown[:PREVIEW_CHARACTERS]}..." if cut else shown
 

@@ -12,7 +12,7 @@ from penstock.cli.groups_show import (
     step_value,
 )
 from penstock.cli.options import cluster_options
-from penstock.cli.show import print_json, print_table
+from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin import first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.coordinators import Coordinators
@@ -139,9 +139,7 @@ def reset_offsets(
         ("topic", "partition", "old", "new"),
         ((s.partition.topic, s.partition.partition, s.old, s.new) for s in steps),
     )
-    click.echo(
-        f"reset {group}" if execute else "nothing was changed: add --execute to do it", err=True
-    )
+    say(f"reset {group}" if execute else "nothing was changed: add --execute to do it", err=True)
 
 
 @groups.command()
@@ -177,7 +175,7 @@ def delete(
         )
     else:
         for name in names:
-            click.echo(f"deleted {name}" if not places else f"deleted offsets of {name}")
+            say(f"deleted {name}" if not places else f"deleted offsets of {name}")
 
 
 async def _consumer_groups(cluster: Cluster) -> list[ListedGroup]:

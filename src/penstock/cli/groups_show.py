@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import click
-
-from penstock.cli.show import print_table
+from penstock.cli.show import print_table, say
 from penstock.cli.times import duration_text
 from penstock.client.group_lag import PartitionLag
 from penstock.client.group_reset import Step
@@ -24,7 +22,7 @@ class GroupReport:
 
 def show_report(report: GroupReport) -> None:
     group = report.group
-    click.echo(
+    say(
         f"{group.group_id}  state {group.state}  type {group.kind.value}"
         f"  assignor {group.assignor or '-'}  coordinator {group.coordinator}"
         f"  members {len(group.members)}  lag {total_lag(report.lags)}"

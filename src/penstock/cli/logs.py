@@ -4,6 +4,8 @@ import logging
 import sys
 import time
 
+from penstock.cli.escape import escaped
+
 
 class KeyValueFormatter(logging.Formatter):
     """`time=... level=... at=...`, then what the event says of itself."""
@@ -12,7 +14,7 @@ class KeyValueFormatter(logging.Formatter):
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = (
             f"time={at}.{int(record.msecs):03d}Z level={record.levelname.lower()}"
-            f" at={record.name} {record.getMessage()}"
+            f" at={record.name} {escaped(record.getMessage())}"
         )
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import click
 
 from penstock.cli.compiled import refuse_stale
+from penstock.cli.escape import escaped
 from penstock.model.error import PenstockError
 
 EXIT_INTERRUPTED = 130
@@ -112,10 +113,11 @@ def main() -> None:
         trouble.show()
         sys.exit(trouble.exit_code)
     except click.ClickException as trouble:
-        click.echo(f"penstock: {trouble.format_message()}", err=True)
+        message = "\n".join(map(escaped, trouble.format_message().split("\n")))
+        click.echo(f"penstock: {message}", err=True)
         sys.exit(trouble.exit_code)
     except PenstockError as trouble:
-        click.echo(f"penstock: {' '.join(str(trouble).split())}", err=True)
+        click.echo(f"penstock: {escaped(' '.join(str(trouble).split()))}", err=True)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)

@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from penstock.cli.escape import escaped_bytes, escaped_json
 from penstock.client.fetched import ConsumedRecord
 
 
@@ -13,9 +14,14 @@ class Printer:
     out: BinaryIO
     as_json: bool
     separator: bytes | None  # between key and value; None: no keys
+    raw: bool = True  # else what could command a terminal is escaped
 
     def print(self, record: ConsumedRecord) -> None:
-        self.out.write(json_line(record) if self.as_json else text_line(record, self.separator))
+        if self.as_json:
+            self.out.write(json_line(record))
+            return
+        line = text_line(record, self.separator)
+        self.out.write(line if self.raw else escaped_bytes(line[:-1]).encode() + b"\n")
 
     def flush(self) -> None:
         self.out.flush()
@@ -29,7 +35,7 @@ def text_line(record: ConsumedRecord, separator: bytes | None) -> bytes:
 
 def json_line(record: ConsumedRecord) -> bytes:
     """One object; see `json_fields`."""
-    return json.dumps(json_fields(record), ensure_ascii=False).encode() + b"\n"
+    return escaped_json(json.dumps(json_fields(record), ensure_ascii=False)).encode() + b"\n"
 
 
 def json_fields(record: ConsumedRecord) -> dict[str, object]:

@@ -4,15 +4,24 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 
+import click
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from penstock.cli.escape import escaped, escaped_json
 
 WIDE_COLUMNS = 200
 
 
+def say(line: str, *, err: bool = False) -> None:
+    """Prints one line, in which names from outside may stand."""
+    click.echo(escaped(line), err=err)
+
+
 def print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    print(escaped_json(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
 def print_table(
@@ -27,7 +36,8 @@ def print_table(
         numeric = bool(data) and all(isinstance(row[index], int | None) for row in data)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in data:
-        table.add_row(*("-" if cell is None else str(cell) for cell in row))
+        # As text: a string would be searched for markup.
+        table.add_row(*(Text("-" if cell is None else escaped(str(cell))) for cell in row))
     console = Console() if sys.stdout.isatty() else Console(width=WIDE_COLUMNS)
     console.print(table, markup=False)
 

@@ -6,7 +6,7 @@ import click
 
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
-from penstock.cli.show import listed, print_json, print_table
+from penstock.cli.show import listed, print_json, print_table, say
 from penstock.client.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
 from penstock.client.cluster import Cluster
 from penstock.client.configs import (
@@ -77,7 +77,7 @@ def create(
         print_json([{"name": name, "created": new} for name, new in created.items()])
     else:
         for name, new in created.items():
-            click.echo(f"created {name}" if new else f"{name} is there already")
+            say(f"created {name}" if new else f"{name} is there already")
 
 
 @topics.command("list")
@@ -135,7 +135,7 @@ def describe(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         return
     for topic, own in found:
         settings = listed(f"{name}={value}" for name, value in own.items()) or "none"
-        click.echo(f"{topic.name}  id {id_text(topic.topic_id)}  settings: {settings}")
+        say(f"{topic.name}  id {id_text(topic.topic_id)}  settings: {settings}")
         print_table(
             ("partition", "leader", "epoch", "replicas", "in sync"),
             (
@@ -181,7 +181,7 @@ def alter(
     if as_json:
         print_json({"name": name, "altered": True})
     else:
-        click.echo(f"altered {name}")
+        say(f"altered {name}")
 
 
 @topics.command()
@@ -200,7 +200,7 @@ def delete(names: tuple[str, ...], bootstrap: str, as_json: bool) -> None:
         print_json([{"name": name, "deleted": True} for name in names])
     else:
         for name in names:
-            click.echo(f"deleted {name}")
+            say(f"deleted {name}")
 
 
 @topics.command("apply")
@@ -230,7 +230,7 @@ def apply_file(file: Path, dry_run: bool, bootstrap: str, as_json: bool) -> None
         print_json({"steps": steps, "done": not dry_run})
         return
     for step in steps or ["nothing to do"]:
-        click.echo(step)
+        say(step)
 
 
 def _exists(result: object) -> bool:

@@ -7,7 +7,7 @@ import click
 from penstock.cli.connect import with_cluster
 from penstock.cli.groups_scope import partitions_in, topics_option
 from penstock.cli.options import cluster_options
-from penstock.cli.show import print_json
+from penstock.cli.show import print_json, say
 from penstock.cli.times import parse_duration_ms
 from penstock.cli.transactions_show import (
     described_value,
@@ -245,7 +245,7 @@ def abort(
         return
     for one in done:
         what = one.get("transactional_id") or f"{one['topic']}-{one['partition']} at {start_offset}"
-        click.echo(f"aborted {what}")
+        say(f"aborted {what}")
 
 
 async def _abort_at(

@@ -6,7 +6,7 @@ import click
 
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
-from penstock.cli.show import print_json
+from penstock.cli.show import print_json, say
 from penstock.cli.transactions_show import age_text
 from penstock.client.cluster import Cluster
 from penstock.client.transaction_listing import TransactionDescription
@@ -48,9 +48,9 @@ def recover(decision_topic: str, bootstrap: str, as_json: bool) -> None:
         print_json([_recovered_value(one) for one in found])
     for one in [] if as_json else found:
         if one.lost is None:
-            click.echo(f"sink {one.sink}, batch {one.batch_id}: {one.transactions} committed")
+            say(f"sink {one.sink}, batch {one.batch_id}: {one.transactions} committed")
     if not found and not as_json:
-        click.echo("nothing is left to complete")
+        say("nothing is left to complete")
     lost = [str(one.lost) for one in found if one.lost is not None]
     if lost:
         raise click.ClickException("\n".join(lost))
@@ -76,11 +76,11 @@ def abort_sink(decision_topic: str, sink: str, bootstrap: str, *, as_json: bool)
         )
     for one in [] if as_json else left:
         age = age_text(one.start_ms, now_ms=now_ms)
-        click.echo(f"ended {one.transactional_id}, open for {age}")
+        say(f"ended {one.transactional_id}, open for {age}")
     if lost is not None:
         raise click.ClickException(f"{lost}: it does now")
     if not left and not as_json:
-        click.echo(f"sink {sink} has nothing open")
+        say(f"sink {sink} has nothing open")
 
 
 def _recovered_value(one: Recovered) -> dict[str, object]:

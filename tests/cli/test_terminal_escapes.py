@@ -1,0 +1,92 @@
+"""What others sent never commands the operator's terminal, and never forges a line."""
+
+import json
+import logging
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.cli.escape import escaped, escaped_bytes, escaped_json
+from penstock.cli.logs import KeyValueFormatter
+from penstock.testing import Broker
+
+Run = Callable[..., Any]
+
+HOSTILE = "evil\x1b[2J\nforged \x9b31m\u202e[red]x[/red]"
+SHOWN = "evil\\x1b[2J\\nforged \\x9b31m\\u202e[red]x[/red]"
+
+
+def test_what_is_not_printable_is_escaped_and_the_rest_stays() -> None:
+    assert escaped(HOSTILE) == SHOWN
+    assert escaped("naïve 日本 🙂") == "naïve 日本 🙂"
+    assert escaped_bytes(b"a\tb\x1b\xff\n") == "a\tb\\x1b\\xff\\n"
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "\x7f", "\x9b", "\u202e", "\U000e0001", "\ud800", "é🙂"])
+def test_json_stays_json_of_the_same_text(text: str) -> None:
+    shown = escaped_json(json.dumps([text], indent=2, ensure_ascii=False))
+    assert json.loads(shown) == [text]
+    assert all(one.isprintable() for one in shown.replace("\n", ""))
+
+
+def commit_as(group: str, broker: Broker) -> None:
+    topic = broker.topic()
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()
+
+
+def test_a_hostile_group_id_is_one_harmless_cell_of_a_table(run: Run, penstock: Broker) -> None:
+    commit_as(HOSTILE, penstock)
+    listed = run("groups list", bootstrap=penstock.bootstrap)
+    assert SHOWN in listed.text
+    assert "\x1b" not in listed.text
+    assert "\x9b" not in listed.text
+    assert run("groups list --json", bootstrap=penstock.bootstrap).json()[0]["group"] == HOSTILE
+
+
+def test_a_hostile_name_in_an_error_is_escaped(run: Run, penstock: Broker) -> None:
+    outcome = run("groups describe 'no\x1bsuch'", bootstrap=penstock.bootstrap)
+    assert outcome.status != 0
+    assert "no\\x1bsuch" in outcome.err
+    assert "\x1b" not in outcome.err
+
+
+def test_a_hostile_name_in_the_log_is_one_line() -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "client=%s", (HOSTILE,), None)
+    line = KeyValueFormatter().format(record)
+    assert line.endswith(f"client={SHOWN}")
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"), [((), b"a\\x1b[2Jb\r\n"), (("--raw",), b"a\x1b[2Jb\r\n")]
+)
+def test_consume_escapes_on_a_terminal_unless_told_not_to(
+    option: tuple[str, ...], expected: bytes, penstock: Broker
+) -> None:
+    topic = penstock.topic()
+    producer = Producer({"bootstrap.servers": penstock.bootstrap})
+    producer.produce(topic, b"a\x1b[2Jb")
+    producer.flush()
+    ours, terminal = pty.openpty()
+    command = [sys.executable, "-m", "penstock.cli.main", "consume", topic, *option]
+    subprocess.run(
+        [*command, "--bootstrap", penstock.bootstrap], stdout=terminal, check=True, timeout=120
+    )
+    os.close(terminal)
+    assert os.read(ours, 1000) == expected
+    os.close(ours)
+
+
+def test_consume_into_a_pipe_prints_values_as_they_are(run: Run, penstock: Broker) -> None:
+    topic = penstock.topic()
+    producer = Producer({"bootstrap.servers": penstock.bootstrap})
+    producer.produce(topic, b"a\x1b[2Jb")
+    producer.flush()
+    assert run(f"consume {topic}", bootstrap=penstock.bootstrap).out == b"a\x1b[2Jb\n"
