@@ -58,9 +58,18 @@ def test_known_settings_without_effect_are_named() -> None:
     assert without_effect(parse_broker(given)) == ("num.network.threads",)
 
 
-def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:
+def test_a_likely_typo_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(UnknownSetting, match=r"did you mean num\.partitions\?"):
         parse_broker({"num.partition": "4"})
+
+
+def test_names_that_nobody_knows_are_listed_and_ignored() -> None:
+    given = {"zookeeper.connect": "h:2181", "confluent.license": "x", "num.partitions": "4"}
+    settings = parse_broker({**given, "inter.broker.protocol.version": "3.9"})
+    expected = ("confluent.license", "inter.broker.protocol.version", "zookeeper.connect")
+    assert settings.unknown == expected
+    assert settings.num_partitions == 4
+    assert without_effect(settings) == ()
 
 
 def test_a_setting_of_one_listener_is_known_without_effect() -> None:

@@ -231,6 +231,27 @@ def test_setting_that_asks_for_more_than_one_plain_node_is_refused(
         config(tmp_path, **{name: value})
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "authorizer_class_name",
+            "org.apache.kafka.metadata.authorizer.X",
+            "authorizer.class.name",
+        ),
+        ("listeners", "SSL://127.0.0.1:0", "SSL is a listener of SSL"),
+        ("listeners", "SASL_PLAINTEXT://127.0.0.1:0", "a listener of SASL_PLAINTEXT"),
+        ("security_inter_broker_protocol", "SASL_SSL", "security.inter.broker.protocol"),
+        ("create_topic_policy_class_name", "org.example.Policy", "create.topic.policy.class.name"),
+    ],
+)
+def test_a_setting_that_is_to_protect_the_node_and_cannot_yet_keeps_it_from_starting(
+    tmp_path: Path, name: str, value: str, words: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=words):
+        config(tmp_path, **{name: value})
+
+
 def test_listener_on_every_interface_advertises_the_host_name(tmp_path: Path) -> None:
     async def scenario() -> None:
         node = await started(config(tmp_path, listeners="PLAINTEXT://:0"))

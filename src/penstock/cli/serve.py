@@ -36,6 +36,7 @@ except ImportError:  # there is no build of it for this platform: asyncio's own 
 # second and walks what was just allocated in vain.
 GC_THRESHOLDS = (50_000, 20, 50)
 OPEN_FILES_WANTED = 65_536
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 log = logging.getLogger("penstock.serve")
 
@@ -57,7 +58,6 @@ class ServeError(PenstockError):
     metavar="HOST:PORT",
     help="Where clients connect; port 0 takes a free one.  [default: 127.0.0.1:9092]",
 )
-@click.option("--nodes", default=1, show_default=True, metavar="N", help="How many nodes to run.")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -72,14 +72,21 @@ class ServeError(PenstockError):
     help="One setting by Kafka's name; repeatable, and stronger than --config.",
 )
 @click.option(
-    "--console", default="off", show_default=True, metavar="HOST:PORT|off", help="The web console."
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    default="info",
+    show_default=True,
+    help="Log events of this level and above.",
 )
+@click.option("--nodes", default=1, hidden=True)  # to come
+@click.option("--console", default="off", hidden=True)  # to come
 def serve(
     data: str,
     listen: str | None,
     nodes: int,
     config: Path | None,
     assignments: tuple[str, ...],
+    log_level: str,
     console: str,
 ) -> None:
     """Run a node until SIGTERM or Ctrl-C."""
@@ -89,12 +96,14 @@ def serve(
     if console != "off":
         raise ServeError(f"--console {console}: there is no console yet, leave it off")
     settings = read_settings(listen=listen, config=config, assignments=assignments)
-    log_to_stderr()
+    log_to_stderr(logging.getLevelNamesMapping()[log_level.upper()])
     log.info("record_kernel kind=%s", KERNEL.value)
     log.info("hot_modules kind=%s", hot_modules_form().value)
     idle = without_effect(settings)
     if idle:
         log.info("settings_without_effect names=%s", ",".join(idle))
+    if settings.unknown:
+        log.warning("settings_unknown names=%s", ",".join(settings.unknown))
     _raise_open_files()
     gc.set_threshold(*GC_THRESHOLDS)
     node_config = NodeConfig(

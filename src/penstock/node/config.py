@@ -31,9 +31,7 @@ class NodeConfig:
             self._refuse("process.roles", "broker,controller: both in one node, for now")
         if any(voter.node_id != self.node_id for voter in self.settings.controller_quorum_voters):
             self._refuse("controller.quorum.voters", "This node alone, for now")
-        for listening in self.settings.client_listeners:
-            if self.settings.protocol_of(listening.listener) != SecurityProtocol.PLAINTEXT:
-                self._refuse("listener.security.protocol.map", "PLAINTEXT alone, for now")
+        self._check_security()
 
     @property
     def node_directory(self) -> str:
@@ -62,6 +60,30 @@ class NodeConfig:
         if "log.dir" not in given and "," not in self.node_directory:
             given.setdefault("log.dirs", self.node_directory)
         return replace(self.settings, given=MappingProxyType(given))
+
+    def _check_security(self) -> None:
+        """What is to protect this node and cannot do so yet keeps it from starting."""
+        given = self.settings.given
+        for listening in self.settings.listeners:
+            protocol = self.settings.protocol_of(listening.listener)
+            if protocol != SecurityProtocol.PLAINTEXT:
+                self._refuse(
+                    "listener.security.protocol.map"
+                    if "listener.security.protocol.map" in given
+                    else "listeners",
+                    f"{listening.listener} is a listener of {protocol.name}, which is not supported"
+                    " yet: PLAINTEXT alone, for now",
+                )
+        if given.get("authorizer.class.name"):
+            self._refuse(
+                "authorizer.class.name",
+                "Access rules are not supported yet; without this setting everyone may do all",
+            )
+        if given.get("security.inter.broker.protocol", "PLAINTEXT") != "PLAINTEXT":
+            self._refuse("security.inter.broker.protocol", "PLAINTEXT alone, for now")
+        for name in ("create.topic.policy.class.name", "alter.config.policy.class.name"):
+            if given.get(name):
+                self._refuse(name, "Policies are Java classes, which this broker cannot run")
 
     def _refuse(self, name: str, expected: str) -> None:
         raise InvalidSetting(name=name, value=self.settings.given.get(name), expected=expected)

@@ -2,8 +2,9 @@
 
 `parse_broker` turns the lines of a `server.properties` into a `BrokerSettings` that cannot be
 wrong. Kafka's other names are in `known.py`: they are accepted, kept in `given`, and listed by
-`without_effect` so that start-up can name them. `with_dynamic` lays what was altered on the
-running cluster over what the node was started with.
+`without_effect` so that start-up can name them. Names that no setting has are kept in `unknown` and
+named too: Kafka ignores them, since files carry settings of plug-ins. `with_dynamic` lays what was
+altered on the running cluster over what the node was started with.
 """
 
 from collections.abc import Mapping
@@ -345,6 +346,7 @@ class BrokerSettings:
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    unknown: tuple[str, ...] = ()  # names that were given and that no setting has
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -374,7 +376,9 @@ assert len(BROKER_SETTINGS) == sum(map(len, _PARTS))
 
 
 def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
-    """What these names and texts stand for; InvalidSetting for the first that is wrong."""
+    """What these names and texts stand for; InvalidSetting for the first that is wrong, or whose
+    name is that of a setting but for a letter or two.
+    """
     settings = _parse(values)
     _check(settings)
     return settings
@@ -391,7 +395,7 @@ def with_dynamic(
     if not cluster and not broker:
         return settings
     laid_over = _parse({**settings.given, **cluster, **broker})
-    return replace(laid_over, given=settings.given)
+    return replace(laid_over, given=settings.given, unknown=settings.unknown)
 
 
 def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
@@ -407,10 +411,15 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     parsed: dict[str, Any] = {}
     of_groups: dict[str, Any] = {}
     of_transactions: dict[str, Any] = {}
+    unknown: list[str] = []
     for name, text in values.items():
         setting = BROKER_SETTINGS.get(name)
         if setting is None and not name.startswith(LISTENER_PREFIX):
-            raise UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
+            refusal = UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
+            if refusal.is_likely_typo:
+                raise refusal
+            unknown.append(name)
+            continue
         value = setting.parse(text) if setting is not None else text
         if setting is not None and name in GROUP_SETTINGS:
             of_groups[setting.field] = value
@@ -425,7 +434,8 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         **parsed,
         groups=groups,
         transactions=TransactionSettings(**of_transactions),
-        given=MappingProxyType(dict(values)),
+        given=MappingProxyType({n: text for n, text in values.items() if n not in unknown}),
+        unknown=tuple(sorted(unknown)),
     )
 
 

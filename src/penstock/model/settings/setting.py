@@ -19,6 +19,7 @@ from penstock.model.error import PenstockError
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 DOUBLE_MAX = 1.7976931348623157e308
+TYPO_LIKENESS_MIN = 0.85  # names of another product's settings share a few words at most
 
 Value = TypeVar("Value")
 Parse = Callable[[str], object]
@@ -62,8 +63,13 @@ class UnknownSetting(InvalidSetting):
     def __init__(self, *, kind: str, name: str, known: Collection[str]) -> None:
         nearest = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.7)
         hint = f" (did you mean {nearest[0]}?)" if nearest else ""
+        self.is_likely_typo = bool(nearest) and _likeness(name, nearest[0]) >= TYPO_LIKENESS_MIN
         super().__init__(name=name, value=None, expected=f"a known {kind} config name{hint}")
         self.args = (f"Unknown {kind} config name: {name}{hint}",)
+
+
+def _likeness(name: str, other: str) -> float:
+    return difflib.SequenceMatcher(a=name, b=other).ratio()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
