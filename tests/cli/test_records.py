@@ -38,7 +38,7 @@ def test_keys_headers_and_nulls_are_said_in_lines(
     lines = tmp_path / "lines"
     lines.write_bytes(b"k1:v:1\nNULL:v2\nk3:NULL\n\xff:\xfe\n")
     command = f"produce {topic} {lines} --key-separator : --null-marker NULL"
-    options = "--headers a=1 --headers b --compression zstd --json"
+    options = "--headers a=1 --headers b= --compression zstd --json"
     assert run(f"{command} {options}").json() == {"topic": topic, "records": 4}
     read = [json.loads(line) for line in run(f"consume {topic} --json").lines]
     assert [(r.get("key"), r.get("value")) for r in read[:3]] == [
@@ -47,9 +47,15 @@ def test_keys_headers_and_nulls_are_said_in_lines(
         ("k3", None),
     ]
     assert (read[3]["key_base64"], read[3]["value_base64"]) == ("/w==", "/g==")
-    assert read[0]["headers"] == [{"name": "a", "value": "1"}, {"name": "b", "value": None}]
+    assert read[0]["headers"] == [{"name": "a", "value": "1"}, {"name": "b", "value": ""}]
     assert [r["offset"] for r in read] == [0, 1, 2, 3]
     assert run(f"consume {topic} --key-separator =").out == b"k1=v:1\n=v2\nk3=\n\xff=\xfe\n"
+
+
+def test_a_header_without_a_value_is_refused(run: Run, penstock: Broker) -> None:
+    outcome = run(f"produce {penstock.topic()} --headers foo")
+    assert outcome.status == 2
+    assert "'foo': expected NAME=VALUE" in outcome.err
 
 
 def test_lines_before_a_bad_one_are_produced_and_it_is_told(

@@ -198,6 +198,7 @@ def test_help_imports_no_noun() -> None:
         "penstock.cli.compiled",
         "penstock.cli.escape",
         "penstock.cli.main",
+        "penstock.cli.status",
         "penstock.model",
         "penstock.model.error",
         "penstock.records",

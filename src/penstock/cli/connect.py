@@ -1,7 +1,7 @@
 """A cluster for the length of one command."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
 from penstock.client.bootstrap import parse_addresses
@@ -26,3 +26,17 @@ def with_cluster(
             return await work(cluster)
 
     return asyncio.run(run())
+
+
+async def until_interrupted(work: Coroutine[None, None, object]) -> bool:
+    """Does the work; False when Ctrl-C ended it, after which what it began can be brought to an
+    end. A second Ctrl-C ends everything.
+    """
+    try:
+        await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        return False
+    return True

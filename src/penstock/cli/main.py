@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 import click
 
+from penstock.cli import status
 from penstock.cli.compiled import refuse_stale
 from penstock.cli.escape import escaped
 from penstock.model.error import PenstockError
 
-EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141
 VERSION_MODULE = "penstock.cli.version"
 
 
@@ -120,11 +119,11 @@ def main() -> None:
         click.echo(f"penstock: {escaped(' '.join(str(trouble).split()))}", err=True)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(status.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has seen enough; what is still buffered must not be tried again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_BROKEN_PIPE)
+        sys.exit(status.BROKEN_PIPE)
 
 
 if __name__ == "__main__":

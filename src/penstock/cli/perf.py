@@ -6,13 +6,16 @@ nothing. Start reading at the three commands; each runs one coroutine over a `Cl
 """
 
 import asyncio
+import itertools
 import struct
+import sys
 import time
 from collections.abc import Awaitable, Callable
 
 import click
 
-from penstock.cli.connect import RULES, with_cluster
+from penstock.cli import status
+from penstock.cli.connect import RULES, until_interrupted, with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.perf_figures import Figures, LiveFigures
 from penstock.cli.produce import ACKS
@@ -28,6 +31,7 @@ from penstock.model.limit import KIB
 from penstock.records.compression import Codec
 
 STAMP = struct.Struct(">q")  # nanoseconds of this process's clock, at the start of a value
+RECORDS_DEFAULT = 100_000
 POLL_MS = 200
 POLL_RECORDS = 5_000
 QUIET_MS_MAX = 10_000  # nothing came for so long: what is missing will not come
@@ -48,7 +52,10 @@ def perf() -> None:
 
 @perf.command()
 @click.argument("topic")
-@click.option("--records", "count", type=click.IntRange(min=1), default=100_000, show_default=True)
+@click.option(
+    "--records", "count", type=click.IntRange(min=1), help="[default: 100000, without --seconds]"
+)
+@click.option("--seconds", type=click.IntRange(min=1), help="Stop after so long.")
 @size_option
 @acks_option
 @click.option(
@@ -63,7 +70,8 @@ def perf() -> None:
 @cluster_options
 def produce(
     topic: str,
-    count: int,
+    count: int | None,
+    seconds: int | None,
     size: int,
     acks: str,
     compression: str,
@@ -81,23 +89,33 @@ def produce(
         linger_ms=linger_ms,
     )
     rules = producer_rules(acks, batches)
+    if count is None and seconds is None:
+        count = RECORDS_DEFAULT
+
+    last: Delivery | None = None
+
+    async def send_all(producer: Producer, figures: Figures, live: LiveFigures) -> None:
+        nonlocal last
+        value = sample_value(size)
+        pace = Pace(rate)
+        until_s = None if seconds is None else time.perf_counter() + seconds
+        for number in itertools.count():
+            if number == count or (until_s is not None and time.perf_counter() >= until_s):
+                break
+            await pace.wait()
+            last = await producer.send(topic, value)
+            last.add_done_callback(acked(figures, size))
+            live.show()
 
     async def work(cluster: Cluster) -> Figures:
         await cluster.need((topic,))
-        value = sample_value(size)
         figures = Figures()
-        pace = Pace(rate)
         with LiveFigures(figures) as live:
             async with Producer(cluster, rules=rules) as producer:
-                delivery = None
-                for _ in range(count):
-                    await pace.wait()
-                    delivery = await producer.send(topic, value)
-                    delivery.add_done_callback(acked(figures, size))
-                    live.show()
+                figures.is_whole = await until_interrupted(send_all(producer, figures, live))
                 await producer.flush()
-                if delivery is not None:
-                    await delivery  # what broke the last record is told here
+                if last is not None:
+                    await last  # what broke the last record is told here
         figures.end()
         return figures
 
@@ -175,6 +193,8 @@ def run(bootstrap: str, work: Callable[[Cluster], Awaitable[Figures]], *, as_jso
         print_json(figures.summary())
     else:
         click.echo(figures.line())
+    if not figures.is_whole:
+        sys.exit(status.INTERRUPTED)
 
 
 def producer_rules(acks: str, batches: BatchRules) -> ProducerRules:

@@ -24,6 +24,7 @@ class Figures:
     records: int = 0
     value_bytes: int = 0
     latencies_ms: list[float] = field(default_factory=list)
+    is_whole: bool = True  # else Ctrl-C ended it
 
     @property
     def seconds(self) -> float:

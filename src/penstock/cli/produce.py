@@ -17,7 +17,8 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from penstock.cli.connect import RULES, with_cluster
+from penstock.cli import status
+from penstock.cli.connect import RULES, until_interrupted, with_cluster
 from penstock.cli.lines import lines_of
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json
@@ -47,7 +48,14 @@ class BadLine(click.ClickException):
     """A line that is no record by the rules."""
 
     def after(self, count: int) -> "BadLine":
-        return BadLine(f"{self.message} (the {count} records before it were produced)")
+        before = "the record before it was" if count == 1 else f"the {count} records before it were"
+        return BadLine(f"{self.message} ({before} produced)")
+
+
+class Interrupted(click.ClickException):
+    """Ctrl-C; says what is written."""
+
+    exit_code = status.INTERRUPTED
 
 
 @dataclass(slots=True)
@@ -132,7 +140,8 @@ def produce(
         )
         producer = TransactionalProducer(cluster, transactional_id, rules=in_transaction)
         async with producer, producer.transaction():
-            await _produce(producer, topic, files, line_rules, tally)
+            if not await until_interrupted(_produce(producer, topic, files, line_rules, tally)):
+                raise Interrupted("interrupted: the transaction is aborted, nothing is written")
             await producer.flush()
             await tally.settle()
         return tally.delivered
@@ -143,7 +152,9 @@ def produce(
         try:
             async with Producer(cluster, rules=rules) as producer:
                 try:
-                    await _produce(producer, topic, files, line_rules, tally)
+                    finished = await until_interrupted(
+                        _produce(producer, topic, files, line_rules, tally)
+                    )
                 except BadLine as bad:
                     # Those before it are good, and on their way already.
                     await producer.flush()
@@ -151,6 +162,8 @@ def produce(
                     raise bad.after(tally.delivered) from bad
                 await producer.flush()
                 await tally.settle()
+                if not finished:
+                    raise Interrupted(f"interrupted: {produced(tally.delivered, topic)}")
         finally:
             # What was given up is told by the error that ended it.
             await asyncio.gather(*tally.held, return_exceptions=True)
@@ -160,7 +173,11 @@ def produce(
     if as_json:
         print_json({"topic": topic, "records": count})
     else:
-        click.echo(f"produced {count} records to {topic}", err=True)
+        click.echo(produced(count, topic), err=True)
+
+
+def produced(count: int, topic: str) -> str:
+    return f"produced {'1 record' if count == 1 else f'{count} records'} to {topic}"
 
 
 async def _produce(
@@ -209,9 +226,9 @@ def _separator(text: str) -> bytes:
 
 def _header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
-    if not name:
+    if not name or not equals:
         raise click.BadParameter(f"{text!r}: expected NAME=VALUE", param_hint="--headers")
-    return name, value.encode() if equals else None
+    return name, value.encode()
 
 
 def _progress(files: Sequence[Path]) -> Progress | None:

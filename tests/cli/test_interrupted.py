@@ -1,0 +1,80 @@
+"""Ctrl-C says what was written, in one line, and nothing that was acked is lost."""
+
+import itertools
+import signal
+import subprocess
+import sys
+
+from confluent_kafka import Consumer, TopicPartition
+
+from penstock.testing import Broker
+
+
+def started(command: str, broker: Broker) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "penstock.cli.main",
+            *command.split(),
+            "--bootstrap",
+            broker.bootstrap,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def interrupt_after(
+    count: int, process: subprocess.Popen[bytes], broker: Broker, topic: str
+) -> str:
+    """Waits until so many records are in the topic; what was printed, and nothing else."""
+    # By default this client sees no further than open transactions.
+    rules = {"group.id": "watching", "isolation.level": "read_uncommitted"}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, **rules})
+    for _ in itertools.takewhile(lambda _: end_of(topic, consumer) < count, itertools.count()):
+        assert process.poll() is None
+    consumer.close()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    return (out + err).decode()
+
+
+def end_of(topic: str, consumer: Consumer) -> int:
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
+    return int(end)
+
+
+def test_produce_says_how_many_records_it_wrote(penstock: Broker) -> None:
+    topic = penstock.topic()
+    process = started(f"produce {topic}", penstock)
+    assert process.stdin is not None
+    process.stdin.write(b"a\nb\nc\n")
+    process.stdin.flush()
+    printed = interrupt_after(3, process, penstock, topic)
+    assert printed == f"penstock: interrupted: produced 3 records to {topic}\n"
+
+
+def test_a_transaction_is_aborted(penstock: Broker) -> None:
+    topic = penstock.topic()
+    process = started(f"produce {topic} --transactional-id shop", penstock)
+    assert process.stdin is not None
+    process.stdin.write(b"a\n" * 100_000)
+    process.stdin.flush()
+    printed = interrupt_after(1, process, penstock, topic)
+    assert printed == "penstock: interrupted: the transaction is aborted, nothing is written\n"
+    command = [sys.executable, "-m", "penstock.cli.main", "consume", topic, "--committed"]
+    read = subprocess.run(
+        [*command, "--bootstrap", penstock.bootstrap], capture_output=True, timeout=120, check=True
+    )
+    assert read.stdout == b""
+
+
+def test_perf_produce_shows_the_figures_so_far(penstock: Broker) -> None:
+    topic = penstock.topic()
+    process = started(f"perf produce {topic} --seconds 600", penstock)
+    printed = interrupt_after(1000, process, penstock, topic)
+    assert "records/s" in printed
+    assert printed.count("\n") == 1
