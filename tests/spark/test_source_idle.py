@@ -29,6 +29,7 @@ def idle(start: int, end: int, *, layout_ms: int = 0, asked_ms: int = 0) -> Idle
     return Idle(
         start={PLACE: Offset(start)},
         end={PLACE: Offset(end)},
+        log_end={PLACE: Offset(end)},
         layout_ms=layout_ms,
         asked_ms=asked_ms,
     )

@@ -5,7 +5,16 @@ from hypothesis import strategies as st
 
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
-from penstock.spark.source.plan import ReadRange, begins, limited, ranges, split, waiting
+from penstock.spark.source.plan import (
+    ReadRange,
+    begins,
+    held,
+    limited,
+    ranges,
+    read_beyond,
+    split,
+    waiting,
+)
 
 ID = TopicId(bytes(16))
 PLACES = [TopicPartition("t", index) for index in range(6)]
@@ -121,12 +130,41 @@ def test_records_gone_by_retention_are_a_loss_and_the_rest_is_read() -> None:
     assert found.offsets == {PLACES[0]: 9}
 
 
-def test_a_log_that_is_shorter_or_made_anew_is_a_loss_and_read_from_its_beginning() -> None:
-    shorter = begins(
-        {PLACES[0]: Offset(50)}, {PLACES[0]: Offset(9)}, earliest={PLACES[0]: Offset(0)}
+def test_what_was_read_beyond_the_last_stable_offset_is_waited_for() -> None:
+    """Up to the high watermark: the log has it still."""
+    start = {PLACES[0]: Offset(50), PLACES[1]: Offset(3)}
+    stable = {PLACES[0]: Offset(30), PLACES[1]: Offset(7)}
+    assert read_beyond(start, stable) == (PLACES[0],)
+    for high_watermark in (50, 60):
+        end = held(start, stable, high_watermarks={PLACES[0]: Offset(high_watermark)})
+        assert end == {PLACES[0]: 50, PLACES[1]: 7}
+        found = begins(start, end, earliest={PLACES[0]: Offset(0), PLACES[1]: Offset(0)})
+        assert (found.offsets, found.losses) == (start, ())
+        assert [one.partition for one in whole(found.offsets, end)] == [PLACES[1]]
+    # Once the last stable offset is there, reading goes on where it ended.
+    later = {PLACES[0]: Offset(55), PLACES[1]: Offset(7)}
+    assert read_beyond(start, later) == ()
+    assert held(start, later, high_watermarks={}) == later
+
+
+def test_a_log_that_is_shorter_than_what_was_read_is_a_loss_and_read_on_from_its_end() -> None:
+    start, stable = {PLACES[0]: Offset(50)}, {PLACES[0]: Offset(9)}
+    end = held(start, stable, high_watermarks={PLACES[0]: Offset(49)})
+    assert end == stable
+    found = begins(start, end, earliest={PLACES[0]: Offset(0)})
+    assert found.offsets == {PLACES[0]: 9}
+    assert found.losses == (
+        "t-0 was read up to offset 50, and its log ends at 9: its topic was deleted and created"
+        " again, or its log was truncated",
     )
-    assert shorter.offsets == {PLACES[0]: 0}
-    assert "ends at 9" in shorter.losses[0]
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_not_waited_for() -> None:
+    start, end = {PLACES[0]: Offset(50)}, {PLACES[0]: Offset(9)}
+    assert read_beyond(start, end, remade=["t"]) == ()
+
+
+def test_a_topic_that_was_made_anew_is_a_loss_and_read_from_its_beginning() -> None:
     anew = begins(
         {PLACES[0]: Offset(5)},
         {PLACES[0]: Offset(9)},

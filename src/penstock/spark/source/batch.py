@@ -12,8 +12,8 @@ from penstock.spark.source.columns import check_schema
 from penstock.spark.source.filters import Narrowed, narrowed
 from penstock.spark.source.lookout import Lookout
 from penstock.spark.source.options import SourceOptions
-from penstock.spark.source.plan import ReadRange, begins, ranges, split
-from penstock.spark.source.positions import NoneThatYoung, beyond
+from penstock.spark.source.plan import ReadRange, begins, ranges, read_beyond, split
+from penstock.spark.source.positions import NoneThatYoung, beyond, told_offsets
 from penstock.spark.source.read import RangePartition, read_range, report_loss
 from penstock.spark.source.trouble import BadPosition
 
@@ -63,9 +63,13 @@ def planned_once(lookout: Lookout, options: SourceOptions, spared: Narrowed) -> 
     end = lookout.resolved(
         options.ending, partitions, latest=latest, none_that_young=NoneThatYoung.LATEST
     )
-    for where, which in ((options.starting, "from"), (options.ending, "up to")):
-        for what in beyond(where, latest, which=which):
-            report_loss(what, fail=options.fail_on_data_loss)
+    told = told_offsets(options.starting)
+    there = latest | lookout.high_watermarks(read_beyond(told, latest))
+    for what in (
+        *beyond(options.starting, there, which="from"),
+        *beyond(options.ending, latest, which="up to"),
+    ):
+        report_loss(what, fail=options.fail_on_data_loss)
     # Records that came since `latest` was asked are not read, wherever times and edges lead now.
     end = {one: Offset(min(end[one], latest[one])) for one in end}
     start = {one: Offset(min(start[one], end[one])) for one in start}

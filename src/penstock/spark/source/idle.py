@@ -16,10 +16,11 @@ LAYOUT_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """There was nothing, or too little, to read from `start` on: the logs ended at `end`."""
+    """There was nothing, or too little, to read from `start` to `end`."""
 
     start: Offsets
     end: Offsets
+    log_end: Offsets  # as the brokers said it: before `end` where a partition is held
     layout_ms: int  # when the partitions were looked up
     asked_ms: int  # when the ends were
 

@@ -89,6 +89,11 @@ class Lookout:
         """The ends of what may be read: with read_committed the last stable offsets."""
         return self._offsets(dict.fromkeys(partitions, int(When.LATEST)))
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """The ends of what is replicated, committed by its transaction or not."""
+        wanted = dict.fromkeys(partitions, int(When.LATEST))
+        return self._offsets(wanted, isolation=Isolation.READ_UNCOMMITTED)
+
     def still_end(self, ends: Offsets) -> bool:
         """Whether the logs end there, asked once and waited for by nobody: any doubt is a no."""
         assert self._cluster is not None, "someone has looked at the ends before"
@@ -124,17 +129,22 @@ class Lookout:
             none_that_young=none_that_young,
         )
 
-    def _offsets(self, wanted: Mapping[TopicPartition, int]) -> Offsets:
+    def _offsets(
+        self, wanted: Mapping[TopicPartition, int], *, isolation: Isolation | None = None
+    ) -> Offsets:
         found: Offsets = {}
-        for partition, offset in self._listed(wanted).items():
+        for partition, offset in self._listed(wanted, isolation=isolation).items():
             assert offset is not None, "a log has two ends"
             found[partition] = offset
         return found
 
-    def _listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset | None]:
+    def _listed(
+        self, wanted: Mapping[TopicPartition, int], *, isolation: Isolation | None = None
+    ) -> dict[TopicPartition, Offset | None]:
         if not wanted:
             return {}
-        return self._ask(lambda cluster: _listed(cluster, wanted, self.options.isolation))
+        level = self.options.isolation if isolation is None else isolation
+        return self._ask(lambda cluster: _listed(cluster, wanted, level))
 
     def _ask(self, work: Callable[[Cluster], Coroutine[Any, Any, Result]]) -> Result:
         if self._cluster is None:
@@ -151,14 +161,14 @@ class Lookout:
 async def _waiting(
     work: Callable[[Cluster], Coroutine[Any, Any, Result]], cluster: Cluster, patience: Patience
 ) -> Result:
-    deadline_ms = cluster.clock.monotonic_ms() + patience.wait_ms_max
+    began_ms = cluster.clock.monotonic_ms()
     retries = 0
     while True:
         try:
             return await work(cluster)
         except AWAY:
-            late = cluster.clock.monotonic_ms() >= deadline_ms
-            if late if patience.retries_max is None else retries >= patience.retries_max:
+            waited_ms = cluster.clock.monotonic_ms() - began_ms
+            if patience.is_over(retries=retries, waited_ms=waited_ms):
                 raise
         retries += 1
         await asyncio.sleep(patience.pause_ms / 1000)

@@ -54,6 +54,11 @@ class Patience:
     pause_ms: int = 200
     wait_ms_max: int = 60_000
 
+    def is_over(self, *, retries: int, waited_ms: int) -> bool:
+        if self.retries_max is None:
+            return waited_ms >= self.wait_ms_max
+        return retries >= self.retries_max
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:

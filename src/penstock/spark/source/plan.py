@@ -2,6 +2,8 @@
 
 Pure. A batch of a query is the offsets from `start` to `end`, both by partition:
 
+    held      ends that are not before the start: what was read beyond the last stable offset, and
+              not beyond the high watermark, is waited for
     begins    where reading really begins: new partitions at their first record, and behind
               whatever has been lost, each loss a sentence for the user
     limited   ends that are nearer, when a trigger may only read so much
@@ -45,11 +47,39 @@ class Begins:
     losses: tuple[str, ...]  # what is lost, in sentences; the offsets go on behind it
 
 
+def read_beyond(
+    start: Positions, end: Positions, *, remade: Iterable[str] = ()
+) -> tuple[TopicPartition, ...]:
+    """The partitions that were read further than `end`. Those of `remade` topics do not count:
+    their offsets are of another log.
+    """
+    anew = frozenset(remade)
+    return tuple(
+        one for one in sorted(end) if one.topic not in anew and start.get(one, 0) > end[one]
+    )
+
+
+def held(start: Positions, end: Positions, *, high_watermarks: Positions) -> Offsets:
+    """The ends, by the high watermarks of the partitions that were `read_beyond` them.
+
+    A checkpoint made with read_uncommitted may lie beyond the last stable offset. As long as it is
+    not beyond the high watermark, the log still has what was read: such a partition ends where it
+    starts, until its last stable offset is there too. Beyond the high watermark the log is another
+    one than was read, or a shorter one: its end stays before the start, which `begins` reports.
+    """
+    return {
+        one: start[one] if one in high_watermarks and start[one] <= high_watermarks[one] else at
+        for one, at in end.items()
+    }
+
+
 def begins(
     start: Positions, end: Positions, *, earliest: Positions, remade: Iterable[str] = ()
 ) -> Begins:
     """Where reading begins in each partition of `end`. Topics that were deleted and made anew
-    since `start` are `remade`: they begin with their first record.
+    since `start` are `remade`: they begin with their first record. A log that is shorter than
+    `start` begins at its end, as with Spark's own source: read from its first record it would
+    repeat, after a truncation, all that was read before.
     """
     found: Offsets = {}
     losses = []
@@ -68,10 +98,10 @@ def begins(
             begin = first
         elif told > end[partition]:
             losses.append(
-                f"{partition} was read up to offset {told} and ends at {end[partition]}: its topic"
-                " was made anew, or its log was cut off"
+                f"{partition} was read up to offset {told}, and its log ends at {end[partition]}:"
+                " its topic was deleted and created again, or its log was truncated"
             )
-            begin = first
+            begin = end[partition]
         elif told < min(first, end[partition]):
             losses.append(
                 f"{partition}: offsets {told} to {min(first, end[partition]) - 1} are gone, its log"

@@ -5,6 +5,8 @@ the tasks. Offsets are whole: every partition that a batch ends with is in them,
 appears is read from its first record on. What a restart needs is in the offsets alone; the ids of
 topics are remembered while the query runs, so that one made anew meanwhile is not taken for the
 old one.
+
+What a checkpoint has read beyond the readable end is not read again: see `plan.held`.
 """
 
 import time
@@ -30,11 +32,30 @@ from penstock.spark.source.columns import check_schema
 from penstock.spark.source.idle import Idle
 from penstock.spark.source.lookout import Layout, Lookout
 from penstock.spark.source.options import SourceOptions
-from penstock.spark.source.plan import begins, limited, ranges, split, waiting
-from penstock.spark.source.positions import Offsets, as_json, beyond, follows_the_end, from_json
+from penstock.spark.source.plan import (
+    begins,
+    held,
+    limited,
+    ranges,
+    read_beyond,
+    split,
+    waiting,
+)
+from penstock.spark.source.positions import (
+    Offsets,
+    as_json,
+    beyond,
+    follows_the_end,
+    from_json,
+    told_offsets,
+)
 from penstock.spark.source.read import RangePartition, read_range, report_loss
 from penstock.spark.source.trouble import BadPosition
 from penstock.world.clock import RealClock
+
+# A high watermark before a checkpoint is believed after so long: a leader that has been replaced
+# and does not know it yet tells an old one.
+SHORTER_MS_BELIEVED = 5_000
 
 OffsetsJson = dict[str, dict[str, int]]
 
@@ -125,17 +146,20 @@ class StreamDriver:
             return start
         asked_ms = self._clock.monotonic_ms()
         layout = self._layout()
-        end = self._fixed_end
-        if end is None:
-            end = self.latest_seen = self._lookout.latest(layout.partitions)
+        log_end = self._fixed_end
+        if log_end is None:
+            log_end = self.latest_seen = self._lookout.latest(layout.partitions)
         self._check_checkpoint(start)
+        layout, end = self._held(start, log_end, layout)
         found = begins(start, end, earliest=self._earliest(start, end), remade=self._remade(layout))
         for what in found.losses:
             report_loss(what, fail=self.options.fail_on_data_loss)
         if self._fixed_end is None and (
             end == start or (patient and self._too_little(found.offsets, end))
         ):
-            self._idle = Idle(start=start, end=end, layout_ms=asked_ms, asked_ms=asked_ms)
+            self._idle = Idle(
+                start=start, end=end, log_end=log_end, layout_ms=asked_ms, asked_ms=asked_ms
+            )
             return start
         if records_max is not None:
             end = limited(found.offsets, end, records_max=records_max)
@@ -179,17 +203,39 @@ class StreamDriver:
             latest=latest,
             none_that_young=self.options.none_that_young,
         )
-        for what in beyond(self.options.starting, latest, which="from"):
+        told = told_offsets(self.options.starting)
+        there = latest | self._lookout.high_watermarks(read_beyond(told, latest))
+        for what in beyond(self.options.starting, there, which="from"):
             report_loss(what, fail=self.options.fail_on_data_loss)
-            start = {one: Offset(min(at, latest[one])) for one, at in start.items()}
+        start |= {one: latest[one] for one in read_beyond(told, there)}
         if self._fixed_end is None:
             return start
-        # Spark fixes the end first; what came in between is for the next run.
+        # Spark fixes the end first; what came in between is for the next run. An offset that was
+        # told is kept: `next_end` waits for it.
         return {
-            one: Offset(min(start[one], end))
+            one: start[one] if one in told else Offset(min(start[one], end))
             for one, end in self._fixed_end.items()
             if one in start
         }
+
+    def _held(self, start: Offsets, end: Offsets, layout: Layout) -> tuple[Layout, Offsets]:
+        """`plan.held`, with high watermarks that are asked for again as long as they lie before the
+        start: each time with a new layout, which is returned, and so of the leaders of that moment.
+        """
+        patience = replace(self.options.patience, wait_ms_max=SHORTER_MS_BELIEVED)
+        began_ms = self._clock.monotonic_ms()
+        retries = 0
+        while True:
+            asked = read_beyond(start, end, remade=self._remade(layout))
+            high_watermarks = self._lookout.high_watermarks(asked)
+            waited_ms = self._clock.monotonic_ms() - began_ms
+            if not read_beyond(start, high_watermarks) or patience.is_over(
+                retries=retries, waited_ms=waited_ms
+            ):
+                return layout, held(start, end, high_watermarks=high_watermarks)
+            time.sleep(patience.pause_ms / 1000)
+            retries += 1
+            layout = self._layout()
 
     def _is_to_be_written_down(self, start: Offsets) -> bool:
         """Whether the first batch is to be empty. Spark writes down where batches end, and not
@@ -211,7 +257,7 @@ class StreamDriver:
         now_ms = self._clock.monotonic_ms()
         if not idle.layout_is_known(start, now_ms):
             return False
-        if not self._lookout.still_end(idle.end):
+        if not self._lookout.still_end(idle.log_end):
             return False
         self._idle = replace(idle, asked_ms=now_ms)
         return True
