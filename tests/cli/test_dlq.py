@@ -121,6 +121,21 @@ def test_a_letter_that_tells_no_time_is_replayed_with_its_own(
     assert [record["timestamp_ms"] for record in committed(run, "orders")] == [5_000]
 
 
+def test_a_letter_of_the_future_is_replayed_as_of_now_and_holds_up_no_other(
+    run: Run, penstock: Broker, client: ConfluentClient
+) -> None:
+    """Brokers refuse records that are dated far ahead of their clock."""
+    penstock.topic("orders", partitions=2)
+    penstock.topic("dead")
+    in_2099_ms = 4_070_908_800_000
+    client.produce("dead", [letter(in_2099_ms), letter(4)])
+    assert run("dlq replay dead").text.endswith("replayed 2 letters\n")
+    first, second = committed(run, "orders")
+    assert first["value"] == f"v{in_2099_ms}"
+    assert 1_004 < int(str(first["timestamp_ms"])) < in_2099_ms
+    assert second["timestamp_ms"] == 1_004
+
+
 def test_what_was_replayed_is_not_replayed_again(
     run: Run, penstock: Broker, client: ConfluentClient
 ) -> None:

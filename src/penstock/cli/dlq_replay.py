@@ -201,6 +201,8 @@ async def _write(
     if not settled:
         assert not outgoing, "whoever writes a letter has something to note"
         return
+    # Brokers refuse what is of the future: one such letter would hold up all others.
+    now_ms = producer.cluster.clock.now_ms()
     async with producer.transaction():
         for one in outgoing:
             record = one.record
@@ -211,7 +213,7 @@ async def _write(
                 record.value,
                 key=record.key,
                 headers=replayed_headers(record.headers),
-                timestamp_ms=one.timestamp_ms,
+                timestamp_ms=min(one.timestamp_ms, now_ms),
                 partition=one.partition if there else None,
             )
         for place, one_settled in settled.items():

@@ -8,8 +8,9 @@ tried.
 
 Key, value and all other headers of a letter are those of the record. Its timestamp is that of its
 writing, for retention goes by it: a letter is kept as long as its topic says, however old the
-record is. When it is replayed the record has its own timestamp again, the attempt stays with it,
-and the other headers of ours go.
+record is. When it is replayed the record has its own timestamp again, or that of the replay if its
+own lies ahead of it, which brokers refuse; the attempt stays with it, and the other headers of ours
+go.
 
 A replay that leaves letters behind notes, in the dead-letter topic itself, which of the later ones
 are done with: a receipt has no key and no value, and `penstock.dlq.replayed` holds the offsets of
