@@ -2,11 +2,14 @@
 
 import json
 import sys
+import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import pytest
 
+from penstock.cli.pipeline_load import events_of, story_days
 from penstock.cli.pipeline_progress import QueryFigures
 from penstock.cli.pipeline_run import one_line
 from penstock.client.topology import read_topology
@@ -51,6 +54,30 @@ def test_a_seed_writes_the_same_events_to_the_topics_of_the_pipeline(
 def test_events_come_at_a_rate(run: Run, penstock: Broker) -> None:
     command = "pipeline generate wordcount --count 20 --rate 100 --json"
     assert run(command, bootstrap=penstock.bootstrap).json()["seconds"] >= 0.19
+
+
+@pytest.mark.parametrize("name", ["commerce", "clickstream"])
+def test_a_story_of_many_events_begins_early_enough_to_be_over_by_now(name: str) -> None:
+    """Events of the future would be dead letters."""
+    pipeline = PIPELINES[name]
+    count = 20_000
+    days = story_days(pipeline, count)
+    assert days == 1
+    assert pipeline.events_per_day is not None
+    assert story_days(pipeline, pipeline.events_per_day) == 1
+    assert story_days(pipeline, pipeline.events_per_day + 1) == 2
+    now_ms = time.time_ns() // 1_000_000
+    assert all(
+        event.timestamp_ms <= now_ms for event in islice(events_of(pipeline, 1, count=count), count)
+    )
+
+
+def test_bounds_of_event_time_are_durations(run: Run) -> None:
+    outcome = run("pipeline run commerce --event-time-ahead soon")
+    assert outcome.status == 2
+    assert "'soon': expected a duration such as 90s, 5m or 30d" in outcome.err
+    outcome = run("pipeline run commerce --event-time-behind 9999999999999d")
+    assert outcome.status == 2
 
 
 def test_a_pipeline_that_is_not_there_is_told(run: Run) -> None:

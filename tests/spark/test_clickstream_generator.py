@@ -8,6 +8,7 @@ from typing import Any
 from penstock.spark.pipelines.clickstream import rules
 from penstock.spark.pipelines.clickstream.generate import SEND_DELAY_MS, Act, Fraud, acts, events
 from penstock.spark.pipelines.clickstream.rules import Moment
+from penstock.spark.pipelines.generated import WRONG_TIMES_MS
 
 
 def some(count: int = 4_000) -> list[Act]:
@@ -34,6 +35,12 @@ def test_some_are_damaged_and_none_of_a_fraud() -> None:
     damaged = [act for act in made if act.damaged]
     assert 5 <= len(damaged) <= len(made) / 50
     assert not any(act.fraud for act in damaged)
+
+
+def test_some_damaged_events_are_whole_and_of_a_wrong_time() -> None:
+    damaged = [act.event.value or b"" for act in some(20_000) if act.damaged]
+    times = {json.loads(value)["at_ms"] for value in damaged if value.endswith(b"}")}
+    assert set(WRONG_TIMES_MS) <= times
 
 
 def test_every_fraud_breaks_its_rule_and_honest_people_break_none() -> None:

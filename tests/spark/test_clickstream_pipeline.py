@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.spark.letter import Letter, letter_of
 from penstock.spark.pipelines.clickstream import job
 from penstock.spark.pipelines.clickstream.generate import Act, acts
+from penstock.spark.pipelines.generated import WRONG_TIMES_MS
 from penstock.spark.pipelines.place import Place
 from rig.clickstream import closed_sessions, known_profiles, planted_frauds
 from rig.clients.confluent import ConfluentClient
@@ -25,7 +26,7 @@ from rig.sink_output import committed_records, open_transactional_ids
 def test_all_that_follows_from_the_events_is_there_once_over_a_restart(
     spark: SparkSession, node: ServedNode, confluent: ConfluentClient, folder: Path
 ) -> None:
-    made = list(islice(acts(21, users=25), 700))
+    made = [of_2099(), *islice(acts(21, users=25), 700)]
     place = Place(bootstrap=node.bootstrap, folder=str(folder), once=True)
     make_topics(node.bootstrap, "clickstream")
     for part in (made[:400], made[400:]):
@@ -56,6 +57,13 @@ def test_all_that_follows_from_the_events_is_there_once_over_a_restart(
 
     assert_audit(place.table(job.AUDIT), made)
     assert not [name for name in open_transactional_ids(node.bootstrap) if "clickstream" in name]
+
+
+def of_2099() -> Act:
+    """It would move the watermarks of sessions and alerts, and end both."""
+    act = next(act for act in acts(22, users=25) if b'"purchase"' in (act.event.value or b""))
+    fields = json.loads(act.event.value or b"") | {"at_ms": max(WRONG_TIMES_MS)}
+    return Act(act.event._replace(value=json.dumps(fields).encode()), damaged=True)
 
 
 def assert_audit(table: str, made: Sequence[Act]) -> None:

@@ -23,12 +23,24 @@ def event(at_ms: int = 0, /, **fields: object) -> dict[str, object]:
 def records(
     spark: SparkSession, values: Sequence[Mapping[str, object] | bytes | None]
 ) -> DataFrame:
-    at = datetime.fromtimestamp(AT_MS / 1000, UTC)
     rows = [
-        (b"k", json.dumps(value).encode() if isinstance(value, Mapping) else value, "t", 0, n, at)
+        (
+            b"k",
+            json.dumps(value).encode() if isinstance(value, Mapping) else value,
+            "t",
+            0,
+            n,
+            timestamp_of(value),
+        )
         for n, value in enumerate(values)
     ]
     return spark.createDataFrame(rows, RECORDS)
+
+
+def timestamp_of(value: Mapping[str, object] | bytes | None) -> datetime:
+    """Of the record: that of its event, as far as there is one."""
+    at_ms = value.get("at_ms") if isinstance(value, Mapping) else None
+    return datetime.fromtimestamp((at_ms if isinstance(at_ms, int) else AT_MS) / 1000, UTC)
 
 
 def sound(spark: SparkSession, *values: Mapping[str, object]) -> DataFrame:

@@ -4,9 +4,10 @@ import json
 from collections import Counter, defaultdict
 from itertools import islice
 
-from penstock.spark.pipelines.commerce.generate import events
+from penstock.spark.pipelines.commerce.generate import events, moment
 from penstock.spark.pipelines.commerce.names import INVENTORY, ORDERS, PAYMENTS
-from penstock.spark.pipelines.generated import Event
+from penstock.spark.pipelines.generated import WRONG_TIMES_MS, Event
+from rig.commerce import is_sound
 
 COUNT = 20_000
 
@@ -16,13 +17,7 @@ def told(seed: int) -> list[Event]:
 
 
 def good(records: list[Event]) -> list[tuple[Event, dict[str, object]]]:
-    found = []
-    for event in records:
-        try:
-            found.append((event, json.loads(event.value or b"")))
-        except ValueError:
-            continue
-    return found
+    return [(event, json.loads(event.value or b"")) for event in records if is_sound(event)]
 
 
 def test_a_seed_tells_one_story() -> None:
@@ -45,7 +40,20 @@ def test_events_come_in_the_proportions_of_the_shop() -> None:
     topics = Counter(event.topic for event in records)
     assert 1.7 < topics[PAYMENTS] / topics[ORDERS] < 2.4
     assert 3.3 < topics[INVENTORY] / topics[ORDERS] < 5.2
-    broken = COUNT - len(good(records))
-    assert 0 < broken < COUNT * 0.02
+    broken = [event for event in records if not (event.value or b"").endswith(b"}")]
+    assert 0 < len(broken) < COUNT * 0.02
     happened = Counter(str(fields["event"]) for _, fields in good(records))
     assert min(happened[event] for event in ("cancelled", "failed", "released", "updated")) > 0
+
+
+def test_a_few_events_of_orders_and_payments_come_once_more_with_a_wrong_time() -> None:
+    records = told(1)
+    whole = [event for event in records if (event.value or b"").endswith(b"}")]
+    wrong = [(event, json.loads(event.value or b"")) for event in whole if not is_sound(event)]
+    assert 10 < len(wrong) < COUNT * 0.01
+    assert {event.topic for event, _ in wrong} == {ORDERS, PAYMENTS}
+    times = {moment(one) for one in WRONG_TIMES_MS}
+    assert {fields["at"] for _, fields in wrong} >= times
+    assert {fields["ordered_at"] for _, fields in wrong} & times == {moment(max(WRONG_TIMES_MS))}
+    ids = {fields["event_id"] for _, fields in good(records)}
+    assert len([fields for _, fields in wrong if fields["event_id"] in ids]) >= len(wrong) - 1

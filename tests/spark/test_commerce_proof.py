@@ -9,6 +9,7 @@ from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce.generate import events
 from penstock.spark.pipelines.commerce.proof import Output, Proof
 from penstock.spark.pipelines.generated import Event
+from rig.commerce import is_sound
 
 
 def ledger(count: int = 3_000) -> tuple[Proof, list[Output]]:
@@ -22,11 +23,7 @@ def ledger(count: int = 3_000) -> tuple[Proof, list[Output]]:
 
 
 def payments() -> Iterator[Event]:
-    return (
-        event
-        for event in events(3)
-        if event.topic == names.PAYMENTS and (event.value or b"").endswith(b"}")
-    )
+    return (event for event in events(3) if event.topic == names.PAYMENTS and is_sound(event))
 
 
 def found(proof: Proof, out: list[Output]) -> tuple[int, int, int]:
@@ -87,3 +84,16 @@ def test_a_state_that_is_wrong_or_written_twice_is_found(
     out = {names.STOCK_LEVELS: [Output("s", level.encode()) for level in levels]}
     [finding] = [one for one in proof.findings(out, None) if one.what == names.STOCK_LEVELS]
     assert (finding.duplicates, finding.missing, finding.wrong) == expected
+
+
+def test_an_event_of_another_time_is_to_be_a_dead_letter_and_nothing_else() -> None:
+    [wrong] = islice(
+        (one for one in events(3) if (one.value or b"").endswith(b"}") and not is_sound(one)), 1
+    )
+    assert wrong.key is not None and wrong.value is not None
+    proof = Proof()
+    proof.take(wrong)
+    letter = Output(wrong.key.decode(), wrong.value)
+    assert all(one.proven for one in proof.findings({names.DEAD_LETTERS: [letter]}, None))
+    [missing] = [one for one in proof.findings({}, None) if not one.proven]
+    assert (missing.what, missing.missing) == (names.DEAD_LETTERS, 1)

@@ -69,7 +69,7 @@ def checked(spark: SparkSession, *rows: tuple[str, dict[str, object] | str]) -> 
             "topic",
             "0 partition",
             "offset",
-            "timestamp '2026-01-01' timestamp",
+            "timestamp '2026-01-01T08:00:00Z' timestamp",
             "cast(null as array<struct<key: string, value: binary>>) headers",
         )
     )

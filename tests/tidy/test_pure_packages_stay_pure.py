@@ -33,6 +33,7 @@ PURE_OF_SPARK = tuple(
         "pipelines/cdc/pgoutput.py",
         "pipelines/cdc/record.py",
         "pipelines/clickstream/rules.py",
+        "pipelines/event_time_bounds.py",
         "pipelines/replay/pointer.py",
         "replaying.py",
         "sink/actions.py",

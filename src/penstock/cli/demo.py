@@ -103,7 +103,7 @@ def _shop(console: Console, events: int) -> list[Finding]:
         shop = Shop(
             node=node,
             driver=driver,
-            events=events_of(SHOP, SEED),
+            events=events_of(SHOP, SEED, count=events),
             count=events,
             silent_seconds_max=SILENT_SECONDS_MAX,
             table=lambda: _table(database),

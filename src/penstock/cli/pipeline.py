@@ -11,14 +11,26 @@ from penstock.cli.pipeline_generate import Generated, write_events
 from penstock.cli.pipeline_load import events_of, feed_of
 from penstock.cli.pipeline_run import RunWish, run_pipeline
 from penstock.cli.show import listed, print_json, print_table
+from penstock.cli.times import parse_duration_ms
 from penstock.client.cluster import Cluster
 from penstock.client.topology import read_topology
 from penstock.client.topology_apply import apply_topology
 from penstock.spark.pipelines.catalogue import PIPELINES, Pipeline
+from penstock.spark.pipelines.event_time_bounds import MS_MAX, EventTimeBounds
 
 FOLDER = "penstock-pipelines"
 
 name_argument = click.argument("name", type=click.Choice(list(PIPELINES)), metavar="NAME")
+
+
+def _bound(context: click.Context, parameter: click.Parameter, text: str) -> int:
+    try:
+        duration_ms = parse_duration_ms(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: expected a duration such as 90s, 5m or 30d") from None
+    if duration_ms > MS_MAX:
+        raise click.BadParameter(f"{text!r} is longer than time is counted")
+    return duration_ms
 
 
 @click.group()
@@ -46,6 +58,24 @@ def list_pipelines(as_json: bool) -> None:
 @click.option("--postgres", metavar="DSN", help="A database for the tables of the pipeline.")
 @click.option("--for", "seconds", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS")
 @click.option("--once", is_flag=True, help="Work on what is there now, and end.")
+@click.option(
+    "--event-time-ahead",
+    "ahead_ms",
+    default="5m",
+    show_default=True,
+    metavar="DURATION",
+    callback=_bound,
+    help="Events further ahead of their record's timestamp become dead letters.",
+)
+@click.option(
+    "--event-time-behind",
+    "behind_ms",
+    default="30d",
+    show_default=True,
+    metavar="DURATION",
+    callback=_bound,
+    help="Events further behind their record's timestamp become dead letters.",
+)
 @cluster_options
 def run(
     name: str,
@@ -54,6 +84,8 @@ def run(
     postgres: str | None,
     seconds: float | None,
     once: bool,
+    ahead_ms: int,
+    behind_ms: int,
     bootstrap: str,
     as_json: bool,
 ) -> None:
@@ -75,6 +107,7 @@ def run(
         postgres=postgres,
         seconds_max=seconds,
         once=once,
+        event_time=EventTimeBounds(ahead_ms_max=ahead_ms, behind_ms_max=behind_ms),
     )
     figures = run_pipeline(wish, apply_first=lambda: _apply(bootstrap, chosen))
     if as_json:
@@ -107,7 +140,7 @@ def generate(
 ) -> None:
     """Write events for a pipeline to read, as they might really be.
 
-    The story that they tell began a day ago.
+    The story that they tell began a day ago, or earlier if there are more events than in a day.
     """
     chosen = PIPELINES[name]
     seed = time.time_ns() // 1000 % 1_000_000_000 if seed is None else seed
@@ -115,7 +148,7 @@ def generate(
         _change_table(chosen, postgres, seed=seed, count=count, rate=rate)
         return
     _apply(bootstrap, chosen)
-    events = events_of(chosen, seed)
+    events = events_of(chosen, seed, count=count)
     written = write_events(bootstrap, events, count=count, rate=rate)
     _tell_written(written, seed, as_json)
 

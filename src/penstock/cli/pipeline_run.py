@@ -28,6 +28,7 @@ from penstock.client.trouble import Refused
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.spark.pipelines.catalogue import Pipeline
+from penstock.spark.pipelines.event_time_bounds import EventTimeBounds
 from penstock.spark.pipelines.place import Place
 
 LOOK_SECONDS = 0.5
@@ -51,10 +52,15 @@ class RunWish:
     postgres: str | None
     seconds_max: float | None
     once: bool
+    event_time: EventTimeBounds
 
     def place(self) -> Place:
         return Place(
-            bootstrap=self.bootstrap, folder=self.folder, postgres=self.postgres, once=self.once
+            bootstrap=self.bootstrap,
+            folder=self.folder,
+            postgres=self.postgres,
+            once=self.once,
+            event_time=self.event_time,
         )
 
 

@@ -14,6 +14,7 @@ class Pipeline:
     inputs: tuple[str, ...]  # topics that its generator writes
     outputs: tuple[str, ...]  # topics and tables that it writes itself
     needs_postgres: bool = False  # it does not start without one
+    events_per_day: int | None = None  # at least, in the story of its generator; None: no matter
 
     @property
     def job_module(self) -> str:
@@ -41,6 +42,7 @@ _ALL: tuple[Pipeline, ...] = (
         name="commerce",
         summary="orders, payments and inventory of a shop to views, revenue, stock and alerts",
         inputs=("commerce.orders", "commerce.payments", "commerce.inventory"),
+        events_per_day=300_000,
         outputs=(
             "commerce.fulfilment",
             "commerce.analytics",
@@ -58,6 +60,7 @@ _ALL: tuple[Pipeline, ...] = (
         name="clickstream",
         summary="what people do in a shop to sessions, profiles, fraud alerts and an audit log",
         inputs=("clickstream.events",),
+        events_per_day=70_000,
         outputs=(
             "clickstream.sessions",
             "clickstream.profiles",

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z, a Thursday
+# What clocks say that were never set, or not by anyone who knew: in 1970, 2000 and 2099.
+WRONG_TIMES_MS = (86_400_000, 946_684_800_000, 4_070_908_800_000)
 
 
 class Event(NamedTuple):

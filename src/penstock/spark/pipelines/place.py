@@ -8,6 +8,7 @@ and every query goes on where it was.
 from dataclasses import dataclass
 
 from penstock.model.error import PenstockError
+from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
 
 TRIGGER_SECONDS = 1.0
 BATCH_RECORDS_MAX = 100_000  # a batch fits into a small machine
@@ -25,6 +26,7 @@ class Place:
     once: bool = False  # what is there now, and then the end
     trigger_seconds: float = TRIGGER_SECONDS  # a new batch begins so often, where not `once`
     batch_records_max: int | None = BATCH_RECORDS_MAX  # of each source; None: all there is
+    event_time: EventTimeBounds = DEFAULT_BOUNDS  # events beyond them become dead letters
 
     def __post_init__(self) -> None:
         assert self.bootstrap

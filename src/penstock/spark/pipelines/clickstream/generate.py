@@ -6,7 +6,8 @@
 
 `acts` tells with every event what stands behind it, so that a test can compare. Frauds are hours
 apart for any one victim, and what honest people do never looks like one. Events are sent up to
-SEND_DELAY_MS after they happened, so they come a little out of order; one in 200 is damaged.
+SEND_DELAY_MS after they happened, so they come a little out of order; one in 200 is damaged, or of
+a device whose clock is wrong by years.
 """
 
 import heapq
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.spark.pipelines.clickstream import rules
-from penstock.spark.pipelines.generated import START_MS, Event, json_event
+from penstock.spark.pipelines.generated import START_MS, WRONG_TIMES_MS, Event, json_event
 
 TOPIC = "clickstream.events"
 USERS = 500
@@ -197,10 +198,12 @@ def _act(chance: random.Random, number: int, doing: _Doing) -> Act:
 
 def _damaged(chance: random.Random, fields: dict[str, object]) -> bytes:
     """As clients of all ages and makes do it."""
-    match chance.randrange(3):
+    match chance.randrange(4):
         case 0:
             return json.dumps(fields).encode()[:-9]  # cut off on the way
         case 1:
             return json.dumps({**fields, "kind": "hover"}).encode()  # unknown to this pipeline
+        case 2:
+            return json.dumps({**fields, "at_ms": chance.choice(WRONG_TIMES_MS)}).encode()
         case _:
             return json.dumps({**fields, "user_id": None}).encode()

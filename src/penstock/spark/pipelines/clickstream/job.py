@@ -23,7 +23,8 @@ AUDIT = "clickstream.audit"  # a Delta table, and the query that fills it
 
 
 def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
-    events = steps.parsed(read_topics(spark, place, EVENTS, includeHeaders="true"))
+    records = read_topics(spark, place, EVENTS, includeHeaders="true")
+    events = steps.parsed(records, event_time=place.event_time)
     sound = steps.sound(events)
     sessions = steps.as_records(steps.sessions(sound), key="user_id")
     profiles = steps.as_records(steps.profiles(sound), key="user_id")

@@ -8,6 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.spark.pipelines.clickstream import rules
+from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
+from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
 
 KINDS = ("page_view", "click", "login", "purchase")
 REQUIRED = {
@@ -33,7 +35,7 @@ DAY_MS = 86_400_000
 LATENESS = f"{rules.LATENESS_MS} milliseconds"
 
 
-def parsed(records: DataFrame) -> DataFrame:
+def parsed(records: DataFrame, *, event_time: EventTimeBounds = DEFAULT_BOUNDS) -> DataFrame:
     """Records of the topic, each with the fields of its event, and `reason` where it is none."""
     schema = ", ".join(f"{name} {kind}" for name, kind in EVENT.items())
     options = {"columnNameOfCorruptRecord": BROKEN}
@@ -41,8 +43,9 @@ def parsed(records: DataFrame) -> DataFrame:
     return (
         records.withColumn("event", event)
         .select(*records.columns, "event.*")
-        .withColumn("reason", _reason())
-        .withColumn("at", F.timestamp_millis("at_ms"))
+        .withColumn("reason", F.coalesce(_reason(), _time_reason(event_time)))
+        # Not of every number: one that Spark has no timestamp for would end the query.
+        .withColumn("at", F.when(F.col("reason").isNull(), F.timestamp_millis("at_ms")))
         .drop(BROKEN)
     )
 
@@ -62,6 +65,13 @@ def _reason() -> Column:
         reason.when(~kind.isin(*KINDS), "kind is unknown")
         .when((kind == "login") & F.col("ok").isNull(), "a login without ok")
         .when((kind == "purchase") & no_payment, "a purchase without card or amount")
+    )
+
+
+def _time_reason(bounds: EventTimeBounds) -> Column:
+    at_ms = F.col("at_ms")
+    return F.coalesce(
+        record_fault(), ahead_fault("at_ms", at_ms, bounds), behind_fault("at_ms", at_ms, bounds)
     )
 
 

@@ -3,7 +3,8 @@
 Customers order by day more than by night; a payment may fail and be tried again, an order may be
 changed or cancelled, articles run out and are counted again. What happens is told in the order in
 which it happens, but some of it is sent late, as by a till that lost its network: events come out
-of order across keys, and always in order of one key. A broken client sends half an event at times.
+of order across keys, and always in order of one key. A broken client sends half an event at times,
+and one whose clock is wrong by years sends an event of an order or a payment once more.
 
 `_Story` decides what happens and when, `_Post` when it is sent.
 """
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from penstock.spark.pipelines.commerce.names import INVENTORY, ORDERS, PAYMENTS
 from penstock.spark.pipelines.commerce.stock import level_after
-from penstock.spark.pipelines.generated import START_MS, Event, json_event
+from penstock.spark.pipelines.generated import START_MS, WRONG_TIMES_MS, Event, json_event
 
 ORDERS_PER_DAY = 36_000  # with their changes: 50,000 events of orders
 SKUS = 50_000
@@ -34,6 +35,7 @@ CANCELLED_SHARE = 0.06
 FAILED_SHARE = 0.27
 TRIES_MAX = 3
 BROKEN_SHARE = 0.005
+WRONG_CLOCK_SHARE = 0.005  # of events of orders and payments
 LATE_SHARE = 0.02
 LATE_MS_MAX = 4 * MINUTE_MS  # less than the watermark of the job
 COUNTS_PER_ORDER = 1.9  # articles that the warehouse counts in the meantime
@@ -74,6 +76,7 @@ class _Story:
         self._seed = seed
         self._start_ms = start_ms
         self._random = random.Random(seed)
+        self._wrong_clocks = random.Random(f"wrong clocks {seed}")
         self._post = _Post()
         self._agenda: list[tuple[int, int, Happening]] = []
         self._happenings = 0
@@ -104,6 +107,17 @@ class _Story:
             assert event.value is not None
             half = event.value[: len(event.value) // 2]
             self._post.take(event._replace(value=half), send_ms=at_ms + delay_ms)
+        if "ordered_at" in fields and self._wrong_clocks.random() < WRONG_CLOCK_SHARE:
+            times = self._wrong_times(fields, at_ms)
+            wrong = json_event(topic, key=key, fields=fields | times, timestamp_ms=at_ms)
+            self._post.take(wrong, send_ms=at_ms + delay_ms)
+
+    def _wrong_times(self, fields: dict[str, object], at_ms: int) -> dict[str, object]:
+        """An event happened at a wrong time, or its order did, in the future."""
+        wrong_ms = self._wrong_clocks.choice(WRONG_TIMES_MS)
+        if wrong_ms > at_ms and self._wrong_clocks.random() < 0.5:
+            return {"ordered_at": moment(wrong_ms), "at": moment(at_ms)}
+        return {"ordered_at": fields["ordered_at"], "at": moment(wrong_ms)}
 
     # Orders and payments.
 

@@ -29,7 +29,8 @@ STOCK_TABLE = "commerce.stock-table"
 
 def start(spark: SparkSession, place: Place) -> list[StreamingQuery]:
     def events(*topics: str, **options: str) -> DataFrame:
-        return steps.checked(read_topics(spark, place, *topics, **options), *topics)
+        rows = read_topics(spark, place, *topics, **options)
+        return steps.checked(rows, *topics, event_time=place.event_time)
 
     routed = steps.routed(events(names.ORDERS, names.PAYMENTS, includeHeaders="true"))
     orders = steps.order_view(events(names.ORDERS, names.PAYMENTS))

@@ -2,7 +2,8 @@
 
 `Proof` takes every event as it is sent, and works out what the outputs must be: which records, in
 which order of each key, and what the last state of everything is. `findings` compares. It knows the
-meaning of the steps and shares no code with them but the fold of stock, which has its own tests.
+meaning of the steps and shares no code with them but the fold of stock, which has its own tests,
+and the bounds of event time.
 
 A record that replaces another one of its key has to be ahead of it (more events, a higher version):
 the same state written twice is a duplicate.
@@ -12,10 +13,12 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce.stock import NO_STOCK, Stock, StockEvent, fold
+from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS
 from penstock.spark.pipelines.generated import Event
 
 OUTPUTS = (
@@ -70,6 +73,9 @@ class Proof:
         try:
             fields = json.loads(event.value)
         except ValueError:
+            self._expected[names.DEAD_LETTERS].append(Output(key, event.value))
+            return
+        if event.topic in (names.ORDERS, names.PAYMENTS) and _is_of_another_time(event, fields):
             self._expected[names.DEAD_LETTERS].append(Output(key, event.value))
             return
         if event.topic == names.ORDERS:
@@ -197,6 +203,16 @@ class _Seen(NamedTuple):
     key: str
     progress: int  # grows with every record of a key
     state: object
+
+
+def _is_of_another_time(event: Event, fields: dict[str, Any]) -> bool:
+    """Whether a watermark would follow it to a time that it can't be of."""
+    at, ordered_at = (
+        datetime.fromisoformat(fields[name]).timestamp() * 1000 - event.timestamp_ms
+        for name in ("at", "ordered_at")
+    )
+    bounds = DEFAULT_BOUNDS
+    return max(at, ordered_at) > bounds.ahead_ms_max or at < -bounds.behind_ms_max
 
 
 def _id(output: Output) -> bytes:

@@ -22,6 +22,8 @@ from pyspark.sql.types import StringType, StructType
 from penstock.spark import dead_letter
 from penstock.spark.pipelines.commerce import names
 from penstock.spark.pipelines.commerce.stock import NO_STOCK, Alert, Stock, StockEvent, fold
+from penstock.spark.pipelines.event_time import ahead_fault, behind_fault, record_fault
+from penstock.spark.pipelines.event_time_bounds import DEFAULT_BOUNDS, EventTimeBounds
 
 ORDER = """
     event_id string NOT NULL, order_id string NOT NULL, customer_id string NOT NULL,
@@ -51,6 +53,9 @@ KINDS = {
     names.PAYMENTS: ("payment", PAYMENT, ("initiated", "completed", "failed")),
     names.INVENTORY: ("stock", INVENTORY, ("updated", "reserved", "released")),
 }
+# Topics whose events move a watermark: by `at` revenue's, by `ordered_at` that of the order view.
+# Stock is counted by versions: an event of the wrong time is as good as any other.
+TIMED = (names.ORDERS, names.PAYMENTS)
 REASON = "reason"
 CORRUPT = "_corrupt"
 OPTIONS = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -61,7 +66,9 @@ ORDER_LASTS = "30 days"
 PAYMENT_LATE_MAX = "15 minutes"
 
 
-def checked(rows: DataFrame, *topics: str) -> DataFrame:
+def checked(
+    rows: DataFrame, *topics: str, event_time: EventTimeBounds = DEFAULT_BOUNDS
+) -> DataFrame:
     """The rows with the columns order, payment and stock, as far as their topics are named here,
     of which the one of the row's topic is set; or else `reason` says what is wrong with the row.
     """
@@ -79,6 +86,11 @@ def checked(rows: DataFrame, *topics: str) -> DataFrame:
     faults = [
         F.when(F.col("topic") == topic, _fault(F.col(column), schema, happenings))
         for topic, column, schema, happenings in kinds
+    ]
+    faults += [
+        F.when(F.col("topic") == topic, _time_fault(F.col(column), event_time))
+        for topic, column, _, _ in kinds
+        if topic in TIMED
     ]
     judged = typed.withColumn(REASON, F.coalesce(*faults))
     good = F.col(REASON).isNull()
@@ -107,6 +119,17 @@ def _fault(event: Column, schema: str, happenings: tuple[str, ...]) -> Column:
             ~event["event"].isin(*happenings),
             F.lit(f"field event is none of {', '.join(happenings)}"),
         ),
+    )
+
+
+def _time_fault(event: Column, bounds: EventTimeBounds) -> Column:
+    """An order may be as old as it likes when something happens to it, which is not long ago."""
+    at_ms, ordered_ms = F.unix_millis(event["at"]), F.unix_millis(event["ordered_at"])
+    return F.coalesce(
+        record_fault(),
+        ahead_fault("at", at_ms, bounds),
+        ahead_fault("ordered_at", ordered_ms, bounds),
+        behind_fault("at", at_ms, bounds),
     )
 
 
