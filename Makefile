@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CODE := src tests bench examples
+CODE := src tests bench examples .ci
 INSTALL := $(PIP) install --constraint constraints.txt
 KERNEL := $(wildcard src/penstock/records/kernel/*.p[xy][xd])
 
@@ -28,6 +28,11 @@ CLIENT_TESTS := tests/interop tests/peer tests/examples
 SPARK_TESTS := tests/spark
 CLIENT_REPORT := $(VENV)/.penstock-client-tests
 SPARK_REPORT := $(VENV)/.penstock-spark-tests
+
+# $(call pytest,PART,ARGUMENTS): also writes which tests failed, for .ci/run; nothing here runs a test
+# twice. A part that crashed, if only at its very end, has no such record.
+pytest = $(BIN)/python -m pytest --outcome-record=$(VENV)/.penstock-$(1).json $(2); \
+	status=$$?; [ $$status -le 1 ] || rm -f $(VENV)/.penstock-$(1).json
 
 # What `make bench` is told, such as BENCH=--quick.
 BENCH ?=
@@ -78,15 +83,15 @@ test: lint
 
 # Reports are shown whole when a part has ended: they would else be written into each other.
 test-clients: $(DEV_STAMP)
-	@$(BIN)/python -m pytest $(CLIENT_TESTS) >$(CLIENT_REPORT) 2>&1; \
-		status=$$?; echo; echo "== tests with real clients"; cat $(CLIENT_REPORT); exit $$status
+	@$(call pytest,clients,$(CLIENT_TESTS) >$(CLIENT_REPORT) 2>&1); \
+		echo; echo "== tests with real clients"; cat $(CLIENT_REPORT); exit $$status
 
 test-spark: $(DEV_STAMP)
-	@$(BIN)/python -m pytest $(SPARK_TESTS) >$(SPARK_REPORT) 2>&1; \
-		status=$$?; echo; echo "== tests with Spark"; cat $(SPARK_REPORT); exit $$status
+	@$(call pytest,spark,$(SPARK_TESTS) >$(SPARK_REPORT) 2>&1); \
+		echo; echo "== tests with Spark"; cat $(SPARK_REPORT); exit $$status
 
 test-others: $(DEV_STAMP)
-	$(BIN)/python -m pytest $(patsubst %,--ignore=%,$(CLIENT_TESTS) $(SPARK_TESTS))
+	@$(call pytest,others,$(patsubst %,--ignore=%,$(CLIENT_TESTS) $(SPARK_TESTS))); exit $$status
 
 ifneq ($(FOR),)
 soak: $(DEV_STAMP)

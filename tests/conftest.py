@@ -24,6 +24,8 @@ from rig.apache_kafka.broker import ApacheKafka
 from rig.apache_kafka.jars import PeerMissing, fetched_jars, fetched_streams_jars
 from rig.broker import NO_RETENTION_ROUND
 
+pytest_plugins = ["rig.outcome_record"]
+
 hypothesis.settings.register_profile("the same each time", derandomize=True)
 if os.environ.get("PENSTOCK_EXPLORE") != "1":
     hypothesis.settings.load_profile("the same each time")

@@ -1,0 +1,75 @@
+"""Runs the tests that failed once more, alone, after a `make test` that failed.
+
+    python .ci/run_failed_again.py RECORD...
+
+Each part of `make test` writes a record at its end (tests/rig/outcome_record.py). The exit status
+is 0, and the last line `flaky: NAME ...`, if failed tests were all that went wrong and each of them
+passes now. It is 1 if
+
+ - a record is missing: style, types or the build failed, or the part crashed or was killed;
+ - pytest ended with a status other than 0 and 1, as it does after an error of collection;
+ - more than FAILED_MAX tests failed: that is no accident of timing;
+ - a test fails again, is skipped, or takes the whole run beyond SECONDS_MAX.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FAILED_MAX = 20
+SECONDS_MAX = 30 * 60  # `make test` takes less than 25 minutes of the 90 that there are
+
+
+class NotRetried(Exception):
+    """Something went wrong that a second run must not hide."""
+
+
+def main(records: list[str]) -> int:
+    try:
+        failed = failed_tests([Path(record) for record in records])
+        print(f"\n== {len(failed)} failed, and run once more, alone", flush=True)
+        run_again(failed)
+    except NotRetried as reason:
+        print(f"\nfailed: {reason}", flush=True)
+        return 1
+    print("\nflaky:", *failed, flush=True)
+    return 0
+
+
+def failed_tests(records: list[Path]) -> list[str]:
+    failed: list[str] = []
+    for record in records:
+        if not record.exists():
+            raise NotRetried(f"{record.name} is missing: a check, the build or a part did not end")
+        outcome = json.loads(record.read_text(encoding="utf-8"))
+        if outcome["status"] not in (0, 1):
+            raise NotRetried(f"{record.name}: pytest ended with status {outcome['status']}")
+        failed += outcome["failed"]
+    if not failed:
+        raise NotRetried("no test failed, so the cause is elsewhere")
+    if len(failed) > FAILED_MAX:
+        raise NotRetried(f"{len(failed)} tests failed, and at most {FAILED_MAX} are run again")
+    return failed
+
+
+def run_again(tests: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "again.json"
+        command = [sys.executable, "-m", "pytest", f"--outcome-record={record}", *tests]
+        try:
+            subprocess.run(command, stdin=subprocess.DEVNULL, timeout=SECONDS_MAX, check=False)
+        except subprocess.TimeoutExpired:
+            raise NotRetried(f"the second run took more than {SECONDS_MAX} s") from None
+        if not record.exists():
+            raise NotRetried("the second run crashed")
+        outcome = json.loads(record.read_text(encoding="utf-8"))
+    if outcome["failed"]:
+        raise NotRetried(" ".join(["twice:", *outcome["failed"]]))
+    if outcome["status"] != 0 or outcome["passed"] != len(tests):
+        raise NotRetried(f"{outcome['passed']} of {len(tests)} tests passed in the second run")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

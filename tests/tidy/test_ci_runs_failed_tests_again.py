@@ -1,0 +1,133 @@
+"""`.ci/run` runs tests that failed once more and names them; whatever else goes wrong fails."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rig.source_tree import ROOT
+
+# The sample is one part of three; what `make lint` finds is a file that may be missing.
+MAKEFILE = """
+test: lint-passes
+\t@echo '{"status": 0, "passed": 9, "failed": []}' >.venv/.penstock-others.json
+\t@cp .venv/.penstock-others.json .venv/.penstock-spark.json
+\t@.venv/bin/python -m pytest --outcome-record=.venv/.penstock-clients.json test_sample.py
+"""
+CONFTEST = 'pytest_plugins = ["outcome_record"]\n'
+FAILS_ONCE = """
+from pathlib import Path
+
+def test_{name}():
+    before = Path("{name}").exists()
+    Path("{name}").touch()
+    assert before
+"""
+PASSES = "def test_well(): pass\n"
+Run = Callable[[str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs `.ci/run` on a tree whose tests are `sample`."""
+    if shutil.which("make") is None:
+        pytest.skip("needs make")
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "tests" / "rig" / "outcome_record.py", tmp_path)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (tmp_path / "Makefile").write_text(MAKEFILE)
+    (tmp_path / "lint-passes").touch()
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -q -p no:cacheprovider\n")
+
+    def run(sample: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "test_sample.py").write_text(sample)
+        environment = {**os.environ, "CI": "true", "PYTHONPATH": str(tmp_path)}
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # they would take most of the time
+        for name in ("MAKEFLAGS", "MAKELEVEL", "PYTEST_ADDOPTS"):
+            environment.pop(name, None)
+        return subprocess.run(
+            [tmp_path / ".ci" / "run"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+
+    return run
+
+
+def last_line(outcome: subprocess.CompletedProcess[str]) -> str:
+    return outcome.stdout.splitlines()[-1]
+
+
+def test_what_passes_at_once_is_not_run_again(run: Run) -> None:
+    outcome = run(PASSES)
+    assert outcome.returncode == 0
+    assert outcome.stdout.count("1 passed") == 1
+    assert "flaky" not in outcome.stdout
+
+
+def test_tests_that_pass_in_the_second_run_are_named_as_flaky(run: Run) -> None:
+    sample = PASSES + FAILS_ONCE.format(name="one") + FAILS_ONCE.format(name="other")
+    outcome = run(sample)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    assert "2 failed, 1 passed" in outcome.stdout
+    assert "\n2 passed" in outcome.stdout
+    names = "test_sample.py::test_one test_sample.py::test_other"
+    assert last_line(outcome) == f"flaky: {names}"
+
+
+def test_a_test_that_fails_twice_fails(run: Run) -> None:
+    sample = FAILS_ONCE.format(name="one") + "def test_wrong(): assert False\n"
+    outcome = run(sample)
+    assert outcome.returncode == 1
+    assert last_line(outcome) == "failed: twice: test_sample.py::test_wrong"
+
+
+SKIPPED_LATER = """
+import pytest
+from pathlib import Path
+
+def test_skipped_later():
+    if Path("seen").exists():
+        pytest.skip("no longer wanted")
+    Path("seen").touch()
+    assert False
+"""
+CRASHES_AFTER_A_FAILURE = FAILS_ONCE.format(name="one") + "def test_x(): import os; os._exit(7)\n"
+MANY_FAIL_ONCE = "".join(FAILS_ONCE.format(name=f"number_{number}") for number in range(21))
+
+
+@pytest.mark.parametrize(
+    "sample, reason",
+    [
+        (CRASHES_AFTER_A_FAILURE, "failed: .penstock-clients.json is missing"),
+        ("import absent_module\n", "failed: .penstock-clients.json: pytest ended with status 2"),
+        (MANY_FAIL_ONCE, "failed: 21 tests failed, and at most 20 are run again"),
+        (SKIPPED_LATER, "failed: 0 of 1 tests passed in the second run"),
+    ],
+    ids=["crash", "collection", "many", "skipped"],
+)
+def test_what_a_second_run_could_hide_fails(run: Run, sample: str, reason: str) -> None:
+    outcome = run(sample)
+    assert outcome.returncode == 1
+    assert last_line(outcome).startswith(reason), outcome.stdout
+
+
+def test_style_and_types_are_not_tried_again(run: Run, tmp_path: Path) -> None:
+    """Nor does the record of an earlier run count."""
+    assert run(FAILS_ONCE.format(name="one")).returncode == 0
+    (tmp_path / "one").unlink()
+    (tmp_path / "lint-passes").unlink()
+    outcome = run(FAILS_ONCE.format(name="one"))
+    assert outcome.returncode == 1
+    assert last_line(outcome).startswith("failed: .penstock-others.json is missing")
