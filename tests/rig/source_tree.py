@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "penstock"
 LEFT_BEHIND = re.compile(r"\.|__pycache__$|.*\.egg-info$|build$|dist$|penstock-data$")
 COMPILED = {".so", ".pyd"}
+OF_GIT = ".git"  # in a second work tree a file, which names a folder of this machine
 KEPT_HIDDEN = {".ci"}
 
 
@@ -45,4 +46,4 @@ def kept_files() -> list[Path]:
     for folder, names, files in os.walk(ROOT):
         names[:] = [name for name in names if name in KEPT_HIDDEN or not LEFT_BEHIND.match(name)]
         found += [Path(folder) / name for name in files if Path(name).suffix not in COMPILED]
-    return sorted(found)
+    return sorted(path for path in found if path.name != OF_GIT)
