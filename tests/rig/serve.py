@@ -7,17 +7,20 @@ import sys
 import time
 from pathlib import Path
 
+from rig.held_port import HeldPort
+
 READY = "penstock ready: "
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
 
 
 class ServedNode:
-    """One node. The first start chooses the port, and later ones keep it."""
+    """One node, at the same port in each start."""
 
     def __init__(self, *, data: Path, settings: dict[str, str] | None = None) -> None:
         self.data = data
-        self.bootstrap = "127.0.0.1:0"
+        self._port = HeldPort()
+        self.bootstrap = self._port.address
         self.log = data.with_name(data.name + ".log")
         self._settings = settings or {}
         self._process: subprocess.Popen[str] | None = None

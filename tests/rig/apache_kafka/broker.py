@@ -1,11 +1,11 @@
 """One Apache Kafka node, broker and controller, on free ports of the loopback with fresh data."""
 
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 from rig.apache_kafka.java import java_command
+from rig.held_port import HeldPort
 
 START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 30
@@ -17,9 +17,9 @@ class ApacheKafka:
 
     def __init__(self, *, jars: Path, folder: Path, settings: dict[str, str]) -> None:
         self.data = folder / "data"
-        port, controller_port = free_ports(2)
-        self.bootstrap = f"127.0.0.1:{port}"
-        self.controller = f"127.0.0.1:{controller_port}"
+        self._port, self._controller_port = HeldPort(), HeldPort()
+        self.bootstrap = self._port.address
+        self.controller = self._controller_port.address
         self._log = folder / "server.log"
         self._serve = java_command(jars, heap_mib=512, folder=folder, log_level="INFO")
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,12 +90,3 @@ class ApacheKafka:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, for a server that cannot be told to choose its own."""
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in taken]
-    for listener in taken:
-        listener.close()
-    return ports
