@@ -22,7 +22,6 @@ from penstock.cli.compiled import (
 from rig.apache_kafka.agent import KafkaAgent
 from rig.apache_kafka.broker import ApacheKafka
 from rig.apache_kafka.jars import PeerMissing, fetched_jars, fetched_streams_jars
-from rig.broker import NO_RETENTION_ROUND
 
 pytest_plugins = ["rig.outcome_record"]
 
@@ -85,7 +84,6 @@ def apache_kafka(
         "auto.create.topics.enable": "false",
         # Else the second assignment of a consumer group is a second late (KIP-1263).
         "group.consumer.assignment.interval.ms": "0",
-        **NO_RETENTION_ROUND,
     }
     peer = ApacheKafka(jars=kafka_jars, folder=tmp_path_factory.mktemp("peer"), settings=settings)
     peer.start()

@@ -13,7 +13,7 @@ import pytest
 
 from rig.apache_kafka.agent import KafkaAgent
 from rig.apache_kafka.broker import ApacheKafka
-from rig.broker import NO_RETENTION_ROUND, Broker
+from rig.broker import Broker
 from rig.clients.aio_kafka import AioKafkaClient
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import KafkaClient
@@ -40,7 +40,7 @@ def broker(
         return
     node = ServedNode(
         data=tmp_path_factory.mktemp("interop") / "node",
-        settings={"auto.create.topics.enable": "false", **NO_RETENTION_ROUND},
+        settings={"auto.create.topics.enable": "false"},
     )
     node.start()
     yield node
@@ -58,7 +58,6 @@ def group_bootstrap(
 ) -> Iterator[str]:
     """A broker whose groups are brisk: a test does not wait for sessions of many seconds."""
     settings = {
-        **NO_RETENTION_ROUND,
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",

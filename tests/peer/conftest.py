@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rig.apache_kafka.broker import ApacheKafka
-from rig.broker import NO_RETENTION_ROUND
 from rig.dialogue import Dialogue
 from rig.serve import ServedNode
 
@@ -18,7 +17,7 @@ Talk = Callable[[Dialogue], None]
 def served_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]:
     node = ServedNode(
         data=tmp_path_factory.mktemp("peer") / "node",
-        settings={"auto.create.topics.enable": "false", **NO_RETENTION_ROUND},
+        settings={"auto.create.topics.enable": "false"},
     )
     node.start()
     yield node

@@ -23,7 +23,8 @@ class KillableBroker(Protocol):
     def kill(self) -> None: ...
 
 
-# Records of the tests are years old: a round of retention in the middle would take them away.
+# Every broker of the tests starts with these: records of the tests are years old, and a round of
+# retention in the middle of a slow test would take them away.
 NO_RETENTION_ROUND = {
     "log.initial.task.delay.ms": "86400000",
     "log.retention.check.interval.ms": "86400000",

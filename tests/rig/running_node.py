@@ -15,6 +15,7 @@ from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.world.ports import Disk
 from penstock.world.real import real_world
+from rig.broker import NO_RETENTION_ROUND
 
 Result = TypeVar("Result")
 WAIT_S_MAX = 30
@@ -29,7 +30,7 @@ class RunningNode:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="node under test")
         self._thread.start()
-        values = {"listeners": "PLAINTEXT://127.0.0.1:0", **settings}
+        values = {"listeners": "PLAINTEXT://127.0.0.1:0", **NO_RETENTION_ROUND, **settings}
         config = NodeConfig(
             node_id=NodeId(1), data_directory=str(data), settings=parse_broker(values)
         )

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from rig.broker import NO_RETENTION_ROUND
 from rig.held_port import HeldPort
 
 READY = "penstock ready: "
@@ -22,7 +23,7 @@ class ServedNode:
         self._port = HeldPort()
         self.bootstrap = self._port.address
         self.log = data.with_name(data.name + ".log")
-        self._settings = settings or {}
+        self._settings = {**NO_RETENTION_ROUND, **(settings or {})}
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:

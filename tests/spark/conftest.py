@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock.spark
-from rig.broker import NO_RETENTION_ROUND
 from rig.clients.confluent import ConfluentClient
 from rig.postgres import Databases
 from rig.serve import ServedNode
@@ -20,7 +19,6 @@ TOPIC_NUMBERS = itertools.count(1)
 NODE_SETTINGS = {
     "auto.create.topics.enable": "false",
     "transaction.two.phase.commit.enable": "true",
-    **NO_RETENTION_ROUND,
 }
 
 

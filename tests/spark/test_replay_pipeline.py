@@ -21,7 +21,6 @@ from penstock.spark.pipelines.generated import Event
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.replay import job, steps
 from penstock.spark.pipelines.replay.generate import events
-from rig.broker import NO_RETENTION_ROUND
 from rig.clients.confluent import ConfluentClient
 from rig.ledger import Account, folded, shown
 from rig.pipeline_input import make_topics, send
@@ -36,7 +35,7 @@ V1, V2 = job.topic_of(1), job.topic_of(2)
 @pytest.fixture
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedNode]:
     """A node with the topics of the pipeline, and nothing in them."""
-    settings = {"transaction.two.phase.commit.enable": "true", **NO_RETENTION_ROUND}
+    settings = {"transaction.two.phase.commit.enable": "true"}
     served = ServedNode(data=tmp_path_factory.mktemp("bank") / "node", settings=settings)
     served.start()
     make_topics(served.bootstrap, "replay")

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from rig.broker import NO_RETENTION_ROUND
 from rig.numbered_rows import judge_topic, make_topics, open_transactions, write_numbers
 from rig.serve import ServedNode
 from rig.spark_driving import DriverTrouble, SparkDriver
@@ -27,7 +26,6 @@ BATCH = 1
 pytestmark = pytest.mark.timeout(600)
 ORDINARY_MS = 1_000
 NODE_SETTINGS = {
-    **NO_RETENTION_ROUND,
     "auto.create.topics.enable": "false",
     "transaction.two.phase.commit.enable": "true",
 }

@@ -18,6 +18,8 @@ from penstock.testing import Broker, BrokerFailed, running_broker
 from rig.dialogue import Dialogue
 from rig.transaction_dialogue import TransactionDialogue
 
+WAIT_SECONDS = 60
+
 
 def deliver(bootstrap: str, topic: str, *, timeout_ms: int = 10_000) -> object:
     """The error of one produced record, or None."""
@@ -104,6 +106,22 @@ def test_failed_assertion_ends_the_node_and_is_told_at_the_end(
         assert deliver(broker.bootstrap, topic, timeout_ms=500) is not None
         with pytest.raises(BrokerFailed):
             broker.topic()
+
+
+def test_old_records_go_when_a_test_asks_for_rounds_of_retention() -> None:
+    """Else there are none: records of tests have dates of long ago."""
+    asked = {"log.retention.check.interval.ms": "20"}
+    with running_broker(settings=asked) as broker:
+        partition = confluent_kafka.TopicPartition(broker.topic("old", retention_ms=1_000), 0)
+        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("old", b"value", timestamp=1_700_000_000_000)
+        assert producer.flush(WAIT_SECONDS) == 0
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": broker.bootstrap, "group.id": "g"}
+        )
+        while consumer.get_watermark_offsets(partition, timeout=WAIT_SECONDS) != (1, 1):
+            pass
+        consumer.close()
 
 
 def test_plugin_gives_the_fixtures_to_any_test_suite(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from rig.apache_kafka.java import java_command
+from rig.broker import NO_RETENTION_ROUND
 from rig.held_port import HeldPort
 
 START_SECONDS_MAX = 90
@@ -41,6 +42,7 @@ class ApacheKafka:
                     "offsets.topic.num.partitions": "1",
                     "transaction.state.log.replication.factor": "1",
                     "transaction.state.log.min.isr": "1",
+                    **NO_RETENTION_ROUND,
                     **settings,
                 }.items()
             ),
