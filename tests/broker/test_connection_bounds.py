@@ -16,7 +16,8 @@ from penstock.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from rig.raw_serving import Answer, Serving, request, run, serving, until
+from penstock.world.ports import World
+from rig.raw_serving import Answer, Serving, request, run, run_in_virtual_time, serving, until
 
 
 def large_request(size: int, correlation_id: int) -> bytes:
@@ -48,32 +49,41 @@ def test_one_connection_too_many_is_closed_at_once(settings: BrokerSettings) -> 
 
 
 def test_idle_connection_is_closed() -> None:
-    async def scenario() -> None:
-        async with serving(settings=BrokerSettings(connections_max_idle_ms=50)) as served:
+    settings = BrokerSettings(connections_max_idle_ms=60_000)
+
+    async def scenario(world: World) -> None:
+        async with serving(settings=settings, world=world) as served:
             client = await served.connect()
             await client.ask(MetadataRequest(), 1)
             await client.reply()
+            await asyncio.sleep(50)
+            await client.ask(MetadataRequest(), 2)
+            assert (await client.reply())[0] == 2
+            replied_ms = world.clock.monotonic_ms()
             assert await client.is_closed()
+            assert 60_000 <= world.clock.monotonic_ms() - replied_ms < 76_000
             assert not served.server.connections
 
-    run(scenario())
+    run_in_virtual_time(scenario)
 
 
 def test_header_bytes_that_trickle_in_do_not_count_as_activity() -> None:
-    async def scenario() -> None:
-        async with serving(settings=BrokerSettings(connections_max_idle_ms=50)) as served:
+    settings = BrokerSettings(connections_max_idle_ms=60_000)
+
+    async def scenario(world: World) -> None:
+        async with serving(settings=settings, world=world) as served:
             client = await served.connect()
 
             async def trickle() -> None:
                 for byte in struct.pack(">i", 1000) + bytes(1000):
                     await client.send(bytes([byte]))
-                    await asyncio.sleep(0.005)
+                    await asyncio.sleep(5)
 
             trickling = asyncio.create_task(trickle())
             assert await client.is_closed()
             trickling.cancel()
 
-    run(scenario())
+    run_in_virtual_time(scenario)
 
 
 def test_connection_that_waits_for_us_is_not_idle() -> None:
@@ -86,16 +96,16 @@ def test_connection_that_waits_for_us_is_not_idle() -> None:
     def handle(services: Services, message: MetadataRequest, context: RequestContext) -> Answer:
         return later()
 
-    async def scenario() -> None:
-        async with serving(
-            handle=handle, settings=BrokerSettings(connections_max_idle_ms=30)
-        ) as served:
+    settings = BrokerSettings(connections_max_idle_ms=60_000)
+
+    async def scenario(world: World) -> None:
+        async with serving(handle=handle, settings=settings, world=world) as served:
             client = await served.connect()
             await client.ask(MetadataRequest(), 1)
-            asyncio.get_running_loop().call_later(0.2, gate.set)
+            asyncio.get_running_loop().call_later(600, gate.set)
             assert (await client.reply())[0] == 1
 
-    run(scenario())
+    run_in_virtual_time(scenario)
 
 
 def test_client_that_takes_no_replies_is_closed_in_the_end() -> None:
@@ -230,7 +240,7 @@ def test_request_that_went_beyond_the_budget_leaves_that_right_to_the_next() -> 
             await until(lambda: budget.held_bytes > 600_000)
             sending = [asyncio.create_task(one.send(whole[size // 4 :])) for one in waiting]
             for client in waiting:
-                assert (await asyncio.wait_for(client.reply(), 5))[0] == 3
+                assert (await asyncio.wait_for(client.reply(), 60))[0] == 3
             await asyncio.gather(*sending)
 
     run(scenario())
@@ -298,7 +308,7 @@ def test_waiter_that_gives_up_makes_way_for_a_smaller_one() -> None:
         small = asyncio.create_task(budget.take("fourth", 5))
         await asyncio.sleep(0)
         large.cancel()
-        await asyncio.wait_for(small, 5)
+        await asyncio.wait_for(small, 60)
         assert budget.held_bytes == 95
 
     run(scenario())

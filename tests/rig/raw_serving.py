@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from random import Random
 from typing import Any, cast
 
 from penstock.broker.api import api_versions
@@ -14,18 +15,26 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
+from penstock.sim.clock import SimClock
+from penstock.sim.loop import SimLoop
+from penstock.sim.network import Wire
+from penstock.sim.platter import Platter
+from penstock.sim.tether import Tether
+from penstock.sim.trace import Trace
+from penstock.sim.world import sim_world
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Part
 from penstock.wire.definition import Message
 from penstock.wire.framing import FrameReader
 from penstock.wire.header import decode_correlation_id, decode_response, encode_request
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
-from penstock.world.ports import Address, Stream
+from penstock.world.ports import Address, Stream, World
 from penstock.world.real import real_world
 from penstock.world.tasks import TaskGroup
 from penstock.world.trouble import NetworkError
 
 VERSION = 9
+HOST = "127.0.0.1"
 Answer = MetadataResponse | Awaitable[MetadataResponse] | None
 Handle = Callable[[Services, MetadataRequest, RequestContext], Answer]
 
@@ -107,9 +116,12 @@ class Serving:
 
 @asynccontextmanager
 async def serving(
-    *, handle: Handle = answered_at_once, settings: BrokerSettings | None = None
+    *,
+    handle: Handle = answered_at_once,
+    settings: BrokerSettings | None = None,
+    world: World | None = None,
 ) -> AsyncIterator[Serving]:
-    world = real_world(inline=True)
+    world = world or real_world(inline=True)
     apis: Iterable[AnyApi] = (metadata_api(handle), api_versions.API)
     settings = settings or BrokerSettings()
     nothing = cast(Any, None)  # handlers of these tests reach for none of it
@@ -120,7 +132,7 @@ async def serving(
     )  # fmt: skip
     async with TaskGroup() as group:
         server = Server(services, apis, group)
-        await server.open([ListenAddress(listener="PLAINTEXT", host="127.0.0.1", port=0)])
+        await server.open([ListenAddress(listener="PLAINTEXT", host=HOST, port=0)])
         server.serve()
         found = Serving(server, server.listeners["PLAINTEXT"].address, world.network)
         try:
@@ -140,5 +152,25 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:
-    """Runs a scenario, which must end within seconds."""
-    asyncio.run(asyncio.wait_for(scenario, 30))
+    """Runs a scenario, which must end."""
+    asyncio.run(asyncio.wait_for(scenario, 120))
+
+
+def run_in_virtual_time(scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+    """For a scenario about times: how long the machine is busy elsewhere does not count."""
+    loop = SimLoop()  # type: ignore[abstract]
+    trace = Trace(loop)
+    world = sim_world(
+        loop=loop,
+        clock=SimClock(loop),
+        chance=Random(1),
+        platter=Platter(Random(1)),
+        wire=Wire(loop, Random(1), trace),
+        tether=Tether(),
+        trace=trace,
+        host=HOST,
+    )
+    try:
+        loop.run_until_complete(scenario(world))
+    finally:
+        loop.close()
