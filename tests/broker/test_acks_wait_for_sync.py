@@ -28,7 +28,7 @@ def run(path: Path, scenario: Scenario) -> None:
         broker = Broker(path, disk=disk)
         rounds = asyncio.create_task(broker.partitions.keep_syncing())
         try:
-            await asyncio.wait_for(scenario(broker, disk), 20)
+            await asyncio.wait_for(scenario(broker, disk), 120)
         finally:
             rounds.cancel()
             broker.close()

@@ -114,7 +114,7 @@ def test_a_long_poll_of_a_session_tells_only_what_came(broker: Broker) -> None:
         task = asyncio.ensure_future(cast(Awaitable[FetchResponse], response))
         await asyncio.sleep(0)
         produce_now(broker)
-        return await asyncio.wait_for(task, 10)
+        return await asyncio.wait_for(task, 50)
 
     def produce_now(broker: Broker) -> None:
         partition = broker.partition("t", 2)

@@ -32,7 +32,7 @@ def while_waiting(
             await asyncio.sleep(0)
             assert not task.done()
             step()
-        return await asyncio.wait_for(task, 10)
+        return await asyncio.wait_for(task, 50)
 
     return asyncio.run(scenario())
 
@@ -72,7 +72,7 @@ def test_data_that_comes_before_the_wait_begins_is_not_missed(broker: Broker) ->
     async def scenario() -> FetchResponse:
         task = waiting(broker, fetch_request("t", at(0), wait_ms=LONG_MS))
         append(broker)  # the task has not run yet
-        return await asyncio.wait_for(task, 10)
+        return await asyncio.wait_for(task, 50)
 
     assert bytes_of(only(asyncio.run(scenario())))
 

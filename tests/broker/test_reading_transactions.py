@@ -170,7 +170,7 @@ def test_the_end_of_a_transaction_lets_waiting_readers_go_on(
             await settle()
         assert not task.done()
         end(partition, 7, committed=True)
-        return only(await asyncio.wait_for(task, 10))
+        return only(await asyncio.wait_for(task, 50))
 
     answer = asyncio.run(scenario())
     assert answer.last_stable_offset == 201

@@ -123,7 +123,7 @@ def run(path: Path, scenario: Scenario, *, directories: tuple[str, ...] = TWO) -
         disk = WatchedDisk()
         broker = Broker(path, disk=disk, directories=directories)
         try:
-            await asyncio.wait_for(scenario(broker, disk), 20)
+            await asyncio.wait_for(scenario(broker, disk), 120)
         finally:
             broker.directories.abandon()
 

@@ -23,7 +23,7 @@ from penstock.wire.messages.coordinator_records.group_metadata import (
 )
 from rig.services import NODE, OTHER, Broker
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 120.0
 
 
 def journal_of(broker: Broker, partition: Partition) -> PartitionJournal[GroupRecord]:

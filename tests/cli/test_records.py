@@ -66,7 +66,7 @@ def test_lines_before_a_bad_one_are_produced_and_it_is_told(
     lines.write_text("a:1\nb:2\nnothing\nc:3\n")
     command = [sys.executable, "-m", "penstock.cli.main", "produce", topic, str(lines)]
     command += ["--key-separator", ":"]
-    done = subprocess.run(command, capture_output=True, timeout=30, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=120, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
         "penstock: a line without the key separator: 'nothing'"
@@ -92,7 +92,7 @@ def test_records_of_one_transaction_are_all_there_or_none(
 def test_standard_input_is_read_to_its_end(penstock: Broker) -> None:
     topic = penstock.topic()
     command = [sys.executable, "-m", "penstock.cli.main", "produce", topic]
-    done = subprocess.run(command, input=b"a\nb\nc", capture_output=True, timeout=30, check=True)
+    done = subprocess.run(command, input=b"a\nb\nc", capture_output=True, timeout=120, check=True)
     assert done.stderr.decode() == f"produced 3 records to {topic}\n"
 
 

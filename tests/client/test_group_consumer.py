@@ -114,7 +114,7 @@ def test_members_share_a_topic_and_hand_over_without_reading_twice(
                 stop_two.set()
                 await tasks[1]
 
-    asyncio.run(asyncio.wait_for(work(), 30))
+    asyncio.run(asyncio.wait_for(work(), 120))
     assert set(seen.values()) == {1}
 
 

@@ -74,7 +74,7 @@ def test_records_survive_connections_that_are_cut(penstock: Broker) -> None:
     async def work() -> tuple[list[int], list[int]]:
         addresses = parse_addresses(penstock.bootstrap)
         async with Cluster(network, RealClock(), addresses, rules=RULES) as cluster:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 offsets = await produce_through_cuts(cluster, network, topic)
                 return offsets, await consume_through_cuts(cluster, network, topic)
 

@@ -29,7 +29,7 @@ SETTINGS = {
     "transaction.two.phase.commit.enable": "true",
     "transaction.state.log.num.partitions": "1",
 }
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def run(script: Path, *arguments: str, **environment: str) -> list[str]:
         [sys.executable, str(script), *arguments],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=500,
         check=False,
         env={**os.environ, **environment},
     )

@@ -33,7 +33,6 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KillableBro
         served.kill()
 
 
-@pytest.mark.timeout(180)
 def test_each_record_comes_out_once_though_application_and_node_are_killed(
     node: KillableBroker, tmp_path: Path
 ) -> None:
@@ -44,7 +43,6 @@ def test_each_record_comes_out_once_though_application_and_node_are_killed(
     assert_exactly_once(node, plan, tmp_path)
 
 
-@pytest.mark.timeout(180)
 def test_kafka_python_is_exactly_once_though_it_and_the_node_are_killed(
     node: KillableBroker, tmp_path: Path
 ) -> None:
@@ -53,7 +51,6 @@ def test_kafka_python_is_exactly_once_though_it_and_the_node_are_killed(
     assert_exactly_once(node, plan, tmp_path)
 
 
-@pytest.mark.timeout(180)
 def test_the_java_client_is_exactly_once_though_it_and_the_node_are_killed(
     node: KillableBroker, tmp_path: Path, kafka_jars: Path
 ) -> None:

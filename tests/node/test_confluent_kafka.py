@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from rig.running_node import RunningNode, running_node
 
-WAIT_S_MAX = 20
+WAIT_S_MAX = 120
 
 
 @pytest.fixture

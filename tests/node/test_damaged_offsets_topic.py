@@ -18,7 +18,7 @@ PARTITIONS = 5
 COMMITS = 8
 LENGTH_AT = 8  # in a batch's header
 HEADER_BYTES = 61
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 DAMAGED, SOUND = "orders", "bills"
 
 

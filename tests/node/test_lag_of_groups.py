@@ -11,7 +11,7 @@ from penstock.broker.lag import GroupLag, group_lags
 from penstock.groups.lag import Lag
 from rig.running_node import RunningNode, running_node
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 120
 
 
 async def lags_of(node: RunningNode, *, now_ms: int) -> list[GroupLag]:

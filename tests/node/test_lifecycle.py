@@ -200,9 +200,9 @@ def test_bug_closes_listeners_and_connections_at_once(tmp_path: Path) -> None:
                 await asyncio.sleep(0)
         except ConnectionRefusedError:
             pass
-        assert isinstance(await asyncio.wait_for(ended, 5), AssertionError)
+        assert isinstance(await asyncio.wait_for(ended, 60), AssertionError)
         for client in clients:
-            client.settimeout(5)
+            client.settimeout(60)
             assert hears_the_end(client)
             client.close()
 

@@ -15,7 +15,7 @@ from rig.serve import ServedNode
 
 TOPIC = "ledger"
 DISK_BYTES = 4 * 1024 * 1024
-WAIT_SECONDS = 30
+WAIT_SECONDS = 120
 
 
 def properties(path: Path) -> dict[str, str]:

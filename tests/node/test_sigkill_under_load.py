@@ -21,7 +21,6 @@ def node(tmp_path: Path) -> Iterator[ServedNode]:
         served.kill()
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("fsync", ["true", "false"])
 def test_every_acked_record_outlives_ten_kills_and_stands_once(tmp_path: Path, fsync: str) -> None:
     node = ServedNode(data=tmp_path / "data", settings={"penstock.ack.fsync": fsync})

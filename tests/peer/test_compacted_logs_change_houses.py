@@ -29,7 +29,7 @@ COMPACTED = TopicSettings(
 )
 COMPLAINTS = ("mismatch", "isvalid: false", "exception", "error", "corrupt")
 KEPT = TopicPartition("kept", 0)
-WAIT_SECONDS_MAX = 60
+WAIT_SECONDS_MAX = 240
 
 
 def inspect(agent: KafkaAgent, folder: Path) -> str:
@@ -133,7 +133,7 @@ def fill(bootstrap: str) -> list[tuple[str, str | None]]:
     settings = {"cleanup.policy": "compact", "segment.bytes": str(2**20)}
     topic = NewTopic(KEPT.topic, 1, 1, config=settings)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([topic])[KEPT.topic].result(30)
+    admin.create_topics([topic])[KEPT.topic].result(120)
     updates: list[tuple[str, str | None]] = []
     dice = Random(7)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -151,5 +151,5 @@ def fill(bootstrap: str) -> list[tuple[str, str | None]]:
             updates.append((key, value))
             producer.produce(KEPT.topic, value, key)
             if number % 100 == 99:
-                producer.flush(30)
+                producer.flush(120)
     return updates

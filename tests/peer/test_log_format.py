@@ -137,7 +137,7 @@ def transactions_in_kafka(apache_kafka: ApacheKafka) -> ApacheKafka:
     """A broker with a partition that holds transactions, ended both ways, in every codec."""
     settings = {"segment.bytes": str(1024 * 1024), "index.interval.bytes": "1024"}
     admin = AdminClient({"bootstrap.servers": apache_kafka.bootstrap})
-    admin.create_topics([NewTopic(KEPT.topic, 1, 1, config=settings)])[KEPT.topic].result(30)
+    admin.create_topics([NewTopic(KEPT.topic, 1, 1, config=settings)])[KEPT.topic].result(120)
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         producer = Producer(
             {
@@ -153,7 +153,7 @@ def transactions_in_kafka(apache_kafka: ApacheKafka) -> ApacheKafka:
             for number in range(150):
                 value = b"%d" % number * 400
                 producer.produce(KEPT.topic, value, b"key", timestamp=NOW_MS + number)
-            producer.flush(30)
+            producer.flush(120)
             (producer.abort_transaction if round_number == 1 else producer.commit_transaction)(30)
     return apache_kafka
 

@@ -65,7 +65,7 @@ def test_transactions_and_losses_are_seen_alike(
         producer.begin_transaction()
         for _ in range(5):
             producer.produce(topic, b"x")
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         end(60)
     stream = stream_reader(apache_kafka.bootstrap, subscribe=topic, startingOffsets="earliest")
     try:

@@ -26,7 +26,7 @@ from rig.client_cluster import run_with_cluster
 from rig.committed_reading import committed_values
 
 Run = Callable[[Callable[[Cluster], Any]], Any]
-SECONDS_MAX = 60
+SECONDS_MAX = 120
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ def run(code: str, *arguments: str) -> str:
         [sys.executable, "-c", ABSENT + code, *arguments],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=500,
         cwd=FOLDER.parents[1],
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
@@ -57,7 +57,7 @@ def test_a_node_says_that_it_runs_without(tmp_path: Path) -> None:
         [sys.executable, "-c", ABSENT + code, "serve", "--data", data, "--listen", "127.0.0.1:0"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert outcome.returncode == 1
     assert "record_kernel kind=python" in outcome.stderr, outcome.stderr

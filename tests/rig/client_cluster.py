@@ -11,7 +11,7 @@ from penstock.world.tcp import TcpNetwork
 
 Work = Callable[[Cluster], Awaitable[Any]]
 RULES = ClusterRules(backoff_ms=5, topic_ms_max=100)
-SECONDS_MAX = 20
+SECONDS_MAX = 120
 
 
 def run_with_cluster(

@@ -21,7 +21,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 COORDINATOR_LOAD_IN_PROGRESS = 14
 UNLIKE = frozenset(
     {

@@ -24,7 +24,7 @@ from rig.clients.confluent import QUIET
 MALFORMED_EVERY = 100
 FIRST_MALFORMED = 37
 BEGIN_MS = 1_767_225_600_000
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 BEFORE = "number bigint NOT NULL, cents bigint NOT NULL, currency string NOT NULL"
 AFTER = "number bigint NOT NULL, cents string NOT NULL, currency string"
 

@@ -24,7 +24,7 @@ from penstock.client.transaction_listing import (
 from rig.clients.confluent import QUIET, ConfluentClient
 
 KEYS = 12
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 class Row(NamedTuple):

@@ -40,7 +40,7 @@ from penstock.wire.messages.write_txn_markers import (
 from rig.dialogue import reply_class
 from rig.produced import produced
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 TRANSACTION_KEY = 1
 NOT_YET = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -18,7 +18,7 @@ from penstock.world.real import real_world
 from rig.broker import NO_RETENTION_ROUND
 
 Result = TypeVar("Result")
-WAIT_S_MAX = 30
+WAIT_S_MAX = 120
 
 
 class RunningNode:

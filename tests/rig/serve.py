@@ -11,8 +11,8 @@ from rig.broker import NO_RETENTION_ROUND
 from rig.held_port import HeldPort
 
 READY = "penstock ready: "
-START_SECONDS_MAX = 30
-STOP_SECONDS_MAX = 30
+START_SECONDS_MAX = 120
+STOP_SECONDS_MAX = 120
 
 
 class ServedNode:

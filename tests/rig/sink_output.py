@@ -15,7 +15,7 @@ from penstock.model.identity import TopicPartition
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
 
-READ_SECONDS_MAX = 30
+READ_SECONDS_MAX = 120
 
 
 def cluster_at(bootstrap: str) -> Cluster:

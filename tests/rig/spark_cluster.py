@@ -15,8 +15,8 @@ from penstock.spark.java import java_home
 from rig.spark_path import python_path
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS_MAX = 60.0
-STOP_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 240.0
+STOP_SECONDS_MAX = 60.0
 MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 REGISTERED = "Successfully registered with master"
 MASTER_HOST = "127.0.0.1"

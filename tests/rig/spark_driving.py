@@ -26,8 +26,8 @@ SMALL = {
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
 }
-ANSWER_SECONDS_MAX = 120
-END_SECONDS_MAX = 30
+ANSWER_SECONDS_MAX = 300
+END_SECONDS_MAX = 120
 LOOK_SECONDS = 0.1
 
 

@@ -19,7 +19,7 @@ def traces(hash_seed: str) -> list[str]:
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=True,
     )
     return ended.stdout.splitlines()

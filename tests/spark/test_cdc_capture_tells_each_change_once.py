@@ -147,6 +147,6 @@ def test_a_capture_that_cannot_go_on_ends_its_queries(
     thread = capture_beside(
         source, node.bootstrap, goes_on=lambda: not ended.is_set(), ended=ended.set
     )
-    thread.join(30)
+    thread.join(120)
     assert ended.is_set()
     assert [said for said in told_of if "products" in said]

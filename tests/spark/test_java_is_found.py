@@ -86,5 +86,5 @@ def run_job(source: str, environment: dict[str, str]) -> subprocess.CompletedPro
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )

@@ -23,7 +23,7 @@ from rig.clients.face import Message
 from rig.command import run_command
 from rig.serve import ServedNode
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 KAFKA_WAITS = ("request.timeout.ms", "socket.connection.setup.timeout.ms", "default.api.timeout.ms")
 
 
@@ -136,7 +136,7 @@ def eventually(node: ServedNode, group: str, topic: str, offsets: list[int]) -> 
     deadline = time.monotonic() + PATIENCE_SECONDS
     try:
         while time.monotonic() < deadline:
-            if [one.offset for one in consumer.committed(asked, timeout=10)] == offsets:
+            if [one.offset for one in consumer.committed(asked, timeout=120)] == offsets:
                 return True
             time.sleep(0.05)
         return False

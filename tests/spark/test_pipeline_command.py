@@ -14,7 +14,7 @@ from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 
-SECONDS_MAX = 120
+SECONDS_MAX = 300
 LINES = 100
 
 

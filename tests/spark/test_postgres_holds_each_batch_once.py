@@ -110,7 +110,7 @@ def test_a_driver_left_behind_waits_and_then_writes_nothing(dsn: str) -> None:
             while run(dsn, waiting) != [(1,)]:
                 pass
             assert not outcome
-        thread.join(30)
+        thread.join(120)
     assert [type(one) for one in outcome] == [OlderBatch]
     assert stored(dsn) == [("a", 4)]
 

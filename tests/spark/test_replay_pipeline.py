@@ -28,7 +28,7 @@ from rig.serve import ServedNode
 from rig.sink_output import committed_records, open_transactional_ids
 from rig.source_tree import ROOT
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 V1, V2 = job.topic_of(1), job.topic_of(2)
 
 

@@ -57,7 +57,7 @@ def test_what_spark_submit_was_told_wins_and_else_times_are_universal(tmp_path: 
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "TZ": "Asia/Tokyo"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert ended.returncode == 0, ended.stderr
     assert "SHOWN|local[1]|3|mine" in ended.stdout

@@ -21,7 +21,7 @@ from rig.serve import ServedNode
 from rig.spark_source import stream_reader
 
 EVERYTHING = ReadAllAvailable()
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 PLACE = TopicPartition("t", 0)
 
 

@@ -112,11 +112,11 @@ def test_open_and_aborted_transactions_are_read_by_those_who_ask_for_them(
         producer.begin_transaction()
         for number in range(5):
             producer.produce(name, b"%d" % number)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
         end()
     producer.begin_transaction()
     producer.produce(name, b"open")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     committed = rows_of(batch_reader(node.bootstrap, subscribe=name))
     assert places(committed) == [(0, offset) for offset in range(6, 11)]
     everything = {"subscribe": name, "kafka.isolation.level": "read_uncommitted"}

@@ -16,7 +16,7 @@ from rig.serve import ServedNode
 from rig.spark_source import places, rows_of, stream_reader
 
 EVERYTHING = ReadAllAvailable()
-QUERY_SECONDS_MAX = 120
+QUERY_SECONDS_MAX = 300
 
 
 def numbered(count: int, partition: int, first: int = 0) -> list[Message]:

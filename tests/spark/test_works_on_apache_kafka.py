@@ -13,7 +13,7 @@ from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
 from rig.sink_output import committed_records, open_transactional_ids
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from rig.transaction_dialogue import TransactionDialogue
 WAIT_SECONDS = 60
 
 
-def deliver(bootstrap: str, topic: str, *, timeout_ms: int = 10_000) -> object:
+def deliver(bootstrap: str, topic: str, *, timeout_ms: int = 60_000) -> object:
     """The error of one produced record, or None."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": bootstrap, "message.timeout.ms": timeout_ms}
@@ -59,7 +59,7 @@ def test_nothing_is_left_behind() -> None:
         assert set(threading.enumerate()) > before
     assert not broker.data.exists()
     for thread in set(threading.enumerate()) - before:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive(), thread
 
 
@@ -139,7 +139,7 @@ def test_plugin_gives_the_fixtures_to_any_test_suite(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+        command, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False
     )
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
@@ -150,6 +150,6 @@ def test_those_who_do_not_use_it_do_not_pay_for_it() -> None:
         "print(sorted(m for m in sys.modules if m.startswith('penstock')))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.strip() == str(["penstock", "penstock.testing", "penstock.testing.plugin"])

@@ -14,6 +14,6 @@ def test_imports_point_down_the_layers() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr

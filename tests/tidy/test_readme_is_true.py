@@ -37,7 +37,7 @@ def test_every_command_it_shows_works(penstock: "Broker") -> None:
     printed = []
     for line in lines:
         outcome = subprocess.run(
-            line, shell=True, env=environment, capture_output=True, text=True, timeout=60
+            line, shell=True, env=environment, capture_output=True, text=True, timeout=120
         )
         assert outcome.returncode == 0, (line, outcome.stderr)
         printed.append(outcome.stdout)

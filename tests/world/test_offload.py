@@ -64,7 +64,7 @@ def test_child_runs_at_the_lowest_priority_and_ends_with_its_parent() -> None:
         assert nice == LOWEST_PRIORITY
         child = psutil.Process(process_id)
         offload.close()
-        child.wait(timeout=10)
+        child.wait(timeout=120)
 
     asyncio.run(scenario())
 
@@ -75,7 +75,7 @@ def test_loss_of_the_child_is_told_and_the_next_work_has_another() -> None:
         try:
             [(process_id, _)] = [one async for one in offload.run_on_disk(priority)]
             os.kill(process_id, signal.SIGKILL)
-            psutil.Process(process_id).wait(timeout=10)
+            psutil.Process(process_id).wait(timeout=120)
             with pytest.raises(OffloadError):
                 [one async for one in offload.run_on_disk(priority)]
             [(another, _)] = [one async for one in offload.run_on_disk(priority)]

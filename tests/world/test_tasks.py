@@ -84,7 +84,7 @@ def test_what_starts_after_a_failure_is_cancelled_too() -> None:
             await asyncio.Event().wait()
 
     with pytest.raises(ValueError, match="first"):
-        asyncio.run(asyncio.wait_for(scenario(), 5))
+        asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_failure_while_leaving_is_raised() -> None:

@@ -30,7 +30,7 @@ def run(request: pytest.FixtureRequest) -> Run:
 
     def run_on(coroutine: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(asyncio.wait_for(coroutine, 20))
+            runner.run(asyncio.wait_for(coroutine, 120))
 
     return run_on
 
@@ -135,7 +135,7 @@ def test_peer_that_resets_is_noticed(run: Run, sent: bytes, waiting: bool) -> No
         if sent:
             await client.send([sent])
         reset(client)
-        await asyncio.wait_for(reading, 5)
+        await asyncio.wait_for(reading, 60)
 
     run(connected(scenario))
 
@@ -147,7 +147,7 @@ def test_peer_that_resets_is_noticed_by_who_sends(run: Run) -> None:
         await client.send([b"abc"])
         reset(client)
         with pytest.raises(NetworkError):
-            await asyncio.wait_for(sending, 5)
+            await asyncio.wait_for(sending, 60)
 
     run(connected(scenario))
 

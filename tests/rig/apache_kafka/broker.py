@@ -8,8 +8,8 @@ from rig.apache_kafka.java import java_command
 from rig.broker import NO_RETENTION_ROUND
 from rig.held_port import HeldPort
 
-START_SECONDS_MAX = 90
-STOP_SECONDS_MAX = 30
+START_SECONDS_MAX = 240
+STOP_SECONDS_MAX = 120
 CLUSTER_ID = "UGVuc3RvY2tUZXN0UGVlcg"
 
 
@@ -51,7 +51,10 @@ class ApacheKafka:
         format_storage = java_command(jars, heap_mib=128, folder=folder)
         format_storage += ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
         subprocess.run(
-            [*format_storage, "-c", str(properties)], check=True, capture_output=True, timeout=60
+            [*format_storage, "-c", str(properties)],
+            check=True,
+            capture_output=True,
+            timeout=START_SECONDS_MAX,
         )
 
     @property

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-COMPILE_SECONDS_MAX = 120
+COMPILE_SECONDS_MAX = 240
 
 QUIET_LOGGING = """\
 status = error

@@ -9,7 +9,7 @@ from typing import Protocol
 
 # Larger than any message of the tests: it is the broker that shall refuse.
 REQUEST_BYTES_MAX = 8 * 1024 * 1024
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from confluent_kafka import Consumer, TopicPartition
 
-ASSIGNED_SECONDS_MAX = 60
+ASSIGNED_SECONDS_MAX = 120
 
 
 class PollingMember:

@@ -39,7 +39,7 @@ NODE_SETTINGS = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-WITHOUT_PROGRESS_SECONDS_MAX = 60.0
+WITHOUT_PROGRESS_SECONDS_MAX = 120.0
 LOOK_SECONDS = 0.02
 # Of the strikes, how many come right after another, when it has not been overcome yet.
 HASTY_SHARE = 0.3

@@ -12,7 +12,7 @@ from rig.pipeline.stream import (
     source_partition_of,
 )
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 class Source:

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from rig.clients.confluent import QUIET
 from rig.pipeline.stream import SINK, SINK_PARTITIONS, Attempt, read
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 class Seen(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 from rig.pipeline.stream import Attempt
 
 TESTS = Path(__file__).resolve().parents[2]
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 class Worker:

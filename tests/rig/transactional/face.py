@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 TRANSACTION_MS = 60_000
 
 
