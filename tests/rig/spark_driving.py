@@ -15,15 +15,17 @@ from typing import Any
 
 import psutil
 
+from rig.small_spark import SMALL_SPARK
 from rig.spark_path import python_path
 from rig.spark_query import Carrying
 from rig.spark_strikes import Strike
 
 SMALL = {
+    **SMALL_SPARK,
     # A task that failed is tried twice more.
     "spark.master": "local[2,3]",
     "spark.driver.memory": "768m",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
 }
 ANSWER_SECONDS_MAX = 300

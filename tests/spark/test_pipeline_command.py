@@ -1,6 +1,7 @@
 """`penstock pipeline run` as a user has it: a process of its own, ended by Ctrl-C."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from penstock.spark.pipelines.wordcount.names import COUNTS
 from rig.pipeline_input import make_topics, produce
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
+from rig.small_spark import SHORT_LIVED_JAVA
 
 SECONDS_MAX = 300
 LINES = 100
@@ -30,7 +32,12 @@ def test_a_pipeline_runs_until_ctrl_c_and_then_tells_what_it_did(
     told = folder / "told"
     with (
         told.open("wb") as stderr,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr) as child,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={**os.environ, "JAVA_TOOL_OPTIONS": SHORT_LIVED_JAVA},
+        ) as child,
     ):
         try:
             deadline_s = time.monotonic() + SECONDS_MAX
