@@ -104,9 +104,8 @@ def test_log_that_kafka_compacted_serves_and_is_compacted_here(
     while KEPT.topic not in (checkpoint.read_text() if checkpoint.exists() else ""):
         assert time.monotonic() < deadline, "Apache Kafka has not compacted the topic"
         time.sleep(0.1)
-    compacting_kafka.kill()
-    copies = [shutil.copytree(compacting_kafka.data, tmp_path / "killed")]
-    compacting_kafka.start()
+    with compacting_kafka.paused():
+        copies = [shutil.copytree(compacting_kafka.data, tmp_path / "killed")]
     compacting_kafka.stop()
     copies.append(shutil.copytree(compacting_kafka.data, tmp_path / "stopped"))
     for copy in copies:

@@ -1,7 +1,11 @@
 """One Apache Kafka node, broker and controller, on free ports of the loopback with fresh data."""
 
+import signal
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rig.apache_kafka.java import java_command
@@ -48,14 +52,9 @@ class ApacheKafka:
             ),
             encoding="utf-8",
         )
-        format_storage = java_command(jars, heap_mib=128, folder=folder)
-        format_storage += ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
-        subprocess.run(
-            [*format_storage, "-c", str(properties)],
-            check=True,
-            capture_output=True,
-            timeout=START_SECONDS_MAX,
-        )
+        self.data.mkdir()
+        for name, content in formatted(jars, properties=properties).items():
+            (self.data / name).write_bytes(content)
 
     @property
     def running(self) -> bool:
@@ -78,6 +77,16 @@ class ApacheKafka:
                 raise RuntimeError(self._log.read_text("utf-8", "replace")[-4000:])
             time.sleep(0.1)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Its files stand still, as those of one that was killed."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         """Ends it as it stands, in the middle of whatever it does."""
         process, self._process = self._process, None
@@ -95,3 +104,22 @@ class ApacheKafka:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+# A JVM is started for it, so it is done once: what it writes has nothing of ports or settings.
+FORMATTED: dict[Path, dict[str, bytes]] = {}
+
+
+def formatted(jars: Path, *, properties: Path) -> dict[str, bytes]:
+    """The files of a data directory without topics."""
+    if jars not in FORMATTED:
+        with tempfile.TemporaryDirectory() as folder:
+            sample = Path(folder) / "server.properties"
+            told = properties.read_text("utf-8")
+            sample.write_text(f"{told}log.dirs={folder}/data\n", encoding="utf-8")
+            command = java_command(jars, heap_mib=128, folder=Path(folder))
+            command += ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(sample)]
+            subprocess.run(command, check=True, capture_output=True, timeout=START_SECONDS_MAX)
+            written = (Path(folder) / "data").iterdir()
+            FORMATTED[jars] = {file.name: file.read_bytes() for file in written}
+    return FORMATTED[jars]
