@@ -267,10 +267,10 @@ def test_a_partition_without_leader_is_told_in_one_line(run: Run, command: str) 
     run_scenario(scenario())
 
 
-@pytest.mark.usefixtures("patience")
 def test_an_end_that_cannot_be_reached_any_more_is_not_waited_for(
-    penstock: Broker, client: ConfluentClient
+    penstock: Broker, client: ConfluentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dlq_read, "PATIENCE_MS", 5_000)  # enough for what is there
     penstock.topic("dead")
     client.produce("dead", [letter(1), letter(2)])
     place = TopicPartition("dead", 0)
