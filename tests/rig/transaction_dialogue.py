@@ -341,19 +341,22 @@ class TransactionDialogue:
         if isinstance(value, TopicData) and value.topic == OFFSETS_TOPIC:
             return OFFSETS_TOPIC  # which of its partitions depends on how many it has
         if isinstance(value, Struct | Message):
-            return {
+            plain = {
                 name: self._plain_field(name, getattr(value, name))
                 for name in type(value).__slots__
-                if name in IDS or name not in UNLIKE
+                if name not in IDS and name not in UNLIKE
             }
+            for name in IDS.intersection(type(value).__slots__):
+                # With an error it is 0, which may be the id of a producer as well.
+                known = getattr(value, "error_code", 0) == 0
+                plain[name] = self.name_of(getattr(value, name)) if known else getattr(value, name)
+            return plain
         if isinstance(value, list):
             # What is told in the order of a table in memory is put in an order of its own.
             return sorted((self._plain(one) for one in value), key=repr)
         return value
 
     def _plain_field(self, name: str, value: Any) -> Any:
-        if name in IDS:
-            return self.name_of(value)
         if name in TIMES:
             return value > 0
         return self._plain(value)
