@@ -84,6 +84,8 @@ def apache_kafka(
         "auto.create.topics.enable": "false",
         # Else the second assignment of a consumer group is a second late (KIP-1263).
         "group.consumer.assignment.interval.ms": "0",
+        # How long a transaction may outlive its time-out: else ten seconds.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     }
     peer = ApacheKafka(jars=kafka_jars, folder=tmp_path_factory.mktemp("peer"), settings=settings)
     peer.start()

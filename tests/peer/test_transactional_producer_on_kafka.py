@@ -161,7 +161,7 @@ def test_prepared_transaction_is_ended_by_another_within_its_time_out(
 def test_transaction_that_outlives_its_time_out_is_not_committed(
     on_kafka: Run, rules: TransactionRules, name: str
 ) -> None:
-    brief = replace(rules, timeout_ms=100)
+    brief = replace(rules, timeout_ms=1_000)  # and its one record comes in time
 
     async def work(cluster: Cluster) -> list[bytes]:
         await make_topic(cluster, name)
