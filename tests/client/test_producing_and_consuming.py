@@ -162,7 +162,7 @@ def test_unknown_topic_and_partition_are_refused(penstock: Broker, with_cluster:
     topic = penstock.topic()
 
     async def work(cluster: Cluster) -> None:
-        rules = ProducerRules(block_ms_max=50)
+        rules = ProducerRules(block_ms_max=2_000)
         async with Producer(cluster, rules=rules) as producer:
             with pytest.raises(Refused, match="no such topic"):
                 await producer.send("nope", b"")
@@ -180,7 +180,7 @@ def test_buffer_that_stays_full_is_told(penstock: Broker, with_cluster: Run) -> 
 
     async def work(cluster: Cluster) -> None:
         batches = BatchRules(linger_ms=60_000, batch_bytes_max=900, buffer_bytes_max=1_000)
-        rules = ProducerRules(block_ms_max=20, batches=batches)
+        rules = ProducerRules(block_ms_max=2_000, batches=batches)
         async with Producer(cluster, rules=rules) as producer:
             await producer.send(topic, b"x" * 700)
             with pytest.raises(BufferFull):

@@ -287,7 +287,7 @@ def test_transaction_that_outlives_its_time_out_is_aborted_and_the_next_one_goes
     penstock: Broker, with_cluster: Run, rules: TransactionRules
 ) -> None:
     topic = penstock.topic()
-    brief = replace(rules, timeout_ms=100)
+    brief = replace(rules, timeout_ms=1_000)  # and its one record comes in time
 
     async def work(cluster: Cluster) -> list[bytes]:
         async with TransactionalProducer(cluster, "t", rules=brief) as producer:

@@ -72,12 +72,12 @@ def test_prepared_transaction_is_ended_by_whoever_was_told_of_it(
 
 def test_prepared_transaction_outlives_every_time_out(penstock: Broker, with_cluster: Run) -> None:
     topic = penstock.topic()
-    brief = replace(RULES, timeout_ms=50)
+    brief = replace(RULES, timeout_ms=1_000)
 
     async def work(cluster: Cluster) -> list[bytes]:
         prepared = await prepare(cluster, topic, b"patient", brief)
         # An ordinary transaction of the same time-out, begun later, is aborted by itself.
-        ordinary = TransactionRules(timeout_ms=50)
+        ordinary = TransactionRules(timeout_ms=1_000)
         async with TransactionalProducer(cluster, "ordinary", rules=ordinary) as producer:
             await producer.begin()
             await (await producer.send(topic, b"too late"))

@@ -24,7 +24,7 @@ from rig.transactional.java import JavaTransactions
 from rig.transactional.looking import committed_offset, read
 
 NUMBERS = itertools.count(1)
-TIMEOUT_MS = 1000
+TIMEOUT_MS = 3000
 Topic = Callable[..., str]
 
 
