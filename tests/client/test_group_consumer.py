@@ -241,7 +241,8 @@ def test_member_that_no_longer_polls_leaves_and_comes_back(
             return await read(member, 3)
 
     assert len(with_cluster(work)) == 3
-    assert lost == [(TopicPartition(topic, 0),)]
+    # More than once where the machine was busy for so long.
+    assert set(lost) == {(TopicPartition(topic, 0),)}
 
 
 @pytest.mark.parametrize("protocol", list(GroupProtocol))
