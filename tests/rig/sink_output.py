@@ -1,6 +1,8 @@
 """What a sink has written, as another one of our clients sees it."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from penstock.client.bootstrap import parse_addresses
 from penstock.client.cluster import Cluster
@@ -29,6 +31,14 @@ def committed_records(bootstrap: str, topic: str) -> list[ConsumedRecord]:
 
 def open_transactional_ids(bootstrap: str) -> list[str]:
     return asyncio.run(_open_transactional_ids(bootstrap))
+
+
+@contextmanager
+def none_left_open(bootstrap: str) -> Iterator[None]:
+    """What the block begins it also ends; others may have transactions on the same broker."""
+    before = set(open_transactional_ids(bootstrap))
+    yield
+    assert set(open_transactional_ids(bootstrap)) <= before
 
 
 async def _committed_records(bootstrap: str, topic: str) -> list[ConsumedRecord]:

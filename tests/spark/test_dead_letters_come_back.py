@@ -17,7 +17,7 @@ from rig.malformed_orders import (
     write_orders,
 )
 from rig.serve import ServedNode
-from rig.sink_output import open_transactional_ids
+from rig.sink_output import none_left_open
 
 ORDERS = 5_000
 MALFORMED = ORDERS // 100
@@ -31,14 +31,14 @@ def test_good_orders_pass_once_and_bad_ones_once_they_are_understood(
     write_orders(node.bootstrap, topics.orders, ORDERS)
     place = {"folder": folder / "checkpoint", "rows_at_once": ORDERS // 2}
 
-    run_pipeline(spark, node.bootstrap, topics, first_version(topics), **place)
-    before = judge(node.bootstrap, topics, ORDERS, repaired=False)
-    assert (before.shares, before.letters, before.faults) == (ORDERS - MALFORMED, MALFORMED, 0)
-    assert set(before.reasons) == {fault.value for fault in Fault}
+    with none_left_open(node.bootstrap):
+        run_pipeline(spark, node.bootstrap, topics, first_version(topics), **place)
+        before = judge(node.bootstrap, topics, ORDERS, repaired=False)
+        assert (before.shares, before.letters, before.faults) == (ORDERS - MALFORMED, MALFORMED, 0)
+        assert set(before.reasons) == {fault.value for fault in Fault}
 
-    assert replay(node.bootstrap, topics.dead) == MALFORMED
-    run_pipeline(spark, node.bootstrap, topics, repaired_version(topics), **place)
-    after = judge(node.bootstrap, topics, ORDERS, repaired=True)
-    assert (after.shares, after.faults) == (ORDERS - FOR_GOOD, 0)
-    assert after.attempts == {1: MALFORMED, 2: FOR_GOOD}
-    assert open_transactional_ids(node.bootstrap) == []
+        assert replay(node.bootstrap, topics.dead) == MALFORMED
+        run_pipeline(spark, node.bootstrap, topics, repaired_version(topics), **place)
+        after = judge(node.bootstrap, topics, ORDERS, repaired=True)
+        assert (after.shares, after.faults) == (ORDERS - FOR_GOOD, 0)
+        assert after.attempts == {1: MALFORMED, 2: FOR_GOOD}

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.client.partitioner import partition_of_key
 from rig.serve import ServedNode
-from rig.sink_output import committed_records, open_transactional_ids
+from rig.sink_output import committed_records, none_left_open
 
 ROWS = 300
 
@@ -35,7 +35,7 @@ def write(frame: DataFrame, node: ServedNode, folder: Path, **options: str) -> S
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(60)
+    assert query.awaitTermination(300)
     return query
 
 
@@ -45,12 +45,12 @@ def test_query_writes_every_row_once(
     name = topic(partitions=3)
     for number in range(3):
         add_file(folder, number)
-    write(lines(spark, folder), node, folder, topic=name)
-    add_file(folder, 3)
-    write(lines(spark, folder), node, folder, topic=name)
+    with none_left_open(node.bootstrap):
+        write(lines(spark, folder), node, folder, topic=name)
+        add_file(folder, 3)
+        write(lines(spark, folder), node, folder, topic=name)
     found = Counter(record.value for record in committed_records(node.bootstrap, name))
     assert found == Counter(f"{n}-{row}".encode() for n in range(4) for row in range(ROWS))
-    assert open_transactional_ids(node.bootstrap) == []
 
 
 def test_write_is_there_whole(
@@ -58,10 +58,10 @@ def test_write_is_there_whole(
 ) -> None:
     name = topic(partitions=3)
     frame = spark.range(ROWS).repartition(2).selectExpr("cast(id as string) as value")
-    save(frame, node, topic=name)
+    with none_left_open(node.bootstrap):
+        save(frame, node, topic=name)
     found = Counter(record.value for record in committed_records(node.bootstrap, name))
     assert found == Counter(str(row).encode() for row in range(ROWS))
-    assert open_transactional_ids(node.bootstrap) == []
 
 
 def test_write_of_a_query_is_skipped_when_it_is_decided(
@@ -126,10 +126,9 @@ def test_failed_write_leaves_nothing_and_says_why(
     name = topic()
     frame = spark.range(4).repartition(2).selectExpr("raise_error('wrong') as value")
     good = spark.range(4).selectExpr("'row' as value")
-    with pytest.raises(Exception, match="wrong"):
+    with none_left_open(node.bootstrap), pytest.raises(Exception, match="wrong"):
         save(good.union(frame), node, topic=name)
     assert committed_records(node.bootstrap, name) == []
-    assert open_transactional_ids(node.bootstrap) == []
     with pytest.raises(Exception, match="there is no such topic"):
         save(good, node, topic="nowhere")
     unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "0"}
