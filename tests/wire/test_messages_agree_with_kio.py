@@ -27,7 +27,7 @@ def test_kio_and_we_read_each_other(
 ) -> None:
     read, write = entity_reader(kio), entity_writer(kio)
 
-    @settings(max_examples=15, deadline=None, database=None, phases=PHASES)
+    @settings(max_examples=8, deadline=None, database=None, phases=PHASES)
     @given(original=filled(message, version))
     def agree(original: Message) -> None:
         data = encode(original, version)
