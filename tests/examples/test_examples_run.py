@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.testing import Broker
+from rig.small_spark import SHORT_LIVED_JAVA
 from rig.source_tree import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -55,7 +56,10 @@ def test_the_example_of_kafka_streams_keeps_its_promise(
     penstock_session: Broker, streams_jars: Path
 ) -> None:
     printed = run(
-        STREAMS, "--bootstrap", penstock_session.bootstrap, STREAMS_JARS=str(streams_jars)
+        STREAMS,
+        *("--bootstrap", penstock_session.bootstrap),
+        STREAMS_JARS=str(streams_jars),
+        JDK_JAVA_OPTIONS=SHORT_LIVED_JAVA,
     )
     assert printed[-1].startswith("ok: ")
 
