@@ -15,6 +15,7 @@ from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.flows import Driver, Flow
 from penstock.spark.sink.names import TaskNumbers, first_attempt
+from penstock.spark.sink.task import witness_of
 from rig.sink_output import cluster_at
 
 NUMBERS = itertools.count(1)
@@ -53,10 +54,15 @@ class SinkShell:
         name = attempt.transactional_id
         async with TransactionalProducer(self.cluster, name, rules=rules) as producer:
             await producer.begin()
-            await producer.send(self.topic, value)
+            delivery = await producer.send(self.topic, value)
             found = await producer.prepare()
         assert found is not None
-        return Prepared(transactional_id=name, producer_id=found.producer_id, epoch=found.epoch)
+        return Prepared(
+            transactional_id=name,
+            producer_id=found.producer_id,
+            epoch=found.epoch,
+            witness=witness_of([delivery]),
+        )
 
 
 @asynccontextmanager

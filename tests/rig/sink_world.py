@@ -1,7 +1,8 @@
 """A small world for the flows of the sink: transactions, a decision topic, drivers and tasks.
 
 Every actor is a generator that does one thing a step; whoever holds the world chooses whose step is
-next, which answers are lost, and who dies. Rows are (batch, partition, part).
+next, which answers are lost, who dies, and whose query is stopped. Rows are (batch, partition,
+part).
 """
 
 from collections.abc import Generator, Sequence
@@ -10,13 +11,16 @@ from itertools import product
 from random import Random
 from typing import Any
 
+from penstock.client.prepared import Ending
 from penstock.spark.sink import actions
 from penstock.spark.sink.actions import Action, Reclaimed, Seen, WriteOutcome
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, decode, encode
 from penstock.spark.sink.flows import (
     Driver,
     claim,
+    clear_idle,
     decide,
+    end_run,
     give_up,
     is_decided,
     is_late,
@@ -27,6 +31,7 @@ from penstock.spark.sink.flows import (
 from penstock.spark.sink.names import (
     Attempt,
     TaskNumbers,
+    attempt_of,
     decider_id,
     first_attempt,
     next_attempt,
@@ -65,6 +70,7 @@ class Cluster:
         self.decisions: list[Decided] = []
         self.superseded: list[str] = []  # runs
         self.committed: list[Row] = []
+        self.markers: dict[Prepared, Ending] = {}  # of transactions, by who wrote them
 
     @property
     def last(self) -> SinkRecord | None:
@@ -82,6 +88,30 @@ class Cluster:
             return Reclaimed(written_by=held.written_by, held_by=now)
         held.state = Seen.IDLE
         return now
+
+    def fence(self, transactional_id: str) -> None:
+        """Somebody who has nothing to do with the sink takes an id, and keeps nothing."""
+        held = self.ids[transactional_id]
+        self.abort(transactional_id)
+        held.epoch += 1
+        held.previous = None
+        held.state = Seen.IDLE
+
+    def holder(self, transactional_id: str) -> Prepared | None:
+        held = self.ids[transactional_id]
+        if held.written_by is None:
+            return None
+        return Prepared(transactional_id=transactional_id, producer_id=1, epoch=held.epoch)
+
+    def abort_of(self, who: Prepared) -> None:
+        if self.holder(who.transactional_id) == who:
+            self.abort(who.transactional_id)
+
+    @property
+    def lost(self) -> list[Prepared]:
+        """What was decided and has been aborted all the same."""
+        named = [one for decided in self.decisions for one in decided.transactions]
+        return [one for one in named if self.markers.get(one) is Ending.ABORTED]
 
     def write(self, who: Prepared, row: Row) -> bool:
         """Whether the row was taken. Taking an id over keeps out whoever has not begun to write;
@@ -154,10 +184,13 @@ class Cluster:
             self.decisions.append(record.unfinished)
         if record.is_done and record.decided is not None:
             for one in record.decided.transactions:
-                assert self.ids[one.transactional_id].written_by != one, "DONE, and one is open"
+                assert self.markers.get(one) is Ending.COMMITTED, "DONE, and one is not committed"
         return WriteOutcome.WRITTEN
 
     def _end(self, held: Held, state: Seen) -> None:
+        assert held.written_by is not None
+        committed = state is Seen.COMMITTED
+        self.markers[held.written_by] = Ending.COMMITTED if committed else Ending.ABORTED
         held.rows = []
         held.written_by = None
         held.state = state
@@ -191,16 +224,13 @@ class SinkWorld:
         self.troubles: list[SinkTrouble] = []
         self.losses = 0
         self.failing = 0
+        self.killed: set[str] = set()  # runs whose driver died
+        self.stopped: set[str] = set()  # runs whose query is being stopped
 
     def start_driver(self) -> str:
         self.runs += 1
         run_id = f"run{self.runs}"
-        driver = Driver(
-            sink=SINK,
-            claim=Claim(query_id=QUERY, run_id=run_id),
-            two_phase=self.cluster.two_phase,
-        )
-        self.drivers[run_id] = self._drive(driver)
+        self.drivers[run_id] = self._drive(self._driver(run_id))
         return run_id
 
     def step(self, name: str) -> bool:
@@ -213,6 +243,20 @@ class SinkWorld:
             return False
         return True
 
+    def kill(self, run_id: str) -> None:
+        del self.drivers[run_id]
+        self.killed.add(run_id)
+
+    def idle(self, run_id: str) -> None:
+        """Spark tells the driver that a query is idle; by now it may be at work again."""
+        self.tried += 1
+        self.tasks[f"idle {self.tried}"] = self._carry_out(clear_idle(self._driver(run_id)))
+
+    def fail(self, run_id: str) -> None:
+        """The batch fails, and Spark does nothing but to give it up: its tasks go on."""
+        driver = self._driver(run_id)
+        self.drivers[run_id] = self._quietly(give_up(driver, self.committed_batches))
+
     @property
     def finished(self) -> bool:
         return self.committed_batches == self.batches
@@ -224,7 +268,54 @@ class SinkWorld:
         assert len(self.cluster.committed) == len(wanted)
         assert self.cluster.open_ids() == ()
 
+    def check_left(self) -> None:
+        """When all is quiet and nobody comes to clear up: only those that were killed have left
+        transactions open.
+        """
+        runs = {_run_of(name) for name in self.cluster.open_ids()}
+        assert runs <= self.killed, self.cluster.open_ids()
+
+    def _driver(self, run_id: str) -> Driver:
+        return Driver(
+            sink=SINK,
+            claim=Claim(query_id=QUERY, run_id=run_id),
+            two_phase=self.cluster.two_phase,
+        )
+
     def _drive(self, driver: Driver) -> Steps:
+        """A query, which may be stopped at any step, and then what is done when it has ended."""
+        run_id = driver.claim.run_id
+        batches = self._run_batches(driver)
+        for _ in batches:
+            if run_id in self.stopped:
+                batches.close()
+                if self.dice.random() < 0.7:  # Spark may not come to it
+                    yield from self._quietly(give_up(driver, self.committed_batches))
+                break
+            yield
+        yield from self._end_run(driver)
+
+    def _end_run(self, driver: Driver) -> Steps:
+        """Spark ends the tasks that are left, one by one, and does not wait for them."""
+        run_id = driver.claim.run_id
+        while True:
+            left = [name for name in self.tasks if _run_of(name.partition("#")[0]) == run_id]
+            yield from self._quietly(end_run(driver))
+            if not left:
+                return
+            yield
+            for name in left:
+                if name in self.tasks and self.dice.random() < 0.2:
+                    del self.tasks[name]
+
+    def _quietly(self, flow: Generator[Action, Any, Any]) -> Steps:
+        """Whatever trouble there is has been told, or is not this driver's."""
+        try:
+            yield from self._carry_out(flow)
+        except SinkTrouble as trouble:
+            self.troubles.append(trouble)
+
+    def _run_batches(self, driver: Driver) -> Steps:
         """A query: runs its batches, and gives up on trouble as Spark does."""
         try:
             while not self.finished:
@@ -234,7 +325,7 @@ class SinkWorld:
                     prepared = yield from self._run_tasks(driver, batch_id, planned)
                     yield from self._carry_out(decide(driver, batch_id, prepared))
                 except SinkTrouble:
-                    yield from self._carry_out(give_up(driver))
+                    yield from self._carry_out(give_up(driver, batch_id))
                     raise
                 yield
                 self.committed_batches = max(self.committed_batches, batch_id + 1)
@@ -273,6 +364,13 @@ class SinkWorld:
                 return Seen.NONE if cluster.record is None else Seen.COMMITTED
             case actions.Look(name):
                 return cluster.ids[name].state
+            case actions.FindEnding(transaction):
+                return cluster.markers.get(transaction, Ending.OPEN)
+            case actions.Holder(name):
+                return cluster.holder(name)
+            case actions.AbortOf(held_by):
+                cluster.abort_of(held_by)
+                return None
             case actions.Reclaim(name):
                 found = cluster.take_over(name)
                 return found if isinstance(found, Reclaimed) else None
@@ -381,3 +479,8 @@ class SinkWorld:
             self.failing -= 1
             return True
         return False
+
+
+def _run_of(transactional_id: str) -> str | None:
+    attempt = attempt_of(transactional_id)
+    return None if attempt is None else attempt.run_id

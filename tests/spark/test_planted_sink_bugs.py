@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from penstock.spark.sink import flows
-from penstock.spark.sink.actions import Abort, Commit, Fence, ReadLast, Reclaim
+from penstock.spark.sink.actions import Abort, Commit, Fence, Look, ReadLast, Reclaim, Seen
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord
 from penstock.spark.sink.flows import Driver, Flow
 from penstock.spark.sink.names import Attempt, first_attempt
 from rig import sink_world
-from rig.sink_schedules import explore, explore_reused_id
+from rig.sink_schedules import explore, explore_given_up, explore_reused_id
 
 SCHEDULES = 3_000
 CLEAR = flows._clear
@@ -55,6 +55,37 @@ def commit_once(driver: Driver, decided: Prepared) -> Flow[bool]:
     return True
 
 
+def commit_by_what_the_coordinator_says(driver: Driver, decided: Prepared) -> Flow[bool]:
+    if (yield Commit(decided)):
+        return True
+    seen = yield Look(decided.transactional_id)
+    if seen is Seen.OPEN:
+        reclaimed = yield Reclaim(decided.transactional_id)
+        if reclaimed is not None and reclaimed.written_by == decided:
+            return bool((yield Commit(reclaimed.held_by)))
+    return seen is not Seen.ABORTED
+
+
+def give_up_in_silence(driver: Driver, batch_id: int | None = None) -> Flow[None]:
+    yield Fence()
+    last = yield ReadLast()
+    yield from flows._abort_given_up(driver, last)
+
+
+def end_in_silence(driver: Driver) -> Flow[None]:
+    last = yield ReadLast()
+    yield from flows._abort_given_up(driver, last)
+
+
+def end_without_completing(driver: Driver) -> Flow[None]:
+    yield from flows.give_up(driver)
+
+
+def clear_all_of_the_run(driver: Driver) -> Flow[None]:
+    last = yield ReadLast()
+    yield from flows._abort_given_up(driver, last)
+
+
 def clear_without_a_look(driver: Driver, *, own: bool) -> Flow[None]:
     for transactional_id in (yield from flows.open_ids(driver)):
         yield Abort(transactional_id)
@@ -68,7 +99,7 @@ def clear_what_tasks_write(driver: Driver, *, own: bool) -> Flow[None]:
     yield from CLEAR(driver, own=True)
 
 
-def give_up_everything(driver: Driver) -> Flow[None]:
+def give_up_everything(driver: Driver, batch_id: int | None = None) -> Flow[None]:
     yield Fence()
     for transactional_id in (yield from flows.open_ids(driver)):
         yield Abort(transactional_id)
@@ -117,6 +148,38 @@ def test_giving_up_more_than_the_own_run_is_found(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(AssertionError):
         for seed in range(SCHEDULES):
             explore(seed, two_phase=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "bug"),
+    [
+        ("end_run", end_in_silence),
+        ("end_run", end_without_completing),
+        ("clear_idle", clear_all_of_the_run),
+    ],
+    ids=lambda one: getattr(one, "__name__", one),
+)
+def test_wrong_way_to_clear_up_is_found(
+    place: str, bug: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_world, place, bug)
+    with pytest.raises(AssertionError):
+        for seed in range(SCHEDULES):
+            explore(seed, two_phase=True)
+
+
+def test_trust_in_what_the_coordinator_says_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows, "_commit", commit_by_what_the_coordinator_says)
+    with pytest.raises(AssertionError, match="not committed"):
+        for seed in range(SCHEDULES):
+            explore(seed, two_phase=True, foreign=True)
+
+
+def test_giving_up_without_a_record_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_world, "give_up", give_up_in_silence)
+    with pytest.raises(AssertionError):
+        for seed in range(SCHEDULES):
+            explore_given_up(seed, two_phase=True)
 
 
 def test_name_that_a_second_attempt_of_a_stage_has_too_is_found(

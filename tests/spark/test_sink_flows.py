@@ -1,26 +1,32 @@
 """The sink's flows at a node: what is decided is there, what is not never will be."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.transaction_listing import abort_transaction
+from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.client.transactions import fence
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.flows import (
     claim,
+    clear_idle,
     decide,
+    end_run,
     give_up,
     is_late,
     plan,
+    resume,
 )
 from penstock.spark.sink.left_over import end_sink, open_of_sink, recover_all, recover_writes
 from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.trouble import (
+    BatchGivenUp,
     LostTransaction,
     MissingBatch,
     OlderBatch,
@@ -139,6 +145,169 @@ def test_decided_transaction_that_timed_out_is_an_error(node: ServedNode, topic:
         await claimed(shell, "third", 1)
 
     with_sink(node.bootstrap, topic(), work, two_phase=False)
+
+
+async def takes_it(shell: SinkShell, row: Prepared) -> None:
+    await fence(shell.cluster, row.transactional_id)
+
+
+async def takes_it_and_writes(shell: SinkShell, row: Prepared) -> None:
+    """What the coordinator says of the id afterwards is of this transaction."""
+    async with (
+        TransactionalProducer(shell.cluster, row.transactional_id) as other,
+        other.transaction(),
+    ):
+        await other.send(shell.topic, b"foreign")
+
+
+async def takes_it_and_leaves_it_open(shell: SinkShell, row: Prepared) -> None:
+    rules = TransactionRules(two_phase=shell.two_phase)
+    async with TransactionalProducer(shell.cluster, row.transactional_id, rules=rules) as other:
+        await other.begin()
+        await other.send(shell.topic, b"foreign")
+        await other.prepare()
+
+
+Takes = Callable[[SinkShell, Prepared], Awaitable[None]]
+TAKEN = [takes_it, takes_it_and_writes, takes_it_and_leaves_it_open]
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+@pytest.mark.parametrize("takes", TAKEN)
+def test_decided_transaction_whose_id_somebody_took_over_is_an_error(
+    node: ServedNode, topic: Topics, two_phase: bool, takes: Takes
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        row = await shell.write(b"row", run_id="first")
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
+        await takes(shell, row)
+        with pytest.raises(LostTransaction, match="its rows are lost"):
+            await claimed(shell, "second")
+        assert isinstance(await end_sink(shell.decisions, shell.sink), LostTransaction)
+        await claimed(shell, "third", 1)
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, topic(), work, two_phase=two_phase)
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+@pytest.mark.parametrize("takes", TAKEN)
+def test_decided_transaction_whose_id_was_taken_over_after_its_commit_is_there(
+    node: ServedNode, topic: Topics, two_phase: bool, takes: Takes
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        row = await shell.write(b"row", run_id="first")
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Commit)
+        await takes(shell, row)
+        await claimed(shell, "second")
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert b"row" in values(node, name)
+
+
+def test_decided_transaction_that_nothing_is_known_of_is_an_error(
+    node: ServedNode, topic: Topics
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        row = replace(await shell.write(b"row", run_id="first"), witness=None)
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
+        await fence(shell.cluster, row.transactional_id)
+        with pytest.raises(LostTransaction, match="are not to be found"):
+            await claimed(shell, "second")
+
+    with_sink(node.bootstrap, topic(), work)
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_task_that_writes_when_its_batch_was_given_up_leaves_nothing_open(
+    node: ServedNode, topic: Topics, two_phase: bool
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        driver = shell.driver("run")
+        async with shell.carrier() as carrier:
+            assert not await carrier.run(is_late(driver, 0))
+            await carrier.run(give_up(driver, 0))
+            row = await shell.write(b"straggler", run_id="run")
+            assert await carrier.run(is_late(driver, 0))
+            assert await open_of_sink(shell.cluster, shell.sink) == []
+            with pytest.raises(BatchGivenUp, match="batch 0 of query query"):
+                await carrier.run(decide(driver, 0, [row]))
+        await claimed(shell, "next")
+        await decided(shell, "next", 0, await shell.write(b"row", run_id="next"))
+
+    with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert values(node, name) == [b"row"]
+
+
+def test_batch_that_was_given_up_is_written_again_by_the_program_that_calls_for_it(
+    node: ServedNode, topic: Topics
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        driver = replace(shell.driver("run"), gaps=True)
+        async with shell.carrier() as carrier:
+            await shell.write(b"failed", run_id="run")
+            await carrier.run(give_up(driver, 0))
+            await carrier.run(resume(driver, 0))
+            row = await shell.write(b"row", run_id="run", partition=1)
+            assert not await carrier.run(is_late(driver, 0))
+            await carrier.run(decide(driver, 0, [row]))
+
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"row"]
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_run_that_has_ended_leaves_nothing_open_and_completes_what_it_decided(
+    node: ServedNode, topic: Topics, two_phase: bool
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        row = await shell.write(b"row", run_id="run")
+        await dies_after(shell, decide(shell.driver("run"), 0, [row]), Write)
+        await shell.write(b"undecided", run_id="run", partition=1)
+        async with shell.carrier() as carrier:
+            await carrier.run(end_run(shell.driver("run")))
+            assert await open_of_sink(shell.cluster, shell.sink) == []
+            with pytest.raises(BatchGivenUp):
+                await carrier.run(claim(shell.driver("run"), 1, await carrier.run(plan())))
+
+    with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert values(node, name) == [b"row"]
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_idle_query_clears_what_its_last_batch_has_left_and_spares_the_next(
+    node: ServedNode, topic: Topics, two_phase: bool
+) -> None:
+    name = topic()
+
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        await decided(shell, "run", 0, await shell.write(b"0", run_id="run"))
+        await shell.write(b"left", run_id="run", partition=1)
+        row = await shell.write(b"1", run_id="run", batch_id=1)
+        async with shell.carrier() as carrier:
+            await carrier.run(clear_idle(shell.driver("run")))
+        [spared] = await open_of_sink(shell.cluster, shell.sink)
+        assert spared.transactional_id == row.transactional_id
+        await decided(shell, "run", 1, row)
+
+    with_sink(node.bootstrap, name, work, two_phase=two_phase)
+    assert values(node, name) == [b"0", b"1"]
 
 
 def test_batch_with_a_transaction_that_timed_out_is_not_decided(

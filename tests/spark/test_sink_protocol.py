@@ -10,7 +10,9 @@ from rig.sink_schedules import (
     STEPS_MAX,
     all_step,
     explore,
+    explore_given_up,
     explore_reused_id,
+    let_end,
     settle,
     unexpected,
 )
@@ -53,6 +55,8 @@ def run_until(
     if first not in world.drivers:
         return False
     asleep = world.drivers.pop(first)
+    if not sleeps:
+        world.killed.add(first)
     sleeping_tasks = dict(world.tasks)
     world.tasks.clear()
     all_step(world, world.start_driver(), times=wakes_after)
@@ -72,6 +76,62 @@ def test_any_order_of_steps_of_anyone(two_phase: bool) -> None:
     assert met > 30, "drivers hardly ever met"
 
 
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_decided_rows_are_never_lost_in_silence_when_somebody_takes_ids_over(
+    two_phase: bool,
+) -> None:
+    worlds = [explore(seed, two_phase=two_phase, foreign=True) for seed in range(SCHEDULES)]
+    assert sum(bool(world.cluster.lost) for world in worlds) > 10, "hardly anything was lost"
+    assert sum(not world.cluster.lost for world in worlds) > 10
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_query_that_is_stopped_at_any_step_leaves_nothing_open(two_phase: bool) -> None:
+    """And nobody comes afterwards to clear up."""
+    for step in range(STEPS_MAX):
+        world = SinkWorld(Random(step), two_phase=two_phase, batches=2)
+        first = world.start_driver()
+        all_step(world, first, times=step)
+        if first not in world.drivers:
+            break
+        world.stopped.add(first)
+        let_end(world)
+        assert world.cluster.open_ids() == ()
+        assert world.cluster.last is None or world.cluster.last.unfinished is None
+        settle(world)
+        world.check()
+        assert unexpected(world) == []
+    assert 20 < step < STEPS_MAX - 1, "how far the driver came"
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_tasks_that_write_when_their_batch_is_given_up_end_what_they_wrote(
+    two_phase: bool,
+) -> None:
+    for seed in range(SCHEDULES):
+        explore_given_up(seed, two_phase=two_phase)
+
+
+@pytest.mark.parametrize("two_phase", [True, False])
+def test_attempts_that_outlive_a_driver_end_what_they_wrote(two_phase: bool) -> None:
+    """It is killed when it has cleared up for the last time, and no other one comes."""
+    outlived = 0
+    for seed in range(100):
+        dice = Random(seed)
+        world = SinkWorld(dice, two_phase=two_phase, batches=1)
+        run = world.start_driver()
+        while not world.finished:
+            ready = [run, *(name for name in world.tasks if dice.random() < 0.15)]
+            for name in ready:
+                if name in world.drivers or name in world.tasks:
+                    world.step(name)
+        world.kill(run)
+        outlived += bool(world.tasks)
+        let_end(world)
+        assert world.cluster.open_ids() == ()
+    assert outlived > 5
+
+
 def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> None:
     lost = 0
     for step in range(1, 60):
@@ -80,7 +140,7 @@ def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> N
         all_step(world, first, times=step)
         if first not in world.drivers:
             break
-        del world.drivers[first]
+        world.kill(first)
         last = world.cluster.last
         decided = last is not None and last.unfinished is not None
         whole = len(world.cluster.committed) == PARTITIONS * PARTS
@@ -122,7 +182,8 @@ def test_two_phase_transactions_outlast_every_time_out() -> None:
         world = SinkWorld(Random(step), two_phase=True, batches=2)
         first = world.start_driver()
         all_step(world, first, times=step)
-        world.drivers.pop(first, None)
+        if first in world.drivers:
+            world.kill(first)
         world.cluster.time_out()
         settle(world)
         world.check()

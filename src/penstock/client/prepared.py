@@ -1,6 +1,7 @@
 """A transaction that waits for somebody's decision, as a value that can be handed on."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,3 +11,12 @@ class PreparedTransaction:
     transactional_id: str
     producer_id: int
     epoch: int
+
+
+class Ending(Enum):
+    """How a transaction ended, by what stands in a partition that it wrote to (`markers`)."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    OPEN = "open"  # there is no marker yet
+    UNKNOWN = "unknown"  # its records are gone, and with them what could be told

@@ -62,6 +62,15 @@ class Seen(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class FindEnding:
+    """-> Ending: how a transaction ended, by the marker that stands in a partition. One that is
+    about to be written is waited for.
+    """
+
+    transaction: Prepared
+
+
+@dataclass(frozen=True, slots=True)
 class Reclaim:
     """-> Reclaimed | None. Takes an id over and keeps its open transaction; None: there is none."""
 
@@ -88,4 +97,30 @@ class Abort:
     transactional_id: str
 
 
-Action = Fence | ReadLast | Write | Commit | Look | Reclaim | ListOpen | Abort
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """-> Prepared | None: by which identity the open transaction of an id can be ended."""
+
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortOf:
+    """Aborts what is open by this identity; nothing happens if somebody else holds the id."""
+
+    held_by: Prepared
+
+
+Action = (
+    Fence
+    | ReadLast
+    | Write
+    | Commit
+    | Look
+    | FindEnding
+    | Reclaim
+    | ListOpen
+    | Abort
+    | Holder
+    | AbortOf
+)

@@ -22,6 +22,7 @@ from penstock.spark.options import BadOption
 from penstock.spark.sink.columns import columns_of
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.driver import (
+    KILL_MS_MAX,
     Plan,
     decide_batch,
     decide_write,
@@ -35,7 +36,7 @@ from penstock.spark.sink.flows import Driver, is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
 from penstock.spark.sink.plain import write_plainly
-from penstock.spark.sink.task import Work, numbers_of, write_attempt
+from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,10 @@ class BatchSink(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self.plan is not None:
             driver = self.plan.driver(self._claim(self.plan.place))
-            run(give_up_batch(self.options, self.sink, driver))
+            batch_id = self.identity.batch_id
+            # Spark is still ending the tasks that have told nothing yet.
+            watch_ms = KILL_MS_MAX if None in messages else 0
+            run(give_up_batch(self.options, self.sink, driver, batch_id, watch_ms=watch_ms))
 
     def _claim(self, place: str) -> Claim:
         return Claim(query_id=self.identity.query_id, run_id=self.identity.run_id, driver=place)
@@ -103,6 +107,7 @@ class BatchSink(DataSourceArrowWriter):
     async def _write(self, work: Work, plan: Plan, task: TaskNumbers) -> Written:
         batch_id = self.identity.batch_id
         if is_decided(self._claim(plan.place), batch_id, plan.found):
+            await compute(work)
             return Written(prepared=None)
         run_id = self.identity.run_id
         own = first_attempt(self.sink, run_id, batch_id, task, two_phase=plan.two_phase)

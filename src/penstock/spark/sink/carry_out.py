@@ -13,7 +13,8 @@ from typing import Self, TypeVar, assert_never
 
 from penstock.client.cluster import Cluster
 from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.prepared import PreparedTransaction
+from penstock.client.markers import Written, ending_of
+from penstock.client.prepared import Ending, PreparedTransaction
 from penstock.client.transaction_listing import (
     OPEN_STATES,
     TransactionDescription,
@@ -26,11 +27,16 @@ from penstock.client.transactional_producer import TransactionalProducer, Transa
 from penstock.client.transactions import abort_open, end_prepared, reclaim
 from penstock.client.trouble import AbortOnly, ClientError, Fenced, Refused
 from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
 from penstock.spark.sink.actions import (
     Abort,
+    AbortOf,
     Action,
     Commit,
     Fence,
+    FindEnding,
+    Holder,
     ListOpen,
     Look,
     ReadLast,
@@ -49,6 +55,8 @@ from penstock.transactions.state import BY_WORD, TransactionState
 DECIDER_MS = 10_000  # how long a decider that has died can keep others from reading
 FENCED_MS = 100  # at most so long before the second try, and twice as long before each one more
 FENCED_MS_MAX = 6_400
+MARKER_MS_MAX = 5_000  # how long a marker may take from the coordinator to a partition
+MARKER_POLL_MS = 50
 T = TypeVar("T")
 S = TransactionState
 SEEN = {
@@ -127,12 +135,19 @@ class Carrier:
                 return await self._commit(transaction)
             case Look(transactional_id):
                 return await self._look(transactional_id)
+            case FindEnding(transaction):
+                return await self._find_ending(transaction)
             case Reclaim(transactional_id):
                 return await self._reclaim(transactional_id)
             case ListOpen(prefix):
                 return await self._list_open(prefix)
             case Abort(transactional_id):
                 await self._abort(transactional_id)
+                return None
+            case Holder(transactional_id):
+                return await self._holder(transactional_id)
+            case AbortOf(held_by):
+                await self._abort_of(held_by)
                 return None
             case _:
                 assert_never(action)
@@ -175,13 +190,35 @@ class Carrier:
         return True
 
     async def _look(self, transactional_id: str) -> Seen:
+        found = await self._described(transactional_id)
+        return Seen.NONE if found is None else SEEN[BY_WORD[found.state]]
+
+    async def _described(self, transactional_id: str) -> TransactionDescription | None:
         described = await describe_transactions(self._coordinators, [transactional_id])
         found = described[transactional_id]
         if isinstance(found, TransactionDescription):
-            return SEEN[BY_WORD[found.state]]
+            return found
         if found.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-            return Seen.NONE
+            return None
         raise found
+
+    async def _find_ending(self, transaction: Prepared) -> Ending:
+        witness = transaction.witness
+        if witness is None:
+            return Ending.UNKNOWN
+        written = Written(
+            partition=TopicPartition(witness.topic, witness.partition),
+            offset=Offset(witness.offset),
+            producer_id=transaction.producer_id,
+            epoch=transaction.epoch,
+        )
+        clock = self.cluster.clock
+        deadline_ms = clock.monotonic_ms() + MARKER_MS_MAX
+        while True:
+            found = await ending_of(self.cluster, written)
+            if found is not Ending.OPEN or clock.monotonic_ms() >= deadline_ms:
+                return found
+            await asyncio.sleep(MARKER_POLL_MS / 1000)
 
     async def _reclaim(self, transactional_id: str) -> Reclaimed | None:
         found = await reclaim(self.cluster, transactional_id)
@@ -207,6 +244,21 @@ class Carrier:
             await abort_transaction(self._coordinators, transactional_id)
         except Refused as refused:
             if refused.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+
+    async def _holder(self, transactional_id: str) -> Prepared | None:
+        found = await self._described(transactional_id)
+        if found is None or not found.is_ongoing:
+            return None
+        return _held(transactional_id, (found.producer_id, found.epoch))
+
+    async def _abort_of(self, held_by: Prepared) -> None:
+        try:
+            await end_prepared(self.cluster, _prepared(held_by), commit=False)
+        except Fenced:
+            return
+        except Refused as refused:
+            if refused.code not in NOT_OPEN:
                 raise
 
 

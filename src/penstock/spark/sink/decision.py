@@ -7,10 +7,13 @@
 A claim keeps the decision before it: whoever claims has to see it through. It also keeps the runs
 that held the sink before, the latest of them, so that none of those claims it back; and a decision
 the queries that decided before, as their last batches are no longer known.
+
+The record also says what the run that has claimed gave up: tasks of that batch which write later
+see it, and end what they wrote.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.model.error import PenstockError
 
@@ -28,12 +31,35 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """A record batch of a transaction. Behind it stands, sooner or later, how that has ended: of
+    all its partitions one is enough, as it is the same in each.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A transaction that is written whole and left open, by the identity that wrote it."""
 
     transactional_id: str
     producer_id: int
     epoch: int
+    witness: Witness | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenUp:
+    """What a run will not decide: this batch, or, where that is None, nothing any more."""
+
+    run_id: str
+    batch_id: int | None
+
+    def names(self, run_id: str, batch_id: int) -> bool:
+        return self.run_id == run_id and (self.batch_id is None or batch_id <= self.batch_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +83,18 @@ class SinkRecord:
     former: tuple[str, ...] = ()  # runs that have been superseded, the latest at the end
     once: bool = False  # a single write: when it is done, the record goes
     former_queries: tuple[str, ...] = ()  # which have decided before the last decision's
+    given_up: GivenUp | None = None  # by the run that has claimed
 
     def claimed_by(self, claim: Claim) -> "SinkRecord":
-        former = (*self.former, self.claim.run_id)[-FORMER_MAX:]
-        return replace(self, claim=claim, former=former)
+        return replace(self.without(self.claim.run_id), claim=claim, given_up=None)
+
+    def without(self, run_id: str) -> "SinkRecord":
+        """A run that never claims from now on, as others have, or as it has ended before."""
+        return replace(self, former=(*self.former, run_id)[-FORMER_MAX:])
+
+    def has_given_up(self, claim: Claim, batch_id: int) -> bool:
+        given_up = self.given_up
+        return given_up is not None and given_up.names(claim.run_id, batch_id)
 
     def with_decision(self, decided: Decided) -> "SinkRecord":
         queries = self.former_queries
@@ -78,7 +112,7 @@ class UnreadableDecision(PenstockError):
 
 
 def encode(record: SinkRecord) -> bytes:
-    decided = record.decided
+    decided, given_up = record.decided, record.given_up
     return json.dumps(
         {
             "version": VERSION,
@@ -89,16 +123,14 @@ def encode(record: SinkRecord) -> bytes:
             and {
                 "query": decided.query_id,
                 "batch": decided.batch_id,
-                "transactions": [
-                    [one.transactional_id, one.producer_id, one.epoch]
-                    for one in decided.transactions
-                ],
+                "transactions": [_row(one) for one in decided.transactions],
                 "two_phase": decided.two_phase,
             },
             "done": record.is_done,
             "former": record.former,
             "once": record.once,
             "former_queries": record.former_queries,
+            "given_up": given_up and {"run": given_up.run_id, "batch": given_up.batch_id},
         }
     ).encode()
 
@@ -116,8 +148,9 @@ def decode(data: bytes) -> SinkRecord:
             former=tuple(found["former"]),
             once=found["once"],
             former_queries=tuple(found["former_queries"]),
+            given_up=_given_up(found.get("given_up")),  # which early records do not have
         )
-    except (KeyError, TypeError, ValueError) as trouble:
+    except (AttributeError, KeyError, TypeError, ValueError) as trouble:
         raise UnreadableDecision(f"not a decision of a sink: {data[:60]!r}") from trouble
 
 
@@ -129,15 +162,44 @@ def _decided(found: dict[str, object]) -> Decided:
             "transactions": list(rows),
             "two_phase": bool(two_phase),
         }:
-            transactions = (
-                Prepared(transactional_id=str(row[0]), producer_id=int(row[1]), epoch=int(row[2]))
-                for row in rows
-            )
             return Decided(
                 query_id=query_id,
                 batch_id=batch_id,
-                transactions=tuple(transactions),
+                transactions=tuple(_prepared(*row) for row in rows),
                 two_phase=two_phase,
             )
         case _:
             raise KeyError("decided")
+
+
+def _row(one: Prepared) -> list[object]:
+    row: list[object] = [one.transactional_id, one.producer_id, one.epoch]
+    if one.witness is not None:
+        row += [one.witness.topic, one.witness.partition, one.witness.offset]
+    return row
+
+
+def _prepared(transactional_id: str, producer_id: int, epoch: int, *place: object) -> Prepared:
+    match place:
+        case ():
+            witness = None
+        case (str(topic), int(partition), int(offset)):
+            witness = Witness(topic=topic, partition=partition, offset=offset)
+        case _:
+            raise KeyError("transactions")
+    return Prepared(
+        transactional_id=str(transactional_id),
+        producer_id=int(producer_id),
+        epoch=int(epoch),
+        witness=witness,
+    )
+
+
+def _given_up(found: dict[str, object] | None) -> GivenUp | None:
+    match found:
+        case None:
+            return None
+        case {"run": str(run_id), "batch": (int() | None) as batch_id}:
+            return GivenUp(run_id=run_id, batch_id=batch_id)
+        case _:
+            raise KeyError("given_up")

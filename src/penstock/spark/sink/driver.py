@@ -12,7 +12,7 @@ that Spark gives to all Python processes of one driver, and to no other's.
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -24,13 +24,16 @@ from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.flows import (
     Driver,
     claim,
+    clear_idle,
     decide,
+    end_run,
     give_up,
     is_decided,
     is_late,
     may_write,
     must_claim,
     plan,
+    resume,
 )
 from penstock.spark.sink.left_over import recover_writes
 from penstock.spark.sink.options import SinkOptions
@@ -45,6 +48,10 @@ CLAIM_MS_MAX = 2_000
 CLAIM_TURN_MS = 100  # each partition waits so much longer than the one before
 CLAIM_TURNS = 64
 CLAIM_POLL_MS = 50
+# Spark lets the Python process of a task that it kills live for spark.python.task.killTimeout, two
+# seconds, and then some.
+KILL_MS_MAX = 4_000
+WATCH_POLL_MS = 250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +108,9 @@ async def plan_write(
                 await carrier.run(plan())
                 assert carrier.known is not None
                 planned = replace(planned, known=carrier.known)
+        elif planned.found is not None and planned.found.has_given_up(claimed, batch_id):
+            async with _carrier(cluster, options, driver, planned.known) as carrier:
+                await carrier.run(resume(driver, batch_id))
         await recover_writes(_decisions(cluster, options))
         return planned
 
@@ -164,8 +174,12 @@ async def decide_write(
         await carrier.run(write_once(driver, prepared))
 
 
-async def give_up_batch(options: SinkOptions, sink: str, driver: Driver | None) -> None:
-    """After a batch has failed. Whose it was is asked of the last claim if nobody else tells."""
+async def give_up_batch(
+    options: SinkOptions, sink: str, driver: Driver | None, batch_id: int, *, watch_ms: int = 0
+) -> None:
+    """After a batch has failed. Whose it was is asked of the last claim if nobody else tells. For
+    so long (`watch_ms`) what tasks open that are killed meanwhile is aborted too.
+    """
     async with connect(options.connection) as cluster:
         decisions = _decisions(cluster, options)
         if driver is None:
@@ -177,7 +191,45 @@ async def give_up_batch(options: SinkOptions, sink: str, driver: Driver | None) 
             two_phase = await has_two_phase(cluster, sink, options.two_phase)
             driver = Driver(sink=sink, claim=last.claim, two_phase=two_phase)
         async with _carrier(cluster, options, driver) as carrier:
-            await carrier.run(give_up(driver))
+            deadline_ms = cluster.clock.monotonic_ms() + watch_ms
+            while True:
+                await carrier.run(give_up(driver, batch_id))
+                if cluster.clock.monotonic_ms() >= deadline_ms:
+                    return
+                await asyncio.sleep(WATCH_POLL_MS / 1000)
+
+
+async def end_query(
+    options: SinkOptions, sink: str, claimed: Claim, is_over: Callable[[], bool]
+) -> None:
+    """On the driver, when a run of a query has ended: nothing of it stays open. `is_over`: none of
+    its tasks is running any more.
+    """
+    async with connect(options.connection) as cluster:
+        decisions = _decisions(cluster, options)
+        if not await decisions.exists():
+            return
+        two_phase = await has_two_phase(cluster, sink, options.two_phase)
+        driver = Driver(sink=sink, claim=claimed, two_phase=two_phase)
+        async with _carrier(cluster, options, driver) as carrier:
+            while True:
+                was_over = is_over()
+                await carrier.run(end_run(driver))
+                if was_over:
+                    return
+                await asyncio.sleep(WATCH_POLL_MS / 1000)
+
+
+async def clear_idle_query(options: SinkOptions, sink: str, claimed: Claim) -> None:
+    """On the driver, while a query waits for data."""
+    async with connect(options.connection) as cluster:
+        decisions = _decisions(cluster, options)
+        if not await decisions.exists():
+            return
+        two_phase = await has_two_phase(cluster, sink, options.two_phase)
+        driver = Driver(sink=sink, claim=claimed, two_phase=two_phase)
+        async with _carrier(cluster, options, driver) as carrier:
+            await carrier.run(clear_idle(driver))
 
 
 async def _plan(cluster: Cluster, options: SinkOptions, sink: str, *, is_new: bool = False) -> Plan:

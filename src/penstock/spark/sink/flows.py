@@ -8,9 +8,13 @@ and anyone who comes later may do it.
     claim       in a task of a run's first batch: fence, read, claim; complete what is decided;
                 abort what is not and of other runs
     may_write   in the other tasks of that batch: read, until it is claimed
-    is_late     in each task that has written: whether that was decided without it
+    is_late     in each task that has written: whether that was decided, or given up, without it
     decide      on the driver: fence, read, decide, unless superseded; commit; done; abort the rest
-    give_up     on the driver: fence, read; abort what of this run is not decided
+    give_up     on the driver: record it; abort what of this run is not decided
+    resume      on the driver, where a program writes a batch again that it has given up
+    clear_idle  on the driver, while no batch runs: abort what earlier batches have left
+    end_run     on the driver, when a query has ended: the same as giving up all that may come, and
+                complete what is decided
     recover     anywhere: complete what is decided
     take_away   by an operator: claim, and by that end everything
 
@@ -23,6 +27,10 @@ Invariants, whatever crashes between two actions:
     left undecided.
  4. DONE is written when every transaction of the decision is committed, or is lost and an
     operator has been told.
+ 5. What a run has given up it does not decide; whatever its tasks write later they end themselves.
+
+Of 5: a task looks at the record when it has written, and who gives up lists what is open when it
+has recorded that. So one of them sees the other.
 
 Of 3: which runs are older is known only by the claims. A list of open transactions is therefore
 made before the claim is looked at again: a run that claims afterwards is not on it, since no task
@@ -33,11 +41,15 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from penstock.client.prepared import Ending
 from penstock.spark.sink.actions import (
     Abort,
+    AbortOf,
     Action,
     Commit,
     Fence,
+    FindEnding,
+    Holder,
     ListOpen,
     Look,
     ReadLast,
@@ -47,9 +59,10 @@ from penstock.spark.sink.actions import (
     Write,
     WriteOutcome,
 )
-from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord
-from penstock.spark.sink.names import attempt_of, decider_id, prefix_of
+from penstock.spark.sink.decision import Claim, Decided, GivenUp, Prepared, SinkRecord
+from penstock.spark.sink.names import attempt_of, decider_id, is_behind, prefix_of
 from penstock.spark.sink.trouble import (
+    BatchGivenUp,
     Contended,
     LostTransaction,
     MissingBatch,
@@ -116,6 +129,7 @@ def claim(driver: Driver, batch_id: int, planned: SinkRecord | None) -> Flow[Sin
         if last is None:
             return SinkRecord(claim=driver.claim)
         if last.claim == driver.claim:
+            _not_given_up(driver, last, batch_id)
             return last
         if _is_newer(driver, last, planned):
             raise superseded(driver, last)
@@ -144,9 +158,16 @@ def _is_new(driver: Driver) -> Flow[None]:
 def is_late(driver: Driver, batch_id: int) -> Flow[bool]:
     """After a task has written and before it tells: whether nobody is going to ask for it. Then
     nobody might be there any more to abort it, and the task does that itself.
+
+    Of a run that was given up it also ends what others have left, that were killed before they
+    could look. A program that calls writes (`gaps`) may have begun the batch anew meanwhile.
     """
     last: SinkRecord | None = yield ReadLast()
     if last is None or last.claim != driver.claim:
+        return True
+    if last.has_given_up(driver.claim, batch_id):
+        if not driver.gaps:
+            yield from _abort_given_up(driver, last)
         return True
     decided = last.decided
     return (
@@ -167,11 +188,81 @@ def decide(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Flow[
     return record
 
 
-def give_up(driver: Driver) -> Flow[None]:
-    """When a batch failed, or nobody knows how it ended."""
-    yield Fence()
+def give_up(driver: Driver, batch_id: int | None = None) -> Flow[None]:
+    """When a batch failed, or nobody knows how it ended; None: whichever it was."""
+    given_up = GivenUp(run_id=driver.claim.run_id, batch_id=batch_id)
+
+    def without_it(last: SinkRecord | None) -> SinkRecord | None:
+        if last is None or last.once or last.claim != driver.claim:
+            return None  # of a single write the decider's id tells
+        return replace(last, given_up=given_up)
+
+    last = yield from _change_record(without_it)
+    yield from _abort_given_up(driver, last)
+
+
+def resume(driver: Driver, batch_id: int) -> Flow[SinkRecord]:
+    """Before a batch that was given up is written again, by the same run."""
+
+    def resumed(last: SinkRecord | None) -> SinkRecord | None:
+        if last is None or last.claim != driver.claim:
+            raise superseded(driver, last)
+        given_up = last.given_up
+        if given_up is not None and given_up.batch_id is None:
+            _not_given_up(driver, last, batch_id)
+        return replace(last, given_up=None)
+
+    return (yield from write_record(resumed))
+
+
+def clear_idle(driver: Driver) -> Flow[None]:
+    """While a query waits for data: aborts what attempts of the last batch have left, that were
+    killed after it was decided. The next batch may have begun: what can be its own is spared.
+    """
+    holders = []
+    for transactional_id in (yield from open_ids(driver)):
+        held_by: Prepared | None = yield Holder(transactional_id)
+        if held_by is not None:
+            holders.append(held_by)
     last: SinkRecord | None = yield ReadLast()
-    unfinished = None if last is None else last.unfinished
+    decided = None if last is None else last.decided
+    if last is None or decided is None or not last.is_done:
+        return
+    if (last.claim.run_id, decided.query_id) != (driver.claim.run_id, driver.claim.query_id):
+        return
+    for held_by in holders:
+        attempt = attempt_of(held_by.transactional_id)
+        assert attempt is not None
+        of_this_run = attempt.run_id == driver.claim.run_id
+        if is_behind(attempt, decided.batch_id, two_phase=driver.two_phase) and of_this_run:
+            yield AbortOf(held_by)
+
+
+def end_run(driver: Driver) -> Flow[None]:
+    """When a run of a query is over, however it ended: it claims and decides nothing more, what it
+    has decided is completed, and nothing of it stays open. It may be called again, as long as
+    tasks of the run may write.
+    """
+    run_id = driver.claim.run_id
+
+    def ended(last: SinkRecord | None) -> SinkRecord | None:
+        if last is None:
+            return None  # nobody has written; and a record that is missing must be missed
+        if last.claim.run_id == run_id:
+            return replace(last, given_up=GivenUp(run_id=run_id, batch_id=None))
+        return last if run_id in last.former else last.without(run_id)
+
+    last: SinkRecord | None = yield ReadLast()
+    if ended(last) not in (None, last):  # else a newer run would be fenced for nothing
+        last = yield from _change_record(ended)
+    yield from _abort_given_up(driver, last)
+    if last is not None and last.claim.run_id == run_id:
+        yield from _finish(replace(driver, claim=last.claim), last)
+
+
+def _abort_given_up(driver: Driver, record: SinkRecord | None) -> Flow[None]:
+    """Aborts what is open of a run that decides nothing more of it, by what its record says."""
+    unfinished = None if record is None else record.unfinished
     for transactional_id in (yield from open_ids(driver)):
         of_this_run = _run_of(transactional_id) == driver.claim.run_id
         if of_this_run and not (unfinished and unfinished.names(transactional_id)):
@@ -239,8 +330,17 @@ def _decision(driver: Driver, last: SinkRecord | None, batch: Decided) -> SinkRe
         raise superseded(driver, last)
     if not _is_next(driver, last, batch.batch_id):
         return None
+    _not_given_up(driver, last, batch.batch_id)
     assert last.is_done, "a claim completes what it finds, and so does every decision"
     return last.with_decision(batch)
+
+
+def _not_given_up(driver: Driver, last: SinkRecord, batch_id: int) -> None:
+    if last.has_given_up(driver.claim, batch_id):
+        raise BatchGivenUp(
+            f"sink {driver.sink}: batch {batch_id} of query {driver.claim.query_id} has been given"
+            f" up by run {driver.claim.run_id}: the next run repeats it"
+        )
 
 
 def _is_newer(driver: Driver, last: SinkRecord, planned: SinkRecord | None) -> bool:
@@ -282,12 +382,22 @@ def write_record(
     """Changes the sink's record; what it is then. `change` is given the last one, and says None
     where there is nothing to write. `before` may object to what is about to be written.
     """
+    record = yield from _change_record(change, before=before)
+    assert record is not None
+    return record
+
+
+def _change_record(
+    change: Callable[[SinkRecord | None], SinkRecord | None],
+    *,
+    before: Callable[[], Flow[None]] | None = None,
+) -> Flow[SinkRecord | None]:
+    """The same where there may be no record, neither before nor afterwards."""
     for _ in range(WRITES_MAX):
         yield Fence()
         last: SinkRecord | None = yield ReadLast()
         record = change(last)
         if record is None or record == last:
-            assert last is not None
             return last
         if before is not None:
             yield from before()
@@ -319,7 +429,7 @@ def _done(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
 
 
 def commit_all(driver: Driver, decided: Decided | None) -> Flow[tuple[Prepared, ...]]:
-    """Commits what can be; what cannot, as it has been aborted."""
+    """Commits what can be; what cannot, as it has been aborted or is not to be found."""
     lost = []
     if decided is not None:
         as_decided = replace(driver, two_phase=decided.two_phase)
@@ -330,10 +440,14 @@ def commit_all(driver: Driver, decided: Decided | None) -> Flow[tuple[Prepared, 
 
 
 def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
-    """False: it was aborted. Whoever took the id over since has bumped its epoch: then the decision
-    is carried out by the new identity, if the transaction is still the one that was decided.
+    """False: it is lost. Whoever took the id over since has bumped its epoch: then the decision is
+    carried out by the new identity, if the transaction is still the one that was decided.
+
+    Else only the partitions know. What the coordinator says of the id (empty, unknown, committed,
+    aborted, or open again) may be of something that came after it.
     """
     held = decided
+    ending = Ending.OPEN
     for _ in range(RECLAIMS_MAX):
         committed: bool = yield Commit(held)
         if committed:
@@ -344,11 +458,14 @@ def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
             if reclaimed is not None and reclaimed.written_by == decided:
                 held = reclaimed.held_by
                 continue
-        # Nothing but its commit ends a two-phase transaction without leaving ABORTED: no time-out
-        # does, and a task that ends its own leaves NONE. So where the id went on to something else,
-        # it is committed.
-        return seen is Seen.COMMITTED or (driver.two_phase and seen is not Seen.ABORTED)
-    raise Contended(f"transaction {decided.transactional_id} is taken over again and again")
+        ending = yield FindEnding(decided)
+        if ending is Ending.UNKNOWN:
+            return seen is Seen.COMMITTED
+        if ending is not Ending.OPEN:
+            return ending is Ending.COMMITTED
+    if held != decided:
+        raise Contended(f"transaction {decided.transactional_id} is taken over again and again")
+    return False  # it hangs in its partition, and no coordinator knows of it
 
 
 def _clear(driver: Driver, *, own: bool) -> Flow[None]:
@@ -389,7 +506,8 @@ def lost_of(sink: str, decided: Decided, lost: Sequence[Prepared]) -> LostTransa
     names = ", ".join(one.transactional_id for one in lost)
     return LostTransaction(
         f"sink {sink}: of batch {decided.batch_id} of query {decided.query_id} {len(lost)} of"
-        f" {len(decided.transactions)} transactions were decided and have been aborted since:"
-        f" its rows are lost, those of {names}; penstock transactions abort --sink lets the sink go"
+        f" {len(decided.transactions)} transactions were decided and are not committed, as they"
+        f" have been aborted since or are not to be found: its rows are lost, those of {names};"
+        " penstock transactions abort --sink lets the sink go"
         " on without them"
     )

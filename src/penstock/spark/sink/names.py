@@ -63,6 +63,15 @@ def next_attempt(attempt: Attempt) -> Attempt:
     return replace(attempt, stage_attempt=attempt.stage_attempt + 1)
 
 
+def is_behind(attempt: Attempt, decided: int, *, two_phase: bool) -> bool:
+    """Whether an attempt is of the batch that was decided last, or of one before it, and not of the
+    one that comes next. Of a run that leaves no batch out.
+    """
+    if two_phase:
+        return attempt.batch == decided % BATCHES_AT_ONCE
+    return attempt.batch <= decided
+
+
 def decider_id(sink: str) -> str:
     return f"{sink}-decider"
 

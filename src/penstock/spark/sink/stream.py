@@ -26,7 +26,7 @@ from penstock.spark.sink.flows import Driver, is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkMode, SinkOptions
 from penstock.spark.sink.plain import write_plainly
-from penstock.spark.sink.task import Work, numbers_of, write_attempt
+from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
 
@@ -84,7 +84,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         if self.sink is None:
             return
         told = [one.driver for one in messages if isinstance(one, Written)]
-        run(give_up_batch(self.options, self.sink, told[0] if told else None))
+        run(give_up_batch(self.options, self.sink, told[0] if told else None, batchId))
 
     async def _write(self, work: Work, claim: Claim, batch_id: int, task: TaskNumbers) -> Written:
         plan = self.plan
@@ -94,6 +94,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             of_batch = TaskOfBatch(batch_id=batch_id, partition=work.partition)
             await join_run(cluster, self.options, plan, driver, of_batch)
             if is_decided(claim, batch_id, plan.found):
+                await compute(work)
                 return Written(driver=driver, known=plan.known, prepared=None)
             own = first_attempt(plan.sink, claim.run_id, batch_id, task, two_phase=plan.two_phase)
             prepared = await write_attempt(

@@ -6,14 +6,15 @@ own, those before them are sent.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from penstock.client.accumulator import BatchRules
+from penstock.client.batch_sender import Delivery
 from penstock.client.cluster import Cluster
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.prepared import PreparedTransaction
@@ -23,7 +24,7 @@ from penstock.client.trouble import ClientError
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import MIB
 from penstock.spark.sink.columns import Columns
-from penstock.spark.sink.decision import Prepared
+from penstock.spark.sink.decision import Prepared, Witness
 from penstock.spark.sink.names import Attempt, TaskNumbers, next_attempt
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.rows import BatchBuilder
@@ -48,6 +49,30 @@ class Work:
     columns: Columns
     options: SinkOptions
     partition: int  # of the data frame, not of a topic
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A producer, and what has become of the first batch of each partition."""
+
+    producer: TransactionalProducer
+    deliveries: dict[TopicPartition, Delivery] = field(default_factory=dict)
+
+    async def send_batch(self, place: TopicPartition, batch: bytearray) -> None:
+        delivery = await self.producer.send_batch(place, batch)
+        self.deliveries.setdefault(place, delivery)
+
+
+async def compute(work: Work) -> None:
+    """Takes all rows and writes none, for a batch that stands in the topic already. They have to be
+    computed: Spark's state stores are committed when the rows of a task have been taken.
+    """
+    await asyncio.to_thread(_exhaust, work.rows)
+
+
+def _exhaust(rows: Iterator[pa.RecordBatch]) -> None:
+    for _ in rows:
+        pass
 
 
 def numbers_of(task: TaskContext) -> TaskNumbers:
@@ -81,8 +106,9 @@ async def write_attempt(
                 continue
             try:
                 await producer.begin()
-                await send_rows(cluster, work, producer)
-                prepared = _prepared(await producer.prepare())
+                watched = Watched(producer)
+                await send_rows(cluster, work, watched)
+                prepared = _prepared(await producer.prepare(), watched.deliveries.values())
                 if prepared is not None and not await is_late():
                     return prepared
             except BaseException:
@@ -161,11 +187,23 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _prepared(transaction: PreparedTransaction | None) -> Prepared | None:
+def _prepared(
+    transaction: PreparedTransaction | None, deliveries: Iterable[Delivery]
+) -> Prepared | None:
     if transaction is None:
         return None
     return Prepared(
         transactional_id=transaction.transactional_id,
         producer_id=transaction.producer_id,
         epoch=transaction.epoch,
+        witness=witness_of(deliveries),
     )
+
+
+def witness_of(deliveries: Iterable[Delivery]) -> Witness | None:
+    """Of batches that have been delivered; None where a broker knew none of the offsets."""
+    for delivery in deliveries:
+        topic, partition, offset, _ = delivery.result()
+        if offset is not None:
+            return Witness(topic=topic, partition=partition, offset=offset)
+    return None

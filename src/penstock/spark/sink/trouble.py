@@ -20,7 +20,11 @@ class MissingBatch(SinkTrouble):
 
 
 class LostTransaction(SinkTrouble):
-    """A decided transaction was aborted by somebody else."""
+    """A decided transaction was aborted by somebody else, or is not to be found any more."""
+
+
+class BatchGivenUp(SinkTrouble):
+    """The batch failed, or its query was stopped: this run does not decide it any more."""
 
 
 class TransactionTimedOut(SinkTrouble):
