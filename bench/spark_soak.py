@@ -3,6 +3,7 @@
     python bench/spark_soak.py                     every scenario
     python bench/spark_soak.py --only driver       those with this in their names
     python bench/spark_soak.py --scale 3           three times as many batches and strikes
+    python bench/spark_soak.py --only stopped      50 queries, each stopped in mid-batch
 
 What comes out is read by confluent-kafka, committed records only. The first scenario is Spark's own
 Kafka sink, which does repeat rows: so the check is known to bite.
@@ -16,6 +17,8 @@ import time
 from pathlib import Path
 
 from spark_ordeal import Ordeal, Outcome, Progress, Scenario, Victim
+from spark_stopped import NAME as STOPPED
+from spark_stopped import stop_queries
 from spark_submitted import NAME as SUBMITTED
 from spark_submitted import count_words
 
@@ -27,6 +30,7 @@ from rig.spark_connector import connector_jars
 from rig.spark_query import OFFICIAL
 
 LINE_EVERY_SECONDS = 10
+STOPS = 50
 NODE_SETTINGS = {
     **NO_RETENTION_ROUND,
     "auto.create.topics.enable": "false",
@@ -49,6 +53,7 @@ def main() -> None:
             chosen.folder or Path(folder),
             seed=chosen.seed,
             submits=chosen.only in SUBMITTED,
+            stops=STOPS * chosen.scale if chosen.only in STOPPED else 0,
         )
     show(outcomes, seed=chosen.seed)
     faulty = [one for one in outcomes if is_ours(one.scenario) and one.judgement.faults]
@@ -115,7 +120,9 @@ def is_ours(scenario: Scenario) -> bool:
     return scenario.carrying.get("writer") != OFFICIAL
 
 
-def soak(wanted: list[Scenario], folder: Path, *, seed: int, submits: bool) -> list[Outcome]:
+def soak(
+    wanted: list[Scenario], folder: Path, *, seed: int, submits: bool, stops: int
+) -> list[Outcome]:
     folder.mkdir(parents=True, exist_ok=True)
     node = ServedNode(data=folder / "node", settings=NODE_SETTINGS)
     node.start()
@@ -136,6 +143,17 @@ def soak(wanted: list[Scenario], folder: Path, *, seed: int, submits: bool) -> l
                 told=lines.tell,
             )
             outcomes.append(ordeal.run())
+            lines.end(outcomes[-1])
+        if stops:
+            outcomes.append(
+                stop_queries(
+                    node.bootstrap,
+                    folder / "stopped",
+                    count=stops,
+                    dice=random.Random(f"{seed} {STOPPED}"),
+                    told=lines.tell,
+                )
+            )
             lines.end(outcomes[-1])
         if submits:
             assert cluster is not None

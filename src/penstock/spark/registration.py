@@ -1,8 +1,11 @@
-"""What `register()` adds to a Spark session: the format "penstock", and who tells of its lag."""
+"""What `register()` adds to a Spark session: the format "penstock", who tells of the lag of its
+queries, and who ends what they leave open.
+"""
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from penstock.spark.clean_up import CleanUpListener
 from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.lag import LagListener
 
@@ -21,4 +24,5 @@ def register(spark: SparkSession) -> None:
     spark.dataSource.register(PenstockDataSource)
     if not is_remote():  # a client of Spark Connect can't see what a query was told
         spark.streams.addListener(LagListener(spark))
+        spark.streams.addListener(CleanUpListener(spark))
     spark.conf.set(REGISTERED, "true")

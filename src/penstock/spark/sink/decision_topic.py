@@ -1,14 +1,14 @@
 """The topic in which sinks decide: compacted, each sink's record in a partition by its name.
 
-It is made by the first sink that needs it. Found with a policy that deletes, it is refused: a
-decision that goes away is a batch that is written twice.
+It is made by the first sink that needs it. Found with a policy that deletes, or with fewer replicas
+than were asked for, it is refused: a decision that goes away is a batch that is written twice.
 """
 
 import asyncio
 import logging
 from dataclasses import dataclass
 
-from penstock.client.admin import Admin, NewTopic
+from penstock.client.admin import BROKERS_DECIDE, Admin, NewTopic
 from penstock.client.cluster import Cluster
 from penstock.client.configs import Resource, ResourceKind, describe_configs
 from penstock.client.consumer import Consumer, ConsumerRules
@@ -48,17 +48,26 @@ class Known:
 class DecisionTopic:
     cluster: Cluster
     name: str
+    replicas: int | None = None  # None: what the brokers give a topic
 
     async def make(self) -> None:
         """There is such a topic when this returns; WrongDecisionTopic if it can't be used."""
         if not await self.exists():
-            topic = NewTopic(name=self.name, partitions=PARTITIONS, settings=SETTINGS)
+            topic = NewTopic(
+                name=self.name,
+                partitions=PARTITIONS,
+                replicas=BROKERS_DECIDE if self.replicas is None else self.replicas,
+                settings=SETTINGS,
+            )
             [made] = (await Admin(self.cluster).create_topics([topic])).values()
             if not isinstance(made, Refused):
                 await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+                self._check_replicas()
                 return
             if made.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise made
+            await self.cluster.need((self.name,), wait_ms=MADE_MS_MAX)
+        self._check_replicas()
         await self._check_policy()
 
     async def exists(self) -> bool:
@@ -134,6 +143,29 @@ class DecisionTopic:
                 " read"
             ) from trouble
         return found
+
+    def warn_if_single(self, sink: str) -> None:
+        """Where others could hold the decisions too, and a failed disk would lose them."""
+        if self.replicas is None and self._replicas() == 1 and len(self.cluster.view.brokers) > 1:
+            logger.warning(
+                "sink=%s: topic %s has 1 replica, and what sinks have decided is lost with it: give"
+                " it more, and say how many with option decisionReplicas",
+                sink,
+                self.name,
+            )
+
+    def _replicas(self) -> int:
+        """Of the partition that has the fewest."""
+        topic = self.cluster.view.topics[self.name]
+        return min(len(partition.replicas) for partition in topic.partitions)
+
+    def _check_replicas(self) -> None:
+        if self.replicas is not None and self._replicas() < self.replicas:
+            raise WrongDecisionTopic(
+                f"topic {self.name} can't hold the decisions of sinks: it has"
+                f" {self._replicas()} of {self.replicas} replicas that option decisionReplicas asks"
+                " for: give it more, or name another with option decisionTopic"
+            )
 
     async def _check_policy(self) -> None:
         resource = Resource(ResourceKind.TOPIC, self.name)

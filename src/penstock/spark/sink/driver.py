@@ -36,11 +36,11 @@ from penstock.spark.sink.flows import (
     resume,
 )
 from penstock.spark.sink.left_over import recover_writes
-from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.options import SinkOptions, TwoPhase
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.trouble import SecondWrite
-from penstock.spark.sink.two_phase import has_two_phase
+from penstock.spark.sink.two_phase import has_two_phase, warn_of_time_out
 
 PLACE = "SPARK_LOCAL_DIRS"
 CLAIMING_PARTITION = 0  # every batch has one
@@ -112,6 +112,8 @@ async def plan_write(
             async with _carrier(cluster, options, driver, planned.known) as carrier:
                 await carrier.run(resume(driver, batch_id))
         await recover_writes(_decisions(cluster, options))
+        if once or must:
+            _warn(cluster, options, driver)
         return planned
 
 
@@ -161,6 +163,8 @@ async def decide_batch(
         _carrier(cluster, options, driver, known) as carrier,
     ):
         await carrier.run(decide(driver, batch_id, prepared))
+        if must_claim(driver.claim, known.record) and not driver.gaps:
+            _warn(cluster, options, driver)  # with a run's first batch: nobody knows it before
 
 
 async def decide_write(
@@ -246,12 +250,21 @@ async def _plan(cluster: Cluster, options: SinkOptions, sink: str, *, is_new: bo
     return Plan(sink=sink, place=place_of_driver(), two_phase=two_phase, known=known)
 
 
+def _warn(cluster: Cluster, options: SinkOptions, driver: Driver) -> None:
+    """What a user should know of a run, told once and on the driver."""
+    if not driver.two_phase and options.two_phase is not TwoPhase.OFF:
+        warn_of_time_out(driver.sink)
+    _decisions(cluster, options).warn_if_single(driver.sink)
+
+
 def place_of_driver() -> str:
     return hashlib.sha256(os.environ.get(PLACE, "").encode()).hexdigest()[:16]
 
 
 def _decisions(cluster: Cluster, options: SinkOptions) -> DecisionTopic:
-    return DecisionTopic(cluster=cluster, name=options.decision_topic)
+    return DecisionTopic(
+        cluster=cluster, name=options.decision_topic, replicas=options.decision_replicas
+    )
 
 
 @asynccontextmanager

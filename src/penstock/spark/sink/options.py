@@ -10,7 +10,15 @@ from penstock.records.compression import Codec
 from penstock.spark.options import BadOption, ConnectionOptions, Given, given
 
 IDENTITY = ("sinkId", "queryId", "runId", "batchId")
-KNOWN = ("topic", "includeHeaders", "mode", "decisionTopic", "twoPhase", *IDENTITY)
+KNOWN = (
+    "topic",
+    "includeHeaders",
+    "mode",
+    "decisionTopic",
+    "decisionReplicas",
+    "twoPhase",
+    *IDENTITY,
+)
 HEEDED = (  # beside options.HEEDED
     "batch.size",
     "buffer.memory",
@@ -57,6 +65,7 @@ class SinkOptions:
     mode: SinkMode = SinkMode.EXACTLY_ONCE
     sink_id: str | None = None
     decision_topic: str = DECISION_TOPIC
+    decision_replicas: int | None = None  # as many as the brokers give a topic
     checkpoint_location: str | None = None
     identity: BatchIdentity | None = None
     two_phase: TwoPhase = TwoPhase.AUTO
@@ -95,6 +104,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         mode=read.choice("mode", {mode.value: mode for mode in SinkMode}, SinkMode.EXACTLY_ONCE),
         sink_id=_sink_id(read.text("sinkId")),
         decision_topic=decision_topic,
+        decision_replicas=read.number("decisionReplicas", least=1),
         checkpoint_location=read.text("checkpointLocation"),
         identity=_identity(read),
         two_phase=read.choice("twoPhase", {one.value: one for one in TwoPhase}, TwoPhase.AUTO),

@@ -33,10 +33,14 @@ async def has_two_phase(cluster: Cluster, sink: str, wish: TwoPhase) -> bool:
             raise NoTwoPhase(
                 f"sink {sink}: option twoPhase is required, and the brokers do not do it: {refused}"
             ) from refused
-        logger.warning(
-            "sink=%s: prepared transactions have a time-out, as two-phase commit is not allowed; on"
-            " a Penstock node transaction.two.phase.commit.enable=true turns it on",
-            sink,
-        )
         return False
     return True
+
+
+def warn_of_time_out(sink: str) -> None:
+    """For a user who has not turned two-phase commit off; once for each run."""
+    logger.warning(
+        "sink=%s: prepared transactions have a time-out, as two-phase commit is not allowed; on"
+        " a Penstock node transaction.two.phase.commit.enable=true turns it on",
+        sink,
+    )

@@ -1,0 +1,146 @@
+"""Ends what the sink of a query has left open, when the query is idle or has ended.
+
+A task that Spark kills may have a transaction open, and nobody to end it: the batch is decided or
+given up by then. It would hold back every reader of what is committed. So while a query waits for
+data what its last batch has left is aborted; and when a query has ended, stopped or failed or done,
+everything that it has left, as long as Spark is still ending its tasks.
+
+Spark calls listeners in the driver's Python, in turn: the work is done in threads of their own,
+which the program waits for when it ends. A query without such a listener, in a session that was
+not registered or in Spark Connect, leaves this to its next run. Writes within foreachBatch are not
+known here: each of them clears up by itself.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from penstock.model.error import PenstockError
+from penstock.spark.connection import run
+from penstock.spark.data_source import NAME
+from penstock.spark.sink.decision import Claim
+from penstock.spark.sink.driver import clear_idle_query, end_query
+from penstock.spark.sink.options import SinkMode, SinkOptions, sink_options
+
+WRITE = "WriteToMicroBatchDataSource"  # Spark's plan of a query whose sink is a data source
+OVER_SECONDS_MAX = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A run of a query, as Spark knows it."""
+
+    query_id: str
+    run_id: str
+    execution: Any  # Spark's
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(query_id=self.query_id, run_id=self.run_id)
+
+
+class CleanUpListener(StreamingQueryListener):
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._runs: dict[str, Query] = {}
+        self._clearing: set[str] = set()  # runs that are idle, while it takes longer than that
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        query_id, run_id = str(event.id), str(event.runId)
+        started = self._spark._jsparkSession.streams().get(query_id)
+        if started is not None:
+            self._runs[run_id] = Query(
+                query_id=query_id, run_id=run_id, execution=started.streamingQuery()
+            )
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        pass
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        query = self._runs.get(str(event.runId))
+        if query is None or query.run_id in self._clearing:
+            return
+        self._clearing.add(query.run_id)
+
+        def clear(options: SinkOptions) -> Coroutine[Any, Any, None]:
+            return clear_idle_query(options, options.query_sink, query.claim)
+
+        self._start(query, clear, done=lambda: self._clearing.discard(query.run_id))
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        query = self._runs.pop(str(event.runId), None)
+        if query is None:
+            return
+        deadline = time.monotonic() + OVER_SECONDS_MAX
+
+        def is_over() -> bool:
+            return time.monotonic() >= deadline or not self._has_tasks(query.run_id)
+
+        def end(options: SinkOptions) -> Coroutine[Any, Any, None]:
+            return end_query(options, options.query_sink, query.claim, is_over)
+
+        self._start(query, end)
+
+    def _start(
+        self,
+        query: Query,
+        work: Callable[[SinkOptions], Coroutine[Any, Any, None]],
+        *,
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
+        def clear_up() -> None:
+            try:
+                options = self._options(query)
+                if options is not None:
+                    run(work(options))
+            except (PenstockError, OSError) as trouble:
+                logger.warning(
+                    "what a query has left open is not ended query=%s: %s", query.query_id, trouble
+                )
+            finally:
+                done()
+
+        threading.Thread(target=clear_up, name=f"penstock clears up {query.run_id}").start()
+
+    def _options(self, query: Query) -> SinkOptions | None:
+        """Of its sink; None where that is another one, or has no transactions."""
+        try:
+            plan = query.execution.logicalPlan()
+            if plan.getClass().getSimpleName() != WRITE or plan.table().name() != NAME:
+                return None
+            jvm: Any = self._spark._jvm
+            to_java = jvm.scala.jdk.javaapi.CollectionConverters.asJava
+            told = dict(to_java(plan.writeOptions()))
+        except Py4JError:
+            return None  # it ended before it was planned, or Spark has ended
+        read = sink_options(told)
+        return read if read.mode is SinkMode.EXACTLY_ONCE else None
+
+    def _has_tasks(self, run_id: str) -> bool:
+        """Whether tasks of a run are still running, those included that Spark is killing."""
+        try:
+            tracker = self._spark.sparkContext.statusTracker()
+            for job_id in tracker.getJobIdsForGroup(run_id):
+                job = tracker.getJobInfo(job_id)
+                for stage_id in [] if job is None else job.stageIds:
+                    stage = tracker.getStageInfo(stage_id)
+                    if stage is not None and stage.numActiveTasks > 0:
+                        return True
+        except Py4JError:
+            return False  # Spark has ended, and its tasks with it
+        return False
