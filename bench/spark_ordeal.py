@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
 # The node, the cluster and the driver programs are the tests' own.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from rig.numbered_rows import Judgement, judge_topic, make_topics, write_numbers
-from rig.serve import ServedNode
 from rig.spark_cluster import SparkCluster
 from rig.spark_driving import DriverTrouble, SparkDriver
 from rig.spark_query import Carrying
@@ -29,6 +29,8 @@ LOOK_SECONDS = 0.1
 JITTER_SECONDS = 2.5
 NODE_DOWN_SECONDS_MAX = 1.5
 WITHOUT_PROGRESS_SECONDS_MAX = 180.0
+# Apache Kafka takes longer to start than others that are waited for.
+PATIENT = {"kafka.default.api.timeout.ms": "60000"}
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -36,6 +38,17 @@ SPECULATION = {
     "spark.speculation.quantile": "0.5",
     "spark.speculation.minTaskRuntime": "500ms",
 }
+
+
+class Node(Protocol):
+    """A broker that can be killed and started again."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def kill(self) -> None: ...
+
+    def start(self) -> None: ...
 
 
 class Victim(Enum):
@@ -51,6 +64,7 @@ class Scenario:
     batches: int
     rows_a_batch: int = 2_000
     on_cluster: bool = False
+    on_kafka: bool = False  # Apache Kafka, without two-phase commit
     strikes: tuple[Victim, ...] = ()
     speculates: bool = False  # a task of each batch hangs, and another attempt overtakes it
     carrying: dict[str, str] = field(default_factory=dict)  # of `Carrying`, where it is different
@@ -98,7 +112,7 @@ class Ordeal:
         self,
         scenario: Scenario,
         *,
-        node: ServedNode,
+        node: Node,
         cluster: SparkCluster | None,
         folder: Path,
         dice: random.Random,
@@ -123,6 +137,7 @@ class Ordeal:
             checkpoint=str(folder / "checkpoint"),
             rows_per_batch=scenario.rows_a_batch,
             failing_batch=scenario.failing_batch,
+            writer_options=PATIENT if scenario.on_kafka else {},
             **scenario.carrying,  # type: ignore[arg-type] # they are the strings among the fields
         )
         make_topics(

@@ -16,13 +16,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from spark_ordeal import Ordeal, Outcome, Progress, Scenario, Victim
+from spark_ordeal import Node, Ordeal, Outcome, Progress, Scenario, Victim
 from spark_stopped import NAME as STOPPED
 from spark_stopped import stop_queries
 from spark_submitted import NAME as SUBMITTED
 from spark_submitted import count_words
 
-from rig.apache_kafka.jars import PeerMissing
+from rig.apache_kafka.broker import ApacheKafka
+from rig.apache_kafka.jars import PeerMissing, fetched_jars
 from rig.broker import NO_RETENTION_ROUND
 from rig.serve import ServedNode
 from rig.spark_cluster import SparkCluster
@@ -47,6 +48,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="a new one, which is kept")
     chosen = parser.parse_args()
     wanted = [one for one in scenarios(chosen.scale) if chosen.only in one.name]
+    try:
+        fetched_jars()
+    except PeerMissing as missing:
+        print(f"without Apache Kafka: {missing}")
+        wanted = [one for one in wanted if not one.on_kafka]
     with tempfile.TemporaryDirectory(prefix="penstock-spark-") as folder:
         outcomes = soak(
             wanted,
@@ -77,6 +83,25 @@ def scenarios(scale: int) -> list[Scenario]:
             strikes=(Victim.SLEEPING_DRIVER,) * 2 * scale,
         ),
         Scenario(name="node killed at random", batches=5 * nodes, strikes=(Victim.NODE,) * nodes),
+        Scenario(name="Apache Kafka: task retried", on_kafka=True, batches=4, failing_batch=1),
+        Scenario(
+            name="Apache Kafka: driver killed",
+            on_kafka=True,
+            batches=3 * drivers,
+            strikes=(Victim.DRIVER,) * drivers,
+        ),
+        Scenario(
+            name="Apache Kafka: driver asleep",
+            on_kafka=True,
+            batches=9 * scale,
+            strikes=(Victim.SLEEPING_DRIVER,) * 2 * scale,
+        ),
+        Scenario(
+            name="Apache Kafka: node killed",
+            on_kafka=True,
+            batches=5 * nodes,
+            strikes=(Victim.NODE,) * nodes,
+        ),
         Scenario(
             name="cluster: executor killed",
             on_cluster=True,
@@ -130,13 +155,19 @@ def soak(
     if submits or any(one.on_cluster for one in wanted):
         cluster = SparkCluster(folder=folder / "cluster")
         cluster.start()
+    peer = None
+    if any(one.on_kafka for one in wanted):
+        peer = apache_kafka(folder / "kafka")
+        peer.start()
     lines = Lines()
     outcomes = []
     try:
         for number, scenario in enumerate(wanted):
+            broker: Node | None = peer if scenario.on_kafka else node
+            assert broker is not None
             ordeal = Ordeal(
                 scenario,
-                node=node,
+                node=broker,
                 cluster=cluster,
                 folder=folder / f"soak-{number}",
                 dice=random.Random(f"{seed} {scenario.name}"),
@@ -162,9 +193,17 @@ def soak(
     finally:
         if cluster is not None:
             cluster.stop()
+        if peer is not None and peer.running:
+            peer.stop()
         if node.running:
             node.stop()
     return outcomes
+
+
+def apache_kafka(folder: Path) -> ApacheKafka:
+    folder.mkdir()
+    settings = {"auto.create.topics.enable": "false"}
+    return ApacheKafka(jars=fetched_jars(), folder=folder, settings=settings)
 
 
 class Lines:

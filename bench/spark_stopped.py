@@ -35,7 +35,7 @@ def stop_queries(
     left: list[str] = []
     spark = penstock.spark.session(
         "stopped",
-        master="local[4,3]",
+        master="local[2,3]",
         **SMALL_SPARK,
         **{"spark.sql.warehouse.dir": str(folder / "warehouse")},
     )

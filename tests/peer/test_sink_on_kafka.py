@@ -1,15 +1,30 @@
 """The flows of Spark's sink on Apache Kafka: within the time-out of transactions, the same."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
 import pytest
 
 from penstock.client.admin import Admin, NewTopic, first_refusal
 from penstock.client.coordinators import CoordinatorKind, Coordinators
 from penstock.client.transaction_listing import abort_transaction
-from penstock.spark.sink.actions import Write
-from penstock.spark.sink.flows import claim, decide, plan
+from penstock.client.transactional_producer import TransactionalProducer
+from penstock.client.transactions import fence
+from penstock.client.trouble import Refused
+from penstock.spark.sink.actions import Commit, Write
+from penstock.spark.sink.decision import Prepared
+from penstock.spark.sink.flows import (
+    claim,
+    clear_idle,
+    decide,
+    end_run,
+    give_up,
+    is_late,
+    plan,
+)
 from penstock.spark.sink.left_over import open_of_sink, recover_all
 from penstock.spark.sink.options import TwoPhase
-from penstock.spark.sink.trouble import LostTransaction, NoTwoPhase
+from penstock.spark.sink.trouble import LostTransaction, NoTwoPhase, WrongDecisionTopic
 from penstock.spark.sink.two_phase import has_two_phase
 from rig.apache_kafka.broker import ApacheKafka
 from rig.sink_output import committed_records
@@ -72,3 +87,81 @@ def test_decided_transaction_that_was_aborted_is_an_error(apache_kafka: ApacheKa
         assert isinstance(lost[shell.sink], LostTransaction)
 
     with_sink(apache_kafka.bootstrap, "sink-loses", work, two_phase=False)
+
+
+async def takes_it(shell: SinkShell, row: Prepared) -> None:
+    await fence(shell.cluster, row.transactional_id)
+
+
+async def takes_it_and_writes(shell: SinkShell, row: Prepared) -> None:
+    """What the coordinator says of the id afterwards is of this transaction."""
+    async with (
+        TransactionalProducer(shell.cluster, row.transactional_id) as other,
+        other.transaction(),
+    ):
+        await other.send(shell.topic, b"foreign")
+
+
+@pytest.mark.parametrize("takes", [takes_it, takes_it_and_writes])
+def test_decided_transaction_whose_id_somebody_took_over_is_an_error_unless_it_was_committed(
+    apache_kafka: ApacheKafka, takes: Callable[[SinkShell, Prepared], Awaitable[None]]
+) -> None:
+    name = f"sink-{takes.__name__.replace('_', '-')}"
+
+    async def loses(shell: SinkShell) -> None:
+        await make_topic(shell)
+        await claimed(shell, "first")
+        row = await shell.write(b"row", run_id="first")
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
+        await takes(shell, row)
+        with pytest.raises(LostTransaction, match="its rows are lost"):
+            await claimed(shell, "second")
+
+    async def keeps(shell: SinkShell) -> None:
+        await claimed(shell, "first")
+        row = await shell.write(b"kept", run_id="first")
+        await dies_after(shell, decide(shell.driver("first"), 0, [row]), Commit)
+        await takes(shell, row)
+        await claimed(shell, "second")
+
+    with_sink(apache_kafka.bootstrap, name, loses, two_phase=False)
+    with_sink(apache_kafka.bootstrap, name, keeps, two_phase=False)
+    found = [record.value for record in committed_records(apache_kafka.bootstrap, name)]
+    assert [value for value in found if value != b"foreign"] == [b"kept"]
+
+
+def test_what_is_given_up_idle_or_ended_is_not_left_open(apache_kafka: ApacheKafka) -> None:
+    async def work(shell: SinkShell) -> None:
+        await make_topic(shell)
+        await claimed(shell, "run")
+        driver = shell.driver("run")
+        async with shell.carrier() as carrier:
+            row = await shell.write(b"row", run_id="run")
+            await carrier.run(decide(driver, 0, [row]))
+            await shell.write(b"left", run_id="run")
+            kept = await shell.write(b"next", run_id="run", batch_id=1)
+            await carrier.run(clear_idle(driver))
+            [spared] = await open_of_sink(shell.cluster, shell.sink)
+            assert spared.transactional_id == kept.transactional_id
+            await carrier.run(give_up(driver, 1))
+            await shell.write(b"straggler", run_id="run", batch_id=1)
+            assert await carrier.run(is_late(driver, 1))
+            await shell.write(b"killed", run_id="run", batch_id=1)
+            await carrier.run(end_run(driver))
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    with_sink(apache_kafka.bootstrap, "sink-leaves", work, two_phase=False)
+    found = committed_records(apache_kafka.bootstrap, "sink-leaves")
+    assert [record.value for record in found] == [b"row"]
+
+
+def test_decision_topic_has_the_replicas_that_are_asked_for(apache_kafka: ApacheKafka) -> None:
+    async def work(shell: SinkShell) -> None:
+        asked = replace(shell.decisions, name="decisions-of-two", replicas=2)
+        with pytest.raises(Refused, match="replication factor of 2"):  # there is one broker
+            await asked.make()
+        await replace(asked, replicas=1).make()
+        with pytest.raises(WrongDecisionTopic, match="it has 1 of 2 replicas"):
+            await asked.make()
+
+    with_sink(apache_kafka.bootstrap, "replicas", work, two_phase=False)

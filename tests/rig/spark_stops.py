@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.spark.sink.decision import SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
@@ -19,6 +20,7 @@ ROWS = 1_200
 PARTITIONS = 4
 PATIENCE_SECONDS = 180.0
 LOOK_SECONDS = 0.1
+STARTS_MAX = 5
 
 
 def stopped_query(
@@ -27,18 +29,29 @@ def stopped_query(
     """Starts a query that runs on, and stops it when a transaction of its sink is open and a while
     (`pause`) has passed; the run's id.
     """
-    query = (
+    sink = carrying.writer_options["sinkId"]
+    for _ in range(STARTS_MAX):
+        query = start_endless(spark, carrying)
+        look_until(
+            lambda query=query: bool(open_of(carrying.bootstrap, sink)) or not query.isActive,
+            "a transaction of the sink",
+        )
+        if query.isActive:
+            pause()
+            query.stop()
+            return str(query.runId)
+        # Spark gives a Python process ten seconds to start, which is not enough on a busy machine.
+    raise AssertionError(f"no query comes to write: {query.exception()}")
+
+
+def start_endless(spark: SparkSession, carrying: Carrying) -> StreamingQuery:
+    return (
         source_rows(spark, carrying)
         .writeStream.format(PENSTOCK)
         .options(**sink_options(carrying))
         .option("checkpointLocation", carrying.checkpoint)
         .start()
     )
-    sink = carrying.writer_options["sinkId"]
-    look_until(lambda: bool(open_of(carrying.bootstrap, sink)), "a transaction of the sink")
-    pause()
-    query.stop()
-    return str(query.runId)
 
 
 def to_be_stopped(bootstrap: str, folder: Path, name: str) -> Carrying:

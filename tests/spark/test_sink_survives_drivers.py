@@ -6,22 +6,20 @@ comes so late that an ordinary transaction would have been aborted by its time-o
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 from pyspark.sql import SparkSession
 
-from rig.numbered_rows import judge_topic, make_topics, open_transactions, write_numbers
+from rig.numbered_rows import open_transactions
 from rig.serve import ServedNode
 from rig.spark_driving import DriverTrouble, SparkDriver
-from rig.spark_query import PENSTOCK, Carrying, carry
-from rig.spark_strikes import NAME, Strike, Where
+from rig.spark_query import Carrying, carry
+from rig.spark_strikes import Where
+from rig.struck_queries import Struck, struck
 from rig.transactional.confluent import ConfluentTransactions
 from rig.transactional.face import await_that
 
-ROWS = 48
-BATCH = 1
 # A program with five queries takes its time where others are at work.
 pytestmark = pytest.mark.timeout(600)
 ORDINARY_MS = 1_000
@@ -36,20 +34,6 @@ KILLED = (
     Where.AFTER_ALL,
 )
 ZOMBIE, BY_BATCHES = "zombie", "by-batches"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Struck:
-    """A query with a sink of this name, and where it is struck."""
-
-    name: str
-    carrying: Carrying
-    strike: Strike
-
-    @property
-    def unharmed(self) -> Carrying:
-        """The same query, as a driver starts it that comes afterwards."""
-        return replace(self.carrying, writer=PENSTOCK, writer_options={"sinkId": self.name})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +58,13 @@ def fallen(
 ) -> Fallen:
     folder = tmp_path_factory.mktemp("fallen")
     bootstrap = node_of_drivers.bootstrap
-    queries = {where.value: struck(bootstrap, folder, where.value, where) for where in KILLED}
-    queries[BY_BATCHES] = struck(bootstrap, folder, BY_BATCHES, Where.BETWEEN_COMMITS)
-    queries[ZOMBIE] = struck(bootstrap, folder, ZOMBIE, Where.BEFORE_DECISION)
+    points = {where.value: where for where in KILLED}
+    points |= {BY_BATCHES: Where.BETWEEN_COMMITS, ZOMBIE: Where.BEFORE_DECISION}
+    options = {"kafka.transaction.timeout.ms": str(ORDINARY_MS)}
+    queries = {
+        name: struck(bootstrap, folder, name, where, by_batches=name == BY_BATCHES, options=options)
+        for name, where in points.items()
+    }
     driver = SparkDriver(log=folder / "driver.log")
     try:
         started = {}
@@ -96,42 +84,18 @@ def fallen(
     return Fallen(queries=queries, woken_zombie=str(woken.value))
 
 
-def struck(bootstrap: str, folder: Path, name: str, where: Where) -> Struck:
-    source, sink = f"{name}-in", f"{name}-out"
-    make_topics(bootstrap, source, sink, partitions=2)
-    write_numbers(bootstrap, source, range(ROWS))
-    own = folder / name
-    own.mkdir()
-    strike = Strike(where=where, batch=BATCH, folder=own)
-    carrying = Carrying(
-        bootstrap=bootstrap,
-        source=source,
-        sink=sink,
-        checkpoint=str(own / "checkpoint"),
-        rows_per_batch=ROWS // 2,
-        writer=NAME,
-        by_batches=name == BY_BATCHES,
-        writer_options={
-            **strike.options,
-            "sinkId": name,
-            "kafka.transaction.timeout.ms": str(ORDINARY_MS),
-        },
-    )
-    return Struck(name=name, carrying=carrying, strike=strike)
-
-
 @pytest.mark.parametrize("name", [*KILLED, BY_BATCHES])
 def test_rows_of_a_driver_that_is_killed_are_there_once_also_after_the_ordinary_time_out(
     spark: SparkSession, fallen: Fallen, name: str
 ) -> None:
     query = fallen.queries[name]
     carry(spark, query.unharmed)
-    assert not faults_of(query)
+    assert not query.faults
 
 
 def test_a_driver_that_wakes_up_when_another_has_claimed_writes_nothing(fallen: Fallen) -> None:
     assert "Superseded" in fallen.woken_zombie
-    assert not faults_of(fallen.queries[ZOMBIE])
+    assert not fallen.queries[ZOMBIE].faults
 
 
 def let_ordinary_transaction_time_out(carrying: Carrying) -> None:
@@ -146,9 +110,3 @@ def let_ordinary_transaction_time_out(carrying: Carrying) -> None:
         lambda: "ordinary" not in open_transactions(carrying.bootstrap), "a time-out of the node"
     )
     writer.close()
-
-
-def faults_of(query: Struck) -> dict[str, object]:
-    """Of the query alone: others of the program may not have been taken up yet."""
-    carrying = query.carrying
-    return judge_topic(carrying.bootstrap, carrying.sink, count=ROWS, ids=query.name).faults
