@@ -15,15 +15,14 @@ from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.flows import (
     claim,
-    clear_idle,
     decide,
-    end_run,
     give_up,
     is_late,
     plan,
 )
 from penstock.spark.sink.left_over import open_of_sink, recover_all
 from penstock.spark.sink.options import TwoPhase
+from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.trouble import LostTransaction, NoTwoPhase, WrongDecisionTopic
 from penstock.spark.sink.two_phase import has_two_phase
 from rig.apache_kafka.broker import ApacheKafka

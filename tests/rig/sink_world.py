@@ -18,9 +18,7 @@ from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, d
 from penstock.spark.sink.flows import (
     Driver,
     claim,
-    clear_idle,
     decide,
-    end_run,
     give_up,
     is_decided,
     is_late,
@@ -36,6 +34,7 @@ from penstock.spark.sink.names import (
     first_attempt,
     next_attempt,
 )
+from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.trouble import SinkTrouble
 
 SINK = "orders.view"

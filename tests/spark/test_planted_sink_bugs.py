@@ -69,12 +69,12 @@ def commit_by_what_the_coordinator_says(driver: Driver, decided: Prepared) -> Fl
 def give_up_in_silence(driver: Driver, batch_id: int | None = None) -> Flow[None]:
     yield Fence()
     last = yield ReadLast()
-    yield from flows._abort_given_up(driver, last)
+    yield from flows.abort_given_up(driver, last)
 
 
 def end_in_silence(driver: Driver) -> Flow[None]:
     last = yield ReadLast()
-    yield from flows._abort_given_up(driver, last)
+    yield from flows.abort_given_up(driver, last)
 
 
 def end_without_completing(driver: Driver) -> Flow[None]:
@@ -83,7 +83,7 @@ def end_without_completing(driver: Driver) -> Flow[None]:
 
 def clear_all_of_the_run(driver: Driver) -> Flow[None]:
     last = yield ReadLast()
-    yield from flows._abort_given_up(driver, last)
+    yield from flows.abort_given_up(driver, last)
 
 
 def clear_without_a_look(driver: Driver, *, own: bool) -> Flow[None]:
@@ -119,7 +119,7 @@ BUGS: list[tuple[str, Callable[..., Any]]] = [
     ("_clear", clear_without_a_look),
     ("_clear", clear_nothing),
     ("_clear", clear_what_tasks_write),
-    ("_finish", finish_before_it_is),
+    ("finish", finish_before_it_is),
 ]
 
 

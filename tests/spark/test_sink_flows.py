@@ -15,15 +15,14 @@ from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.flows import (
     claim,
-    clear_idle,
     decide,
-    end_run,
     give_up,
     is_late,
     plan,
     resume,
 )
 from penstock.spark.sink.left_over import end_sink, open_of_sink, recover_all, recover_writes
+from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.trouble import (
     BatchGivenUp,

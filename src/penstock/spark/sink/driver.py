@@ -24,9 +24,7 @@ from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.flows import (
     Driver,
     claim,
-    clear_idle,
     decide,
-    end_run,
     give_up,
     is_decided,
     is_late,
@@ -37,6 +35,7 @@ from penstock.spark.sink.flows import (
 )
 from penstock.spark.sink.left_over import recover_writes
 from penstock.spark.sink.options import SinkOptions, TwoPhase
+from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
 from penstock.spark.sink.trouble import SecondWrite

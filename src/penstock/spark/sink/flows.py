@@ -12,13 +12,11 @@ and anyone who comes later may do it.
     decide      on the driver: fence, read, decide, unless superseded; commit; done; abort the rest
     give_up     on the driver: record it; abort what of this run is not decided
     resume      on the driver, where a program writes a batch again that it has given up
-    clear_idle  on the driver, while no batch runs: abort what earlier batches have left
-    end_run     on the driver, when a query has ended: the same as giving up all that may come, and
-                complete what is decided
     recover     anywhere: complete what is decided
     take_away   by an operator: claim, and by that end everything
 
-A write that is no query's is in `single_writes`.
+A write that is no query's is in `single_writes`, and what is done between batches and when a query
+has ended in `run_end`.
 
 Invariants, whatever crashes between two actions:
  1. A transaction is committed only if a decision names it, as it was when it was decided.
@@ -44,12 +42,10 @@ from typing import Any, TypeVar
 from penstock.client.prepared import Ending
 from penstock.spark.sink.actions import (
     Abort,
-    AbortOf,
     Action,
     Commit,
     Fence,
     FindEnding,
-    Holder,
     ListOpen,
     Look,
     ReadLast,
@@ -60,7 +56,7 @@ from penstock.spark.sink.actions import (
     WriteOutcome,
 )
 from penstock.spark.sink.decision import Claim, Decided, GivenUp, Prepared, SinkRecord
-from penstock.spark.sink.names import attempt_of, decider_id, is_behind, prefix_of
+from penstock.spark.sink.names import attempt_of, decider_id, prefix_of
 from penstock.spark.sink.trouble import (
     BatchGivenUp,
     Contended,
@@ -139,7 +135,7 @@ def claim(driver: Driver, batch_id: int, planned: SinkRecord | None) -> Flow[Sin
     if planned is None:
         yield from _is_new(driver)
     record = yield from write_record(claimed)
-    record = yield from _finish(driver, record)
+    record = yield from finish(driver, record)
     yield from _clear(driver, own=False)
     return record
 
@@ -167,7 +163,7 @@ def is_late(driver: Driver, batch_id: int) -> Flow[bool]:
         return True
     if last.has_given_up(driver.claim, batch_id):
         if not driver.gaps:
-            yield from _abort_given_up(driver, last)
+            yield from abort_given_up(driver, last)
         return True
     decided = last.decided
     return (
@@ -183,7 +179,7 @@ def decide(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Flow[
     record = yield from write_record(
         lambda last: _decision(driver, last, batch), before=lambda: look_at(driver, batch)
     )
-    record = yield from _finish(driver, record)
+    record = yield from finish(driver, record)
     yield from _clear(driver, own=True)
     return record
 
@@ -197,8 +193,8 @@ def give_up(driver: Driver, batch_id: int | None = None) -> Flow[None]:
             return None  # of a single write the decider's id tells
         return replace(last, given_up=given_up)
 
-    last = yield from _change_record(without_it)
-    yield from _abort_given_up(driver, last)
+    last = yield from change_record(without_it)
+    yield from abort_given_up(driver, last)
 
 
 def resume(driver: Driver, batch_id: int) -> Flow[SinkRecord]:
@@ -215,52 +211,7 @@ def resume(driver: Driver, batch_id: int) -> Flow[SinkRecord]:
     return (yield from write_record(resumed))
 
 
-def clear_idle(driver: Driver) -> Flow[None]:
-    """While a query waits for data: aborts what attempts of the last batch have left, that were
-    killed after it was decided. The next batch may have begun: what can be its own is spared.
-    """
-    holders = []
-    for transactional_id in (yield from open_ids(driver)):
-        held_by: Prepared | None = yield Holder(transactional_id)
-        if held_by is not None:
-            holders.append(held_by)
-    last: SinkRecord | None = yield ReadLast()
-    decided = None if last is None else last.decided
-    if last is None or decided is None or not last.is_done:
-        return
-    if (last.claim.run_id, decided.query_id) != (driver.claim.run_id, driver.claim.query_id):
-        return
-    for held_by in holders:
-        attempt = attempt_of(held_by.transactional_id)
-        assert attempt is not None
-        of_this_run = attempt.run_id == driver.claim.run_id
-        if is_behind(attempt, decided.batch_id, two_phase=driver.two_phase) and of_this_run:
-            yield AbortOf(held_by)
-
-
-def end_run(driver: Driver) -> Flow[None]:
-    """When a run of a query is over, however it ended: it claims and decides nothing more, what it
-    has decided is completed, and nothing of it stays open. It may be called again, as long as
-    tasks of the run may write.
-    """
-    run_id = driver.claim.run_id
-
-    def ended(last: SinkRecord | None) -> SinkRecord | None:
-        if last is None:
-            return None  # nobody has written; and a record that is missing must be missed
-        if last.claim.run_id == run_id:
-            return replace(last, given_up=GivenUp(run_id=run_id, batch_id=None))
-        return last if run_id in last.former else last.without(run_id)
-
-    last: SinkRecord | None = yield ReadLast()
-    if ended(last) not in (None, last):  # else a newer run would be fenced for nothing
-        last = yield from _change_record(ended)
-    yield from _abort_given_up(driver, last)
-    if last is not None and last.claim.run_id == run_id:
-        yield from _finish(replace(driver, claim=last.claim), last)
-
-
-def _abort_given_up(driver: Driver, record: SinkRecord | None) -> Flow[None]:
+def abort_given_up(driver: Driver, record: SinkRecord | None) -> Flow[None]:
     """Aborts what is open of a run that decides nothing more of it, by what its record says."""
     unfinished = None if record is None else record.unfinished
     for transactional_id in (yield from open_ids(driver)):
@@ -296,7 +247,7 @@ def recover(driver: Driver) -> Flow[int]:
     decided = None if last is None else last.unfinished
     if last is None or decided is None:
         return 0
-    yield from _finish(replace(driver, claim=last.claim), last)
+    yield from finish(replace(driver, claim=last.claim), last)
     return len(decided.transactions)
 
 
@@ -382,12 +333,12 @@ def write_record(
     """Changes the sink's record; what it is then. `change` is given the last one, and says None
     where there is nothing to write. `before` may object to what is about to be written.
     """
-    record = yield from _change_record(change, before=before)
+    record = yield from change_record(change, before=before)
     assert record is not None
     return record
 
 
-def _change_record(
+def change_record(
     change: Callable[[SinkRecord | None], SinkRecord | None],
     *,
     before: Callable[[], Flow[None]] | None = None,
@@ -407,7 +358,7 @@ def _change_record(
     raise Contended(f"the decision could not be written in {WRITES_MAX} attempts")
 
 
-def _finish(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
+def finish(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
     """Commits what is decided. A run that is superseded meanwhile leaves the rest to the next."""
     decided = record.unfinished
     if decided is None:
