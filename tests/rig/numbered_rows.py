@@ -65,7 +65,12 @@ def write_numbers(bootstrap: str, topic: str, numbers: Iterable[int]) -> None:
     producer = Producer(
         {"bootstrap.servers": bootstrap, "log_level": QUIET, "enable.idempotence": True}
     )
-    partitions = len(producer.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    partitions = 0
+    while not partitions:  # a broker may not have heard yet of a topic that was just made
+        assert time.monotonic() < deadline, f"topic {topic} does not appear"
+        told = producer.list_topics(topic, timeout=PATIENCE_SECONDS)
+        partitions = len(told.topics[topic].partitions)
     for number in numbers:
         partition = number % KEYS % partitions
         producer.produce(topic, b"%d" % number, key_of(number), partition=partition)

@@ -19,7 +19,7 @@ from rig.spark_query import PENSTOCK, Carrying, sink_options, source_rows
 ROWS = 1_200
 PARTITIONS = 4
 PATIENCE_SECONDS = 180.0
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.3
 STARTS_MAX = 5
 
 

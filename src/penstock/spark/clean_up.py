@@ -37,6 +37,7 @@ from penstock.spark.sink.options import SinkMode, SinkOptions, sink_options
 
 WRITE = "WriteToMicroBatchDataSource"  # Spark's plan of a query whose sink is a data source
 OVER_SECONDS_MAX = 60.0
+ROUNDS_MAX = 3  # Spark tells of an idle query every ten seconds, and kills tasks within a few
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +60,7 @@ class CleanUpListener(StreamingQueryListener):
         self._spark = spark
         self._runs: dict[str, Query] = {}
         self._clearing: set[str] = set()  # runs that are idle, while it takes longer than that
+        self._rounds: dict[str, int] = {}  # how often a run was idle since its last batch
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         query_id, run_id = str(event.id), str(event.runId)
@@ -69,11 +71,14 @@ class CleanUpListener(StreamingQueryListener):
             )
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        pass
+        self._rounds.pop(str(event.progress.runId), None)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         query = self._runs.get(str(event.runId))
         if query is None or query.run_id in self._clearing:
+            return
+        rounds = self._rounds[query.run_id] = self._rounds.get(query.run_id, 0) + 1
+        if rounds > ROUNDS_MAX:
             return
         self._clearing.add(query.run_id)
 
@@ -83,6 +88,7 @@ class CleanUpListener(StreamingQueryListener):
         self._start(query, clear, done=lambda: self._clearing.discard(query.run_id))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        self._rounds.pop(str(event.runId), None)
         query = self._runs.pop(str(event.runId), None)
         if query is None:
             return
