@@ -132,7 +132,7 @@ def test_kafka_reads_our_snapshots_and_aborted_transactions(
     assert sum(output.count("producerId: 9") for output in aborted) == 4
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as long as the broker: its topic is made once
 def transactions_in_kafka(apache_kafka: ApacheKafka) -> ApacheKafka:
     """A broker with a partition that holds transactions, ended both ways, in every codec."""
     settings = {"segment.bytes": str(1024 * 1024), "index.interval.bytes": "1024"}
@@ -147,14 +147,14 @@ def transactions_in_kafka(apache_kafka: ApacheKafka) -> ApacheKafka:
                 "linger.ms": 5,
             }
         )
-        producer.init_transactions(60)
+        producer.init_transactions(120)
         for round_number in range(3):
             producer.begin_transaction()
             for number in range(150):
                 value = b"%d" % number * 400
                 producer.produce(KEPT.topic, value, b"key", timestamp=NOW_MS + number)
             producer.flush(120)
-            (producer.abort_transaction if round_number == 1 else producer.commit_transaction)(30)
+            (producer.abort_transaction if round_number == 1 else producer.commit_transaction)(120)
     return apache_kafka
 
 
