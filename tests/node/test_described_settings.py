@@ -4,6 +4,7 @@ from pathlib import Path
 
 from penstock.metadata.describe import Source
 from penstock.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from rig.broker import NO_RETENTION_ROUND
 from rig.dialogue import Dialogue
 from rig.serve import ServedNode
 
@@ -26,13 +27,15 @@ def given_of(told: Told) -> dict[str, str | None]:
 
 def test_a_node_tells_its_directory_listener_and_id_as_given(tmp_path: Path) -> None:
     node = ServedNode(data=tmp_path / "data")
+    listener = f"PLAINTEXT://{node.bootstrap}"
     node.start()
     told = described(node.bootstrap, "1")
     assert node.stop() == 0
     assert {source for _, source in told.values()} == {Source.STATIC_BROKER, Source.DEFAULT}
     assert given_of(told) == {
+        **NO_RETENTION_ROUND,
         "broker.id": "1",
-        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "listeners": listener,
         "log.dirs": str(tmp_path / "data" / "node-1"),
         "node.id": "1",
     }
@@ -47,13 +50,15 @@ def test_what_a_file_and_options_give_is_told_as_given(tmp_path: Path) -> None:
         "node.id": "7",
     }
     node = ServedNode(data=tmp_path / "data", settings=settings)
+    listener = f"PLAINTEXT://{node.bootstrap}"
     node.start()
     told = described(node.bootstrap, "7")
     assert node.stop() == 0
     assert given_of(told) == {
+        **NO_RETENTION_ROUND,
         **settings,
         "broker.id": "7",
-        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "listeners": listener,
     }
     # It follows from the hours, and is not given itself.
     assert told["log.retention.ms"] == (None, Source.DEFAULT)
