@@ -133,7 +133,7 @@ bench: $(DEV_STAMP)
 
 build: | $(BIN)/python
 	@rm -f $(UNBUILT) $(RUN_STAMP) $(DEV_STAMP)
-	@$(MAKE) --no-print-directory $(DEV_STAMP)
+	@PENSTOCK_COMPILE= $(MAKE) --no-print-directory $(DEV_STAMP)
 
 unbuild: | $(BIN)/python
 	@touch $(UNBUILT)
