@@ -81,7 +81,7 @@ def test_decided_rows_are_never_lost_in_silence_when_somebody_takes_ids_over(
     two_phase: bool,
 ) -> None:
     worlds = [explore(seed, two_phase=two_phase, foreign=True) for seed in range(SCHEDULES)]
-    assert sum(bool(world.cluster.lost) for world in worlds) > 10, "hardly anything was lost"
+    assert sum(bool(world.cluster.lost) for world in worlds) > 2, "hardly anything was lost"
     assert sum(not world.cluster.lost for world in worlds) > 10
 
 
