@@ -16,8 +16,9 @@ from rig.serve import ServedNode
 from rig.sink_output import committed_records
 from rig.spark_query import PENSTOCK, batch_writer
 
-KEYS = 1_600
-VALUE_BYTES = 4_000  # 6 MB, of two tasks: more than any pipe holds
+# Of two tasks: each has several of Spark's Arrow batches (10,000 rows), and more than sockets hold.
+KEYS = 80_000
+VALUE_BYTES = 600
 
 
 @pytest.mark.timeout(300)
