@@ -281,3 +281,15 @@ def test_acks_of_the_leader_do_not_wait(broker: Broker) -> None:
     request = produce_request("t", produced(), acks=1)
     response = broker.send(produce_api.API, request, version=9)
     assert isinstance(response, ProduceResponse)
+
+
+def test_bytes_after_a_transactional_batch_of_a_stranger_are_ignored(broker: Broker) -> None:
+    """The batch is refused as it would be without them."""
+    broker.create_topic("t")
+    batch = produced(1, producer_id=9, epoch=0, sequence=0, transactional=True)
+    for version in (8, 9):
+        for junk in (b"", b"\0\0\0"):
+            request = produce_request("t", memoryview(bytearray(batch) + junk))
+            response = broker.ask(produce_api.API, request, ProduceResponse, version=version)
+            answer = response.responses[0].partition_responses[0]
+            assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

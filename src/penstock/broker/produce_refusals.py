@@ -7,7 +7,7 @@ from penstock.broker.services import RequestContext, Services
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET
-from penstock.records.batch import BatchView
+from penstock.records.batch import BatchHeader
 from penstock.records.trouble import InvalidBatch, NotOneBatch
 from penstock.replication.partition import Partition
 from penstock.wire.codec import Buffer
@@ -79,7 +79,8 @@ def tell_stranger(answer: PartitionProduceResponse, records: Buffer | None) -> N
     """Who names no transaction may not write in one, whatever state that is in."""
     if answer.error_code == ErrorCode.INVALID_TXN_STATE:
         assert records is not None
-        if BatchView(memoryview(records)).is_transactional:
+        # Bytes may follow the batch: they are ignored, as Kafka ignores them.
+        if BatchHeader(memoryview(records)).is_transactional:
             answer.error_code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
             answer.log_start_offset = NO_OFFSET
 
