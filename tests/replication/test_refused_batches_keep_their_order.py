@@ -8,6 +8,7 @@ from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicId, 
 from penstock.model.offset import LeaderEpoch
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.model.settings.topic import TopicSettings
+from penstock.records.trouble import InvalidBatch
 from penstock.replication.leader import Refusal
 from penstock.replication.marker import Marker
 from penstock.replication.partition import Appended, Partition
@@ -193,7 +194,41 @@ def test_a_bounded_number_of_producers_is_remembered(rig: Rig) -> None:
     assert rig.send(5, producer=1) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_batch_refused_unverified_keeps_its_place_until_the_transaction_ends(rig: Rig) -> None:
+def test_a_final_refusal_by_the_checks_of_a_batch_ends_the_wait(rig: Rig) -> None:
+    rig.send_with_too_few_in_sync(0)
+    rig.partition.reconfigure(TopicSettings(min_insync_replicas=2, max_message_bytes=10))
+    with pytest.raises(InvalidBatch):
+        rig.send(0)
+    rig.partition.reconfigure(TopicSettings(min_insync_replicas=2))
+    assert rig.send(1) is ErrorCode.NONE
+
+
+def test_a_clock_that_is_set_back_does_not_hold_up_a_producer(rig: Rig) -> None:
+    rig.send_while_full(0)
+    rig.now_ms -= 3_600_000
+    assert rig.send(1) is ErrorCode.NONE
+
+
+def test_bytes_after_a_refused_batch_do_not_matter(rig: Rig) -> None:
+    rig.follower_in_sync(False)
+    data = bytearray(produced(1, producer_id=PRODUCER, epoch=0, sequence=0)) + b"\0\0"
+    refusal = rig.partition.append(memoryview(data), all_acks=True, now_ms=NOW_MS)
+    assert isinstance(refusal, Refusal)
+    rig.follower_in_sync(True)
+    assert rig.send(1) is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+@pytest.mark.parametrize(
+    ("code", "afterwards"),
+    [
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS),
+    ],
+)
+def test_a_batch_refused_unverified_keeps_its_place_until_its_transaction_ends(
+    rig: Rig, code: ErrorCode, afterwards: ErrorCode
+) -> None:
+    """One that was refused because the transaction before had not ended is of the next one."""
     partition, producer = rig.partition, ProducerId(PRODUCER)
 
     def batch(sequence: int) -> memoryview:
@@ -205,8 +240,8 @@ def test_a_batch_refused_unverified_keeps_its_place_until_the_transaction_ends(r
         partition.guards.release(producer, guard)
         return outcome.code if isinstance(outcome, Refusal) else ErrorCode.NONE
 
-    partition.note_refused(batch(0), ErrorCode.CONCURRENT_TRANSACTIONS, now_ms=NOW_MS)
-    assert send_verified(1) is ErrorCode.CONCURRENT_TRANSACTIONS
+    partition.note_refused(batch(0), code, now_ms=NOW_MS)
+    assert send_verified(1) is code
     marker = Marker(
         producer_id=producer,
         producer_epoch=ProducerEpoch(0),
@@ -214,5 +249,5 @@ def test_a_batch_refused_unverified_keeps_its_place_until_the_transaction_ends(r
         committed=False,
     )
     assert not isinstance(partition.end_transaction(marker, now_ms=NOW_MS), Refusal)
-    assert send_verified(1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send_verified(1) is afterwards
     assert send_verified(0) is ErrorCode.NONE

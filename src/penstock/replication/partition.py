@@ -28,11 +28,11 @@ from penstock.model.identity import NodeId, ProducerId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.model.topic_name import INTERNAL_TOPICS
-from penstock.records.batch import BatchView
+from penstock.records.batch import BatchView, whole_batch
 from penstock.records.compression import Scratch
 from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
-from penstock.records.trouble import CorruptBatch
+from penstock.records.trouble import CorruptBatch, InvalidBatch
 from penstock.records.validate import check_produced
 from penstock.replication.guard import Guard, Guards, in_transaction
 from penstock.replication.leader import (
@@ -266,7 +266,12 @@ class Partition:
         rules = self._rules
         rules.now_ms = now_ms
         rules.zstd_allowed = zstd_allowed
-        batch = check_produced(data, rules)
+        try:
+            batch = check_produced(data, rules)
+        except InvalidBatch as trouble:
+            if self._refused.by_producer:
+                self.note_refused(data, trouble.code, now_ms=now_ms)
+            raise
         base_offset = log.end_offset
         refused = self._refused
         plan = plan_append(
@@ -313,10 +318,10 @@ class Partition:
     def note_refused(self, data: memoryview, code: ErrorCode, *, now_ms: int) -> None:
         """A batch was refused unseen: what its producer sends after it is not to overtake it."""
         try:
-            batch = BatchView(data)
+            batch = whole_batch(data)
         except CorruptBatch:
             return
-        if batch.checksum_matches():
+        if batch is not None and batch.checksum_matches():
             self._refused.note(batch, code, now_ms=now_ms)
 
     def end_transaction(self, marker: Marker, *, now_ms: int) -> Offset | Refusal:
@@ -353,7 +358,7 @@ class Partition:
                 self._first_unstable_offset = log.producers.first_open_offset
                 if batch.is_control:
                     self.guards.clear(batch.producer_id)
-                    self._refused.forget(batch.producer_id)
+                    self._refused.transaction_ended(batch)
                     self._hidden_bytes += self._unstable_bytes
             is_stable = self._first_unstable_offset is None
             self._unstable_bytes = 0 if is_stable else self._unstable_bytes + batch.size_bytes

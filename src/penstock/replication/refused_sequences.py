@@ -43,6 +43,10 @@ class RefusedSequence:
     code: ErrorCode
     until_ms: int
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether it may still come; not after the clock was set back by more than that."""
+        return 0 < self.until_ms - now_ms <= REMEMBERED_MS
+
 
 class RefusedSequences:
     """The lowest one of each producer. Callers test `by_producer` first: it is mostly empty."""
@@ -62,7 +66,7 @@ class RefusedSequences:
             if known is not None and here == (known.epoch, known.sequence):
                 del self.by_producer[batch.producer_id]
             return
-        if known is not None and now_ms < known.until_ms:
+        if known is not None and known.is_due(now_ms):
             if batch.producer_epoch < known.epoch:
                 return
             is_same_epoch = batch.producer_epoch == known.epoch
@@ -83,7 +87,7 @@ class RefusedSequences:
         known = self.by_producer.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
-        if now_ms >= known.until_ms:
+        if not known.is_due(now_ms):
             del self.by_producer[batch.producer_id]
             return None
         return known.code if is_later(batch.base_sequence, than=known.sequence) else None
@@ -98,9 +102,13 @@ class RefusedSequences:
         ):
             del self.by_producer[batch.producer_id]
 
-    def forget(self, producer_id: ProducerId) -> None:
-        """The producer's transaction has ended: nothing of it is accepted any more."""
-        self.by_producer.pop(producer_id, None)
+    def transaction_ended(self, marker: BatchHeader) -> None:
+        """Nothing of the producer's transaction is accepted any more. What was refused because
+        that transaction had not ended yet is of the next one.
+        """
+        known = self.by_producer.get(marker.producer_id)
+        if known is not None and known.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+            del self.by_producer[marker.producer_id]
 
     def clear(self) -> None:
         self.by_producer.clear()
