@@ -128,3 +128,19 @@ def test_a_wrong_header_checksum_is_corrupt() -> None:
     frame[6] ^= 1
     with pytest.raises(CorruptBatch):
         decompress(Codec.LZ4, frame, bytes_max=MIB)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        (1 << 31).to_bytes(4, "little"),  # stored, of no bytes: Java takes it for the end
+        (1).to_bytes(4, "little") + b"\0",  # expands to nothing
+        (65_537).to_bytes(4, "little") + bytes(65_537),  # larger than a block may be
+    ],
+    ids=["empty stored", "empty", "too large"],
+)
+def test_blocks_that_stop_a_java_consumer_are_corrupt(block: bytes) -> None:
+    sound = java_frame(b"data")
+    frame = WRITTEN_HEADER + block + sound[len(WRITTEN_HEADER) :]
+    with pytest.raises(CorruptBatch):
+        decompress(Codec.LZ4, frame, bytes_max=MIB)

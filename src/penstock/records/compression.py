@@ -112,9 +112,7 @@ LZ4_EXPANSION_MAX = 255
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest reader version
 XERIAL_BLOCK_BYTES = 32 * 1024
-SCRATCH_BYTES_MAX = (
-    8 * 1024 * 1024
-)  # two of the largest blocks of lz4; what is not used costs nothing
+SCRATCH_BYTES_MAX = 8 * 1024 * 1024  # two of the largest blocks of lz4
 ZSTD_HEADER_BYTES_MIN = 6  # magic, flags, and the window that a single segment has not
 FIRST_GUESS_BYTES = 64 * 1024
 EXPANSION_GUESS = 6  # text and JSON expand about so much
@@ -203,7 +201,7 @@ def _decompress_lz4(data: memoryview, bytes_max: int, scratch: Scratch) -> Buffe
     """Block by block into memory of the right size.
 
     The library's own reader of frames passes every byte through two buffers. It is used for frames
-    with checksums where ours would be computed in Python.
+    with a checksum of their content where ours would be computed in Python.
     """
     frame = Lz4Frame(data)
     blocks, block_bytes_max = frame.blocks, frame.block_bytes_max
@@ -224,7 +222,10 @@ def _decompress_lz4(data: memoryview, bytes_max: int, scratch: Scratch) -> Buffe
                 target[: len(block)] = block
                 filled += len(block)
             else:
-                filled += cramjam.lz4.decompress_block_into(block, target, output_len=0)
+                expanded = cramjam.lz4.decompress_block_into(block, target, output_len=0)
+                if expanded == 0:
+                    raise CorruptBatch("an lz4 block of 0 bytes")
+                filled += expanded
         except BAD_INPUT as trouble:
             # The library does not say which it is; too little room there is only at the bound.
             if room == bytes_max and len(target) < block_bytes_max:
@@ -266,6 +267,8 @@ def _decompress_snappy(data: memoryview, bytes_max: int, scratch: Scratch) -> me
 def _xerial_blocks(data: memoryview) -> list[memoryview]:
     blocks: list[memoryview] = []
     position = len(XERIAL_HEADER)
+    if data[: len(XERIAL_HEADER)] != XERIAL_HEADER:
+        raise CorruptBatch("a snappy header of another version")
     while position < len(data):
         start = position + INT32.size
         if start > len(data):

@@ -9,9 +9,9 @@ and librdkafka write blocks of 64 KiB without checksums, the Go clients 4 MiB wi
 content, python-lz4 the size of the content. All of these are read here.
 
 Refused is what Apache Kafka's own reader refuses: a second frame, bytes after the frame, blocks
-that depend on those before them, a dictionary. Once stored, such a batch would stop every Java
-consumer at its offset. Wrong checksums and sizes of the content, which the Java client ignores, are
-refused too: they would stop librdkafka's.
+that depend on those before them, a dictionary, a block that is empty or larger than the header
+allows. Once stored, such a batch would stop every Java consumer at its offset. Wrong checksums and
+sizes of the content, which not every client looks at, are refused too.
 """
 
 from struct import Struct
@@ -47,14 +47,12 @@ class Lz4Frame:
         "blocks",
         "content_checksum",
         "content_size",
-        "has_block_checksums",
     )
 
     blocks: list[tuple[memoryview, bool]]  # and whether each is stored as it is
     block_bytes_max: int  # none expands to more
     content_size: int | None
     content_checksum: int | None
-    has_block_checksums: bool
 
     def __init__(self, data: memoryview) -> None:
         if len(data) < HEADER_BYTES_MIN or LITTLE_UINT32.unpack_from(data)[0] != MAGIC:
@@ -63,7 +61,6 @@ class Lz4Frame:
         if not flags & BLOCKS_INDEPENDENT or flags & DICTIONARY:
             raise CorruptBatch("an lz4 frame whose blocks cannot be read alone")
         self.content_size = self.content_checksum = None
-        self.has_block_checksums = flags & BLOCK_CHECKSUM != 0
         start = HEADER_BYTES_MIN
         if flags & CONTENT_SIZE:
             start += LITTLE_UINT64.size
@@ -94,7 +91,10 @@ class Lz4Frame:
             if block_bytes == 0:
                 self._read_end(data, position, flags)
                 return
-            block_end = position + (block_bytes & ~STORED)
+            size_bytes = block_bytes & ~STORED
+            if size_bytes == 0 or size_bytes > self.block_bytes_max:
+                raise CorruptBatch(f"an lz4 block of {size_bytes} bytes")
+            block_end = position + size_bytes
             block = data[position:block_end]
             blocks.append((block, block_bytes >= STORED))
             position = block_end + checksum_bytes
