@@ -17,7 +17,8 @@ class KeyValueFormatter(logging.Formatter):
             f" at={record.name} {escaped(record.getMessage())}"
         )
         if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+            trace = self.formatException(record.exc_info).split("\n")
+            line += "".join(f"\n{escaped(one)}" for one in trace)
         return line
 
 
