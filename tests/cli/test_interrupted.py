@@ -11,19 +11,20 @@ from penstock.testing import Broker
 
 
 def started(command: str, broker: Broker) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "penstock.cli.main",
-            *command.split(),
-            "--bootstrap",
-            broker.bootstrap,
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    """A process that hears Ctrl-C, though this one may have been started in the background of a
+    shell, where it is ignored: what is ignored here is ignored there too.
+    """
+    words = [*command.split(), "--bootstrap", broker.bootstrap]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli.main", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def interrupt_after(
