@@ -11,7 +11,7 @@ from penstock.client.transactional_producer import TransactionalProducer, Transa
 from penstock.client.transactions import fence
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
-from penstock.spark.sink.decision import Claim, Prepared
+from penstock.spark.sink.decision import Claim, GivenUp, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.flows import (
     claim,
@@ -29,9 +29,11 @@ from penstock.spark.sink.trouble import (
     LostTransaction,
     MissingBatch,
     OlderBatch,
+    SecondWrite,
     SinkTrouble,
     Superseded,
     TransactionTimedOut,
+    Unfinished,
 )
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
@@ -209,15 +211,18 @@ def test_decided_transaction_whose_id_was_taken_over_after_its_commit_is_there(
     assert b"row" in values(node, name)
 
 
+@pytest.mark.parametrize("takes", TAKEN)
 def test_decided_transaction_that_nothing_is_known_of_is_an_error(
-    node: ServedNode, topic: Topics
+    node: ServedNode, topic: Topics, takes: Takes
 ) -> None:
+    """Whatever the coordinator says of its id: that may be of another transaction."""
+
     async def work(shell: SinkShell) -> None:
         await claimed(shell, "first")
         row = replace(await shell.write(b"row", run_id="first"), witness=None)
         await dies_after(shell, decide(shell.driver("first"), 0, [row]), Write)
-        await fence(shell.cluster, row.transactional_id)
-        with pytest.raises(LostTransaction, match="are not to be found"):
+        await takes(shell, row)
+        with pytest.raises(LostTransaction, match="gone from the topic"):
             await claimed(shell, "second")
 
     with_sink(node.bootstrap, topic(), work)
@@ -440,3 +445,57 @@ def test_sink_that_is_given_up_leaves_nothing_open_and_decides_nothing_more(
 
     with_sink(node.bootstrap, name, work)
     assert values(node, name) == []
+
+
+def test_another_write_of_the_same_batch_under_one_name_is_refused_and_not_dropped(
+    node: ServedNode, topic: Topics
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        driver = replace(shell.driver("run"), gaps=True)
+        one = await shell.write(b"one", run_id="run")
+        other = await shell.write(b"other", run_id="run", partition=1)
+        async with shell.carrier() as carrier:
+            await carrier.run(decide(driver, 0, [one]))
+            await carrier.run(decide(driver, 0, [one]))  # it did not know how the first one ended
+            with pytest.raises(SecondWrite, match="sinkId of its own"):
+                await carrier.run(decide(driver, 0, [other]))
+            await carrier.run(give_up(driver, 0))
+        assert await open_of_sink(shell.cluster, shell.sink) == []
+
+    name = topic()
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"one"]
+
+
+def test_nothing_is_decided_before_the_last_decision_is_complete(
+    node: ServedNode, topic: Topics
+) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        driver = shell.driver("run")
+        row = await shell.write(b"row", run_id="run")
+        await dies_after(shell, decide(driver, 0, [row]), Write)
+        later = await shell.write(b"later", run_id="run", batch_id=1)
+        async with shell.carrier() as carrier:
+            with pytest.raises(Unfinished, match=r"batch 0 .* not yet complete"):
+                await carrier.run(decide(driver, 1, [later]))
+        await claimed(shell, "next", batch_id=1)
+
+    name = topic()
+    with_sink(node.bootstrap, name, work)
+    assert values(node, name) == [b"row"]
+
+
+def test_a_run_that_has_ended_stays_ended(node: ServedNode, topic: Topics) -> None:
+    async def work(shell: SinkShell) -> None:
+        await claimed(shell, "run")
+        driver = shell.driver("run")
+        async with shell.carrier() as carrier:
+            await carrier.run(end_run(driver))
+            await carrier.run(give_up(driver, 3))
+            found = await carrier.run(plan())
+        assert found is not None
+        assert found.given_up == GivenUp(run_id="run", batch_id=None)
+
+    with_sink(node.bootstrap, topic(), work)

@@ -7,6 +7,7 @@ id comes the marker that ends its transaction there, and it is the same in every
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.client.cluster import Cluster, Lane
@@ -32,9 +33,9 @@ from penstock.records.iterate import records_of
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 WAIT_MS = 30_000
+SHORTER_MS_BELIEVED = 5_000  # a new leader may know a high watermark that is behind, for a moment
 FETCH_BYTES = 4 * MIB
 PASSING = (ConnectionLost, TimedOut, Unreachable)
-GONE = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +49,44 @@ class Written:
 
 
 async def ending_of(cluster: Cluster, written: Written, *, wait_ms: int = WAIT_MS) -> Ending:
-    """Reads on from the batch to the marker that ends its transaction, or to the end of the log."""
-    deadline_ms = cluster.clock.monotonic_ms() + wait_ms
-    position = written.offset
-    search = Search(written)
+    """Reads on from the batch to the marker that ends its transaction, or to the end of the log.
+
+    ClientError when the brokers do not answer for `wait_ms`. A log that ends before the batch, or a
+    topic that is unknown, is asked for again before that is believed.
+    """
+    now_ms = cluster.clock.monotonic_ms
+    believed_ms = now_ms() + min(SHORTER_MS_BELIEVED, wait_ms)
+    deadline_ms = now_ms() + wait_ms  # without progress
+    search = Search.of(written)
     while True:
         try:
-            told = await _fetch(cluster, written.partition, position)
-        except ClientError as trouble:
-            if isinstance(trouble, Refused) and trouble.code in GONE:
-                return Ending.UNKNOWN
-            passes = isinstance(trouble, PASSING) or (
-                isinstance(trouble, Refused) and trouble.code in RETRIABLE
-            )
-            if not passes or cluster.clock.monotonic_ms() >= deadline_ms:
-                raise
+            told = await _fetch(cluster, written.partition, search.position)
+            before = search.position
+            for batch in _batches(told):
+                found = search.look_at(batch)
+                if found is not None:
+                    return found
+            if search.position > before:
+                deadline_ms = now_ms() + wait_ms
+                continue
+            if search.begun and search.position >= told.high_watermark:
+                return Ending.OPEN
+            # Nothing to read: behind a gap at the end of the log, or not replicated far enough.
+            if now_ms() >= (deadline_ms if search.begun else believed_ms):
+                return Ending.OPEN if search.begun else Ending.UNKNOWN
             await asyncio.sleep(cluster.rules.backoff_ms / 1000)
             await cluster.refresh((written.partition.topic,))
-            continue
-        for batch in _batches(told):
-            position = max(position, batch.next_offset)
-            found = search.look_at(batch)
-            if found is not None:
-                return found
-        if position >= told.high_watermark:
-            return Ending.OPEN if search.begun else Ending.UNKNOWN
+        except ClientError as trouble:
+            code = trouble.code if isinstance(trouble, Refused) else None
+            is_gone = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE or (is_gone and now_ms() >= believed_ms):
+                return Ending.UNKNOWN
+            passes = isinstance(trouble, PASSING) or is_gone or code in RETRIABLE
+            if not passes or now_ms() >= deadline_ms:
+                raise
+            await asyncio.sleep(cluster.rules.backoff_ms / 1000)
+            with suppress(ClientError):
+                await cluster.refresh((written.partition.topic,))
 
 
 @dataclass(slots=True)
@@ -80,10 +94,16 @@ class Search:
     """Looks at batch after batch, from the one that is known on. Pure."""
 
     written: Written
+    position: Offset  # what is to be read next
     begun: bool = False  # the batch that is known has been seen
+
+    @classmethod
+    def of(cls, written: Written) -> "Search":
+        return cls(written, position=written.offset)
 
     def look_at(self, batch: BatchView) -> Ending | None:
         written = self.written
+        self.position = max(self.position, batch.next_offset)
         if not self.begun:
             # Another one in its place: it was compacted away, or this is a topic made anew.
             self.begun = (

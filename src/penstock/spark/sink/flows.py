@@ -63,8 +63,10 @@ from penstock.spark.sink.trouble import (
     LostTransaction,
     MissingBatch,
     OlderBatch,
+    SecondWrite,
     Superseded,
     TransactionTimedOut,
+    Unfinished,
 )
 
 T = TypeVar("T")
@@ -191,6 +193,8 @@ def give_up(driver: Driver, batch_id: int | None = None) -> Flow[None]:
     def without_it(last: SinkRecord | None) -> SinkRecord | None:
         if last is None or last.once or last.claim != driver.claim:
             return None  # of a single write the decider's id tells
+        if last.given_up == GivenUp(run_id=driver.claim.run_id, batch_id=None):
+            return None  # the whole run is, and stays so
         return replace(last, given_up=given_up)
 
     last = yield from change_record(without_it)
@@ -280,9 +284,21 @@ def _decision(driver: Driver, last: SinkRecord | None, batch: Decided) -> SinkRe
     if last is None or last.claim != driver.claim:
         raise superseded(driver, last)
     if not _is_next(driver, last, batch.batch_id):
+        assert last.decided is not None
+        if driver.gaps and batch.transactions not in ((), last.decided.transactions):
+            raise SecondWrite(
+                f"sink {driver.sink}: batch {batch.batch_id} of query {batch.query_id} was written"
+                " under this name already, by another write of the same program: give each write"
+                " a sinkId of its own"
+            )
         return None
     _not_given_up(driver, last, batch.batch_id)
-    assert last.is_done, "a claim completes what it finds, and so does every decision"
+    if last.unfinished is not None:
+        raise Unfinished(
+            f"sink {driver.sink}: batch {last.unfinished.batch_id} of query"
+            f" {last.unfinished.query_id} is decided and not yet complete: start the query again,"
+            " which completes it"
+        )
     return last.with_decision(batch)
 
 
@@ -410,8 +426,6 @@ def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
                 held = reclaimed.held_by
                 continue
         ending = yield FindEnding(decided)
-        if ending is Ending.UNKNOWN:
-            return seen is Seen.COMMITTED
         if ending is not Ending.OPEN:
             return ending is Ending.COMMITTED
     if held != decided:
@@ -457,8 +471,8 @@ def lost_of(sink: str, decided: Decided, lost: Sequence[Prepared]) -> LostTransa
     names = ", ".join(one.transactional_id for one in lost)
     return LostTransaction(
         f"sink {sink}: of batch {decided.batch_id} of query {decided.query_id} {len(lost)} of"
-        f" {len(decided.transactions)} transactions were decided and are not committed, as they"
-        f" have been aborted since or are not to be found: its rows are lost, those of {names};"
-        " penstock transactions abort --sink lets the sink go"
-        " on without them"
+        f" {len(decided.transactions)} transactions were decided and are not committed as far as"
+        f" can be told, so that its rows are lost, those of {names}: they were aborted, or their"
+        " records are gone from the topic; look there before you write the rows again;"
+        " penstock transactions abort --sink lets the sink go on without them"
     )

@@ -35,6 +35,10 @@ class SecondWrite(SinkTrouble):
     """A run writes a batch once more under the same name, or something else than it wrote."""
 
 
+class Unfinished(SinkTrouble):
+    """A batch is decided, and the one before it is not complete."""
+
+
 class Contended(SinkTrouble):
     """Others take the decider over again and again."""
 
