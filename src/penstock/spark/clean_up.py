@@ -11,6 +11,7 @@ not registered or in Spark Connect, leaves this to its next run. Writes within f
 known here: each of them clears up by itself.
 """
 
+import atexit
 import logging
 import threading
 import time
@@ -28,7 +29,6 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from penstock.model.error import PenstockError
 from penstock.spark.connection import run
 from penstock.spark.data_source import NAME
 from penstock.spark.sink.decision import Claim
@@ -61,6 +61,7 @@ class CleanUpListener(StreamingQueryListener):
         self._runs: dict[str, Query] = {}
         self._clearing: set[str] = set()  # runs that are idle, while it takes longer than that
         self._rounds: dict[str, int] = {}  # how often a run was idle since its last batch
+        atexit.register(self._end_those_left)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         query_id, run_id = str(event.id), str(event.runId)
@@ -90,8 +91,17 @@ class CleanUpListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._rounds.pop(str(event.runId), None)
         query = self._runs.pop(str(event.runId), None)
-        if query is None:
-            return
+        if query is not None:
+            self._start(query, self._ending(query))
+
+    def _end_those_left(self) -> None:
+        """The program has ended, and Spark has not yet told of queries that it stopped at last."""
+        for run_id in list(self._runs):
+            query = self._runs.pop(run_id, None)
+            if query is not None and not _is_active(query):
+                self._clear_up(query, self._ending(query))
+
+    def _ending(self, query: Query) -> Callable[[SinkOptions], Coroutine[Any, Any, None]]:
         deadline = time.monotonic() + OVER_SECONDS_MAX
 
         def is_over() -> bool:
@@ -100,7 +110,7 @@ class CleanUpListener(StreamingQueryListener):
         def end(options: SinkOptions) -> Coroutine[Any, Any, None]:
             return end_query(options, options.query_sink, query.claim, is_over)
 
-        self._start(query, end)
+        return end
 
     def _start(
         self,
@@ -111,17 +121,24 @@ class CleanUpListener(StreamingQueryListener):
     ) -> None:
         def clear_up() -> None:
             try:
-                options = self._options(query)
-                if options is not None:
-                    run(work(options))
-            except (PenstockError, OSError) as trouble:
-                logger.warning(
-                    "what a query has left open is not ended query=%s: %s", query.query_id, trouble
-                )
+                self._clear_up(query, work)
             finally:
                 done()
 
         threading.Thread(target=clear_up, name=f"penstock clears up {query.run_id}").start()
+
+    def _clear_up(
+        self, query: Query, work: Callable[[SinkOptions], Coroutine[Any, Any, None]]
+    ) -> None:
+        try:
+            options = self._options(query)
+            if options is not None:
+                run(work(options))
+        except Exception as trouble:  # nobody else would report it
+            logger.warning(
+                "what a query has left open is not ended query=%s: %s: %s",
+                query.query_id, type(trouble).__name__, trouble,
+            )  # fmt: skip
 
     def _options(self, query: Query) -> SinkOptions | None:
         """Of its sink; None where that is another one, or has no transactions."""
@@ -132,7 +149,7 @@ class CleanUpListener(StreamingQueryListener):
             jvm: Any = self._spark._jvm
             to_java = jvm.scala.jdk.javaapi.CollectionConverters.asJava
             told = dict(to_java(plan.writeOptions()))
-        except Py4JError:
+        except (Py4JError, AttributeError):
             return None  # it ended before it was planned, or Spark has ended
         read = sink_options(told)
         return read if read.mode is SinkMode.EXACTLY_ONCE else None
@@ -147,6 +164,13 @@ class CleanUpListener(StreamingQueryListener):
                     stage = tracker.getStageInfo(stage_id)
                     if stage is not None and stage.numActiveTasks > 0:
                         return True
-        except Py4JError:
+        except (Py4JError, AttributeError):
             return False  # Spark has ended, and its tasks with it
+        return False
+
+
+def _is_active(query: Query) -> bool:
+    try:
+        return bool(query.execution.isActive())
+    except (Py4JError, AttributeError):
         return False

@@ -2,10 +2,12 @@
 
 Spark calls sources and sinks as plain functions, in processes and threads of its own, and in a
 notebook beside a loop that is running already. So `run` has one loop for each call: in the thread
-that calls it, or in one of its own where that thread's loop is busy.
+that calls it, or in one of its own where that thread's loop is busy. It needs no other threads:
+when a program has ended Python starts none, and what a query has left is cleared up then.
 """
 
 import asyncio
+import socket
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -43,6 +45,18 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return _run(work)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="penstock") as thread:
-        return thread.submit(asyncio.run, work).result()
+        return thread.submit(_run, work).result()
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    with asyncio.Runner(loop_factory=WithoutThreads) as runner:
+        return runner.run(work)
+
+
+class WithoutThreads(asyncio.SelectorEventLoop):
+    """Looks up names itself, where asyncio would ask a pool of threads."""
+
+    async def getaddrinfo(self, host: Any, port: Any, **rules: Any) -> list[Any]:
+        return socket.getaddrinfo(host, port, **rules)
