@@ -65,10 +65,12 @@ def held(start: Positions, end: Positions, *, high_watermarks: Positions) -> Off
     A checkpoint made with read_uncommitted may lie beyond the last stable offset. As long as it is
     not beyond the high watermark, the log still has what was read: such a partition ends where it
     starts, until its last stable offset is there too. Beyond the high watermark the log is another
-    one than was read, or a shorter one: its end stays before the start, which `begins` reports.
+    one than was read, or a shorter one: it ends at the high watermark, before the start, which
+    `begins` reports. At the last stable offset it would end too early: what lies above it may have
+    been read.
     """
     return {
-        one: start[one] if one in high_watermarks and start[one] <= high_watermarks[one] else at
+        one: min(start[one], high_watermarks[one]) if one in high_watermarks else at
         for one, at in end.items()
     }
 
