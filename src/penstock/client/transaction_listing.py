@@ -3,6 +3,7 @@
 Each broker knows the transactional ids that it coordinates, so a list is asked of all of them.
 """
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ from penstock.wire.messages.list_transactions import (
 DURATION_FROM, PATTERN_FROM = 1, 2  # versions of ListTransactions
 OPEN_STATES = tuple(state.word for state in TransactionState if state in OPEN)
 ANY_DURATION = -1
+LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+LOADING_MS_MAX = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,9 @@ class TransactionDescription:
 
 
 async def list_transactions(cluster: Cluster, wanted: Wanted) -> list[ListedTransaction]:
-    """By name. ClientError where a state is none, or a broker can't filter like this."""
+    """By name. ClientError where a state is none, or a broker can't filter like this. A coordinator
+    that is still loading, as after a start, is waited for.
+    """
     request = ListTransactionsRequest(
         state_filters=list(wanted.states),
         producer_id_filters=list(wanted.producer_ids),
@@ -91,8 +96,13 @@ async def list_transactions(cluster: Cluster, wanted: Wanted) -> list[ListedTran
     for node in (await cluster.refresh()).brokers:
         version = (await cluster.channel(node)).version_for(ListTransactionsRequest)
         _require(version, wanted)
-        reply = await cluster.ask(node, request, ListTransactionsResponse, version)
-        code = error_code(reply.error_code)
+        deadline_ms = cluster.clock.monotonic_ms() + LOADING_MS_MAX
+        while True:
+            reply = await cluster.ask(node, request, ListTransactionsResponse, version)
+            code = error_code(reply.error_code)
+            if code not in LOADING or cluster.clock.monotonic_ms() >= deadline_ms:
+                break
+            await asyncio.sleep(cluster.rules.backoff_ms / 1000)
         if code == ErrorCode.INVALID_REGULAR_EXPRESSION:
             raise Refused(code, wanted.pattern or "", "this is no regular expression of RE2")
         if code != ErrorCode.NONE:
