@@ -25,6 +25,7 @@ GIVEN_TO_KAFKA_ALONE = {
     "offsets.topic.num.partitions",
     "offsets.topic.replication.factor",
     "process.roles",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms",
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
 }
