@@ -33,7 +33,10 @@ def stopped_query(
     for _ in range(STARTS_MAX):
         query = start_endless(spark, carrying)
         look_until(
-            lambda query=query: bool(open_of(carrying.bootstrap, sink)) or not query.isActive,
+            # Of this run: a task of the one before may have written late, and be about to end it.
+            lambda query=query: (
+                bool(open_of(carrying.bootstrap, f"{sink}.{query.runId}")) or not query.isActive
+            ),
             "a transaction of the sink",
         )
         if query.isActive:

@@ -224,6 +224,8 @@ def test_decided_transaction_that_nothing_is_known_of_is_an_error(
         await takes(shell, row)
         with pytest.raises(LostTransaction, match="gone from the topic"):
             await claimed(shell, "second")
+        assert isinstance(await end_sink(shell.decisions, shell.sink), LostTransaction)
+        assert await open_of_sink(shell.cluster, shell.sink) == []
 
     with_sink(node.bootstrap, topic(), work)
 

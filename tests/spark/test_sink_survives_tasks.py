@@ -27,6 +27,7 @@ def carrying(node: ServedNode, topic: Callable[..., str], folder: Path) -> Carry
         sink=sink,
         checkpoint=str(folder / "checkpoint"),
         rows_per_batch=ROWS // 2,
+        writer_options={"sinkId": sink},
     )
 
 
@@ -34,7 +35,7 @@ def test_rows_of_a_task_that_is_tried_again_are_there_once(
     spark: SparkSession, carrying: Carrying
 ) -> None:
     carry(spark, replace(carrying, failing_batch=BATCH))
-    judged = judge_topic(carrying.bootstrap, carrying.sink, count=ROWS)
+    judged = judge_topic(carrying.bootstrap, carrying.sink, count=ROWS, ids=f"{carrying.sink}.")
     assert not judged.faults
 
 
@@ -44,7 +45,8 @@ def test_rows_of_a_worker_that_is_killed_are_there_once(
 ) -> None:
     spark.dataSource.register(StruckDataSource)
     strike = Strike(where=where, batch=BATCH, folder=folder)
-    carry(spark, replace(carrying, writer=NAME, writer_options=strike.options))
+    options = {**carrying.writer_options, **strike.options}
+    carry(spark, replace(carrying, writer=NAME, writer_options=options))
     assert strike.was_reached
-    judged = judge_topic(carrying.bootstrap, carrying.sink, count=ROWS)
+    judged = judge_topic(carrying.bootstrap, carrying.sink, count=ROWS, ids=f"{carrying.sink}.")
     assert not judged.faults
