@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster, Lane
-from penstock.client.coordinators import Coordinators
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.network.cluster import Cluster, Lane
+from penstock.client.network.coordinators import Coordinators
 from penstock.model.error import ErrorCode
 from penstock.wire.embedded import write_embedded
 from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription

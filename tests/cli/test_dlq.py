@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import dlq_read
-from penstock.client.cluster import Cluster
-from penstock.client.trouble import TimedOut
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import TimedOut
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

@@ -12,7 +12,7 @@ import pytest
 from penstock.cli.pipeline_load import events_of, story_days
 from penstock.cli.pipeline_progress import QueryFigures
 from penstock.cli.pipeline_run import one_line
-from penstock.client.topology import read_topology
+from penstock.client.admin.topology import read_topology
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.spark.pipelines.catalogue import PIPELINES

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.transaction_listing import abort_transaction
+from penstock.client.admin.transaction_listing import abort_transaction
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.spark.sink.actions import Write
 from penstock.spark.sink.flows import claim, decide
 from penstock.spark.sink.single_writes import write_once

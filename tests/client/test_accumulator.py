@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from penstock.client.accumulator import Accumulator, BatchRules
-from penstock.client.pending_batch import Delivered
-from penstock.client.trouble import ClientError, Refused
+from penstock.client.network.errors import ClientError, Refused
+from penstock.client.produce.accumulator import Accumulator, BatchRules
+from penstock.client.produce.pending_batch import Delivered
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset

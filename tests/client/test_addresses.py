@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.bootstrap import BadAddress, parse_addresses
+from penstock.client.network.bootstrap import BadAddress, parse_addresses
 from penstock.world.ports import Address
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster, ClusterRules
-from penstock.client.configs import (
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.configs import (
     Change,
     Operation,
     Resource,
@@ -17,10 +16,11 @@ from penstock.client.configs import (
     alter_configs,
     describe_configs,
 )
-from penstock.client.offsets import When
-from penstock.client.producer import Producer
-from penstock.client.routing import TopicView
-from penstock.client.trouble import Refused, Unreachable
+from penstock.client.consume.offsets import When
+from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.errors import Refused, Unreachable
+from penstock.client.network.routing import TopicView
+from penstock.client.produce.producer import Producer
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset

@@ -5,7 +5,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.membership.assignors import (
+from penstock.client.consume.membership.assignors import (
     Shares,
     Subscriber,
     cooperative_shares,

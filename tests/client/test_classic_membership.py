@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.membership.assignors import Assignor
-from penstock.client.membership.classic import ClassicMember, ClassicSubscription
-from penstock.client.membership.member import Assign, Lose, Question, Revoke
-from penstock.client.routing import ClusterView, PartitionView, TopicView
+from penstock.client.consume.membership.assignors import Assignor
+from penstock.client.consume.membership.classic import ClassicMember, ClassicSubscription
+from penstock.client.consume.membership.member import Assign, Lose, Question, Revoke
+from penstock.client.network.routing import ClusterView, PartitionView, TopicView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.client.connection import Connection, Event, Ready, Reply, SendAgain
-from penstock.client.trouble import BrokenProtocol, UnsupportedByBroker
+from penstock.client.network.connection import Connection, Event, Ready, Reply, SendAgain
+from penstock.client.network.errors import BrokenProtocol, UnsupportedByBroker
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Part

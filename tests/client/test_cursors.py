@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.client.cursor import Cursors, Reset
-from penstock.client.fetched import FetchedData
-from penstock.client.visible import Aborted
+from penstock.client.consume.cursor import Cursors, Reset
+from penstock.client.consume.fetched_data import FetchedData
+from penstock.client.consume.visible_batches import Aborted
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.build import build_batch

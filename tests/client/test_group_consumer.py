@@ -8,17 +8,22 @@ from typing import Any
 
 import pytest
 
-from penstock.client.bootstrap import parse_addresses
-from penstock.client.cluster import Cluster, ClusterRules
-from penstock.client.consumer import ConsumerRules
-from penstock.client.coordinators import Coordinators
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.group_consumer import GroupConsumer, GroupProtocol, GroupRules, Listener
-from penstock.client.groups import GroupDescription, describe_groups
-from penstock.client.membership.assignors import Assignor
-from penstock.client.producer import Producer
-from penstock.client.trouble import Refused
+from penstock.client.admin.groups import GroupDescription, describe_groups
+from penstock.client.consume.consumer import ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.group_consumer import (
+    GroupConsumer,
+    GroupProtocol,
+    GroupRules,
+    Listener,
+)
+from penstock.client.consume.membership.assignors import Assignor
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import Refused
+from penstock.client.produce.producer import Producer
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.client.hanging import OpenTransaction, Suspect, still_open
-from penstock.client.transaction_listing import TransactionDescription
+from penstock.client.admin.hanging_transactions import OpenTransaction, Suspect, still_open
+from penstock.client.admin.transaction_listing import TransactionDescription
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset
 

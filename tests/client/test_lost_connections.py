@@ -2,13 +2,13 @@
 
 import asyncio
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.bootstrap import parse_addresses
-from penstock.client.cluster import Cluster, ClusterRules
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.producer import Delivery, Producer, ProducerRules
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.model.identity import TopicPartition
 from penstock.testing import Broker
 from penstock.world.clock import RealClock

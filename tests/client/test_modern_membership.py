@@ -1,8 +1,8 @@
 """A member under KIP-848, by itself: what it asks, and when it gives up and takes on."""
 
-from penstock.client.membership.member import Assign, Change, Lose, Revoke
-from penstock.client.membership.modern import ModernMember, ModernSubscription
-from penstock.client.routing import ClusterView, TopicView
+from penstock.client.consume.membership.member import Assign, Change, Lose, Revoke
+from penstock.client.consume.membership.modern import ModernMember, ModernSubscription
+from penstock.client.network.routing import ClusterView, TopicView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.wire.messages.consumer_group_heartbeat import (

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.accumulator import Accumulator, BatchRules
-from penstock.client.pending_batch import Delivered, PendingBatch
-from penstock.client.trouble import ClientError, ConnectionLost, Refused, TimedOut
+from penstock.client.network.errors import ClientError, ConnectionLost, Refused, TimedOut
+from penstock.client.produce.accumulator import Accumulator, BatchRules
+from penstock.client.produce.pending_batch import Delivered, PendingBatch
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.client.partitioner import (
+from penstock.client.produce.partitioner import (
     Custom,
     RoundRobin,
     Sticky,

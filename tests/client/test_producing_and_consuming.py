@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.admin import Admin
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.partitioner import RoundRobin, partition_of_key
-from penstock.client.producer import Acks, Producer, ProducerRules
-from penstock.client.trouble import BufferFull, Refused
+from penstock.client.admin.admin import Admin
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import BufferFull, Refused
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.partitioner import RoundRobin, partition_of_key
+from penstock.client.produce.producer import Acks, Producer, ProducerRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

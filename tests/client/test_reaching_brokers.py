@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from penstock.client.bootstrap import parse_addresses
-from penstock.client.cluster import Cluster, ClusterRules
-from penstock.client.trouble import Unreachable
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.errors import Unreachable
 from penstock.testing import Broker
 from penstock.world.clock import RealClock
 from penstock.world.ports import Address

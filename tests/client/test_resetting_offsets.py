@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.group_reset import (
+from penstock.client.admin.group_reset import (
     Aim,
     LogBounds,
     ShiftBy,
@@ -13,7 +13,7 @@ from penstock.client.group_reset import (
     ToTime,
     new_offset,
 )
-from penstock.client.trouble import Refused
+from penstock.client.network.errors import Refused
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 

@@ -1,6 +1,6 @@
 """What a client knows of the cluster, reply by reply."""
 
-from penstock.client.routing import ClusterView, merged
+from penstock.client.network.routing import ClusterView, merged
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.wire.messages.metadata import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.topology import BadTopology, Guarantee, WantedTopic, read_topology
+from penstock.client.admin.topology import BadTopology, Guarantee, WantedTopic, read_topology
 
 
 def told(tmp_path: Path, text: str, name: str = "t.toml") -> dict[str, WantedTopic]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.client.topology import WantedTopic
-from penstock.client.topology_plan import (
+from penstock.client.admin.topology import WantedTopic
+from penstock.client.admin.topology_plan import (
     AddPartitions,
     CreateTopic,
     FoundTopic,

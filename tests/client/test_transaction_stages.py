@@ -2,8 +2,17 @@
 
 import pytest
 
-from penstock.client.produce_request import Generation
-from penstock.client.transaction import (
+from penstock.client.network.errors import (
+    AbortOnly,
+    ClientError,
+    CommitInDoubt,
+    ConnectionLost,
+    Fenced,
+    Refused,
+    WrongStage,
+)
+from penstock.client.produce.produce_request import Generation
+from penstock.client.produce.transaction import (
     ProducerTransaction,
     Stage,
     Wish,
@@ -19,16 +28,7 @@ from penstock.client.transaction import (
     touched,
     unanswered,
 )
-from penstock.client.transaction_answers import Answer, Asked, Asking, Verdict, verdict
-from penstock.client.trouble import (
-    AbortOnly,
-    ClientError,
-    CommitInDoubt,
-    ConnectionLost,
-    Fenced,
-    Refused,
-    WrongStage,
-)
+from penstock.client.produce.transaction_answers import Answer, Asked, Asking, Verdict, verdict
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.transactions.state import Identity

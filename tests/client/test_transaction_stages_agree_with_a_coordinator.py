@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.produce_request import Generation
-from penstock.client.transaction import (
+from penstock.client.network.errors import ConnectionLost, Fenced, Refused
+from penstock.client.produce.produce_request import Generation
+from penstock.client.produce.transaction import (
     ProducerTransaction,
     Stage,
     Wish,
@@ -27,8 +28,7 @@ from penstock.client.transaction import (
     refusal,
     touched,
 )
-from penstock.client.transaction_answers import NOT_YET, Answer, Asked, Asking, Verdict
-from penstock.client.trouble import ConnectionLost, Fenced, Refused
+from penstock.client.produce.transaction_answers import NOT_YET, Answer, Asked, Asking, Verdict
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.transactions.enlist import Enlist, Enlisted

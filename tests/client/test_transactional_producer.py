@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import Coordinators
-from penstock.client.group_offsets import Committed, Committer, committed_offsets
-from penstock.client.produce_request import Generation
-from penstock.client.transaction import Stage
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.trouble import AbortOnly, Fenced, Refused, WrongStage
+from penstock.client.consume.group_offsets import Committed, Committer, committed_offsets
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import AbortOnly, Fenced, Refused, WrongStage
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.produce_request import Generation
+from penstock.client.produce.transaction import Stage
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

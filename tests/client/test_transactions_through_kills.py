@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster
-from penstock.client.prepared import PreparedTransaction
-from penstock.client.produce_request import Generation
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.transactions import end_prepared
-from penstock.client.trouble import CommitInDoubt
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.transactions import end_prepared
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import CommitInDoubt
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.prepared_transaction import PreparedTransaction
+from penstock.client.produce.produce_request import Generation
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from rig.client_cluster import run_with_cluster
 from rig.committed_reading import committed_values
 from rig.serve import ServedNode

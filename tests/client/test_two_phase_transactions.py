@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.prepared import PreparedTransaction
-from penstock.client.produce_request import Generation
-from penstock.client.transaction_listing import OPEN_STATES, describe_transactions
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.transactions import abort_open, end_prepared, fence, reclaim
-from penstock.client.trouble import Fenced, Refused, WrongStage
+from penstock.client.admin.transaction_listing import OPEN_STATES, describe_transactions
+from penstock.client.admin.transactions import abort_open, end_prepared, fence, reclaim
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.network.errors import Fenced, Refused, WrongStage
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.prepared_transaction import PreparedTransaction
+from penstock.client.produce.produce_request import Generation
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.testing import Broker, running_broker
 from rig.client_cluster import run_with_cluster
 from rig.committed_reading import committed_values

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.transaction_listing import TransactionDescription, abort_transaction
-from penstock.client.transactional_producer import TransactionalProducer
-from penstock.client.transactions import fence
-from penstock.client.trouble import Refused
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.transaction_listing import TransactionDescription, abort_transaction
+from penstock.client.admin.transactions import fence
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.network.errors import Refused
+from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.flows import (

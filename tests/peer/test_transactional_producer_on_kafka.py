@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import Coordinators
-from penstock.client.group_offsets import Committed, Committer, committed_offsets
-from penstock.client.prepared import PreparedTransaction
-from penstock.client.produce_request import Generation
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.transactions import end_prepared, fence, reclaim
-from penstock.client.trouble import AbortOnly, Fenced, Refused, UnsupportedByBroker
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.transactions import end_prepared, fence, reclaim
+from penstock.client.consume.group_offsets import Committed, Committer, committed_offsets
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import AbortOnly, Fenced, Refused, UnsupportedByBroker
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.prepared_transaction import PreparedTransaction
+from penstock.client.produce.produce_request import Generation
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

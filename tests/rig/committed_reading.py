@@ -1,11 +1,11 @@
 """What a reader of committed records sees of a topic, to its last stable offset."""
 
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
 from penstock.model.identity import TopicPartition
 
 FETCH = FetchRules(wait_ms_max=20, isolation=Isolation.READ_COMMITTED)

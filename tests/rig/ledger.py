@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.client.fetched import ConsumedRecord
+from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.spark.pipelines.generated import Event
 
 

@@ -14,13 +14,13 @@ import confluent_kafka
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.cli.connect import with_cluster
-from penstock.client.cluster import Cluster
-from penstock.client.transaction_listing import (
+from penstock.client.admin.transaction_listing import (
     OPEN_STATES,
     ListedTransaction,
     Wanted,
     list_transactions,
 )
+from penstock.client.network.cluster import Cluster
 from rig.clients.confluent import QUIET, ConfluentClient
 
 KEYS = 12

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from penstock.cli.pipeline_generate import write_events
-from penstock.client.admin import Admin
-from penstock.client.topology import read_topology
-from penstock.client.topology_apply import apply_topology
+from penstock.client.admin.admin import Admin
+from penstock.client.admin.topology import read_topology
+from penstock.client.admin.topology_apply import apply_topology
 from penstock.spark.pipelines.catalogue import PIPELINES
 from penstock.spark.pipelines.generated import Event
 from rig.clients.confluent import ConfluentClient

@@ -7,7 +7,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
-from penstock.client.fetched import ConsumedRecord
+from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.spark.pipelines.cdc.capture import Source, capture
 
 

@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.client.bootstrap import parse_addresses
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
-from penstock.client.transaction_listing import OPEN_STATES, Wanted, list_transactions
+from penstock.client.admin.transaction_listing import OPEN_STATES, Wanted, list_transactions
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster
 from penstock.model.identity import TopicPartition
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork

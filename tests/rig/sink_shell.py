@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from penstock.client.cluster import Cluster
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.client.network.cluster import Cluster
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared

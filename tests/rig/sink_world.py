@@ -11,7 +11,7 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from penstock.client.prepared import Ending
+from penstock.client.produce.prepared_transaction import Ending
 from penstock.spark.sink import actions
 from penstock.spark.sink.actions import Action, Reclaimed, Seen, WriteOutcome
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, decode, encode

@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.client.batch_sender import Delivery
-from penstock.client.transactional_producer import TransactionalProducer
+from penstock.client.produce.batch_sender import Delivery
+from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.model.identity import TopicPartition
 from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.sink.actions import Action, Commit, Write

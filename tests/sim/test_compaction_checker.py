@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.fetched import ConsumedRecord
+from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.layout import TimestampType

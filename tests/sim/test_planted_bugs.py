@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.broker.dispatch import Dispatch
-from penstock.client import fetched
+from penstock.client.consume import fetched_data
 from penstock.log import directory, producer_snapshot, recovery, retention, snapshots
 from penstock.log.compaction import cleaner
 from penstock.log.directory import LogDirectory
@@ -202,9 +202,11 @@ def test_a_flipped_bit_that_nobody_checks_for_is_seen(monkeypatch: Patch) -> Non
         def checksum_matches(self) -> bool:
             return True
 
-    whole_batches: Callable[..., Any] = fetched.whole_batches
-    monkeypatch.setattr(fetched, "whole_batches", lambda data: map(Trusting, whole_batches(data)))
-    monkeypatch.setattr(fetched, "records_of", lambda batch: records_of(batch._batch))
+    whole_batches: Callable[..., Any] = fetched_data.whole_batches
+    monkeypatch.setattr(
+        fetched_data, "whole_batches", lambda data: map(Trusting, whole_batches(data))
+    )
+    monkeypatch.setattr(fetched_data, "records_of", lambda batch: records_of(batch._batch))
     assert is_seen_by("contents", faults=(FaultKind.FLIPPED_BIT,))
 
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from penstock.client.bootstrap import BadAddress
-from penstock.client.cluster import Cluster
+from penstock.client.network.bootstrap import BadAddress
+from penstock.client.network.cluster import Cluster
 from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption, ConnectionOptions
 from penstock.world.ports import Address

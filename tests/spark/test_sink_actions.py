@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.producer import Producer
-from penstock.client.transactional_producer import TransactionalProducer
+from penstock.client.produce.producer import Producer
+from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.spark.sink.actions import (
     Abort,
     Commit,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.client.trouble import Refused
+from penstock.client.network.errors import Refused
 from penstock.spark.options import ConnectionOptions
 from penstock.spark.sink.actions import Look, Seen
 from penstock.spark.sink.columns import Columns

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.transaction_listing import abort_transaction
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.transactions import fence
+from penstock.client.admin.transaction_listing import abort_transaction
+from penstock.client.admin.transactions import fence
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, GivenUp, Prepared

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.partitioner import partition_of_key
+from penstock.client.produce.partitioner import partition_of_key
 from penstock.model.identity import TopicPartition
 from penstock.records.batch import BatchView
 from penstock.records.compression import Codec

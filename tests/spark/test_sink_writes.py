@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.client.partitioner import partition_of_key
+from penstock.client.produce.partitioner import partition_of_key
 from rig.serve import ServedNode
 from rig.sink_output import committed_records, none_left_open
 

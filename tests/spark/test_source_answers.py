@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.isolation import Isolation
+from penstock.client.consume.isolation import Isolation
 from penstock.model.error import ErrorCode
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, LessThan
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from penstock.client.trouble import Unreachable
+from penstock.client.network.errors import Unreachable
 from penstock.model.identity import TopicPartition
 from penstock.spark.options import BadOption
 from penstock.spark.source.batch import planned_once

@@ -10,7 +10,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from penstock.client.trouble import Refused
+from penstock.client.network.errors import Refused
 from penstock.log.partition_log import PartitionLog
 from penstock.model.error import ErrorCode
 from penstock.model.settings.setting import InvalidSetting

@@ -5,9 +5,8 @@ import click
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import print_json, print_table, say
-from penstock.client.admin import first_refusal
-from penstock.client.cluster import Cluster
-from penstock.client.configs import (
+from penstock.client.admin.admin import first_refusal
+from penstock.client.admin.configs import (
     Change,
     Entry,
     Operation,
@@ -17,7 +16,8 @@ from penstock.client.configs import (
     alter_configs,
     describe_configs,
 )
-from penstock.client.trouble import Refused
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
 
 topic_option = click.option("--topic", metavar="NAME", help="The settings of a topic.")
 broker_option = click.option(

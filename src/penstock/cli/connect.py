@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
 
-from penstock.client.bootstrap import parse_addresses
-from penstock.client.cluster import Cluster, ClusterRules
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
 

@@ -13,13 +13,13 @@ from penstock.cli.consume_group import GroupReading, print_group
 from penstock.cli.options import cluster_options
 from penstock.cli.record_lines import Printer
 from penstock.cli.times import parse_time_ms
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.isolation import Isolation
-from penstock.client.trouble import Refused
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.isolation import Isolation
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

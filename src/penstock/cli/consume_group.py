@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.cli.record_lines import Printer
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import ConsumerRules
-from penstock.client.group_consumer import GroupConsumer, GroupRules
-from penstock.client.offsets import When, offsets_of
+from penstock.client.consume.consumer import ConsumerRules
+from penstock.client.consume.group_consumer import GroupConsumer, GroupRules
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.world.entropy import RealEntropy

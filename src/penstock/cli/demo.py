@@ -25,9 +25,9 @@ from penstock.cli.demo_shop import Shop, Show, run_shop
 from penstock.cli.options import json_option
 from penstock.cli.pipeline_load import events_of, load
 from penstock.cli.show import print_json, print_table
-from penstock.client.cluster import Cluster
-from penstock.client.topology import read_topology
-from penstock.client.topology_apply import apply_topology
+from penstock.client.admin.topology import read_topology
+from penstock.client.admin.topology_apply import apply_topology
+from penstock.client.network.cluster import Cluster
 from penstock.model.error import PenstockError
 from penstock.spark.pipelines.catalogue import PIPELINES
 from penstock.spark.pipelines.commerce.names import STOCK_TABLE

@@ -7,11 +7,11 @@ from functools import partial
 from itertools import islice
 
 from penstock.cli.connect import with_cluster
-from penstock.client.accumulator import BatchRules
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.producer import Producer, ProducerRules
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.network.cluster import Cluster
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Producer, ProducerRules
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import KIB

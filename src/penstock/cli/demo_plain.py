@@ -25,8 +25,8 @@ from penstock.cli.demo_check import OrderCheck, expected_records
 from penstock.cli.demo_clients import Found, Job, confluent_job, penstock_job
 from penstock.cli.demo_processes import DemoFailed, DemoNode
 from penstock.cli.show import print_json
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.network.cluster import Cluster
 
 TOPIC = "demo"
 PARTITIONS = 6

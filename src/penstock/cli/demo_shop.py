@@ -16,8 +16,8 @@ from penstock.cli.connect import RULES
 from penstock.cli.demo_outputs import Outputs
 from penstock.cli.demo_processes import DemoDriver, DemoNode
 from penstock.cli.pipeline_generate import send_events
-from penstock.client.bootstrap import parse_addresses
-from penstock.client.cluster import Cluster
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster
 from penstock.spark.pipelines.commerce.proof import OUTPUTS, Finding, Proof
 from penstock.spark.pipelines.generated import Event
 from penstock.world.clock import RealClock

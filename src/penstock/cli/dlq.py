@@ -11,7 +11,7 @@ from penstock.cli.dlq_replay import Order, Replayed, replay_letters
 from penstock.cli.dlq_show import json_line, show_counts, show_found, show_replayed
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json
-from penstock.client.cluster import Cluster
+from penstock.client.network.cluster import Cluster
 
 SHOWN = 50
 

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.coordinators import Coordinators
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.group_offsets import committed_offsets
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
-from penstock.client.trouble import Refused, TimedOut
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.group_offsets import committed_offsets
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import Refused, TimedOut
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.letter import Letter, letter_of

@@ -20,11 +20,11 @@ from penstock.cli.dlq_read import (
     read_all,
     states_of,
 )
-from penstock.client.cluster import Cluster
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.group_offsets import Committed
-from penstock.client.transactional_producer import TransactionalProducer
-from penstock.client.trouble import Refused
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.group_offsets import Committed
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
+from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

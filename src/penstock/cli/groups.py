@@ -13,20 +13,20 @@ from penstock.cli.groups_show import (
 )
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
-from penstock.client.admin import first_refusal
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import Coordinators
-from penstock.client.group_lag import group_lag
-from penstock.client.group_offsets import committed_offsets, delete_offsets
-from penstock.client.group_reset import Aim, Step, ToEach, carry_out, plan_reset
-from penstock.client.groups import (
+from penstock.client.admin.admin import first_refusal
+from penstock.client.admin.group_lag import group_lag
+from penstock.client.admin.group_reset import Aim, Step, ToEach, carry_out, plan_reset
+from penstock.client.admin.groups import (
     GroupKind,
     ListedGroup,
     delete_groups,
     describe_groups,
     list_groups,
 )
-from penstock.client.trouble import Refused
+from penstock.client.consume.group_offsets import committed_offsets, delete_offsets
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import Refused
 from penstock.model.identity import TopicPartition
 
 KINDS = click.Choice([kind.value for kind in GroupKind if kind is not GroupKind.UNKNOWN])

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli.times import parse_duration_ms, parse_time_ms
-from penstock.client.group_reset import Aim, ShiftBy, To, ToAgo, ToEach, ToOffset, ToTime
-from penstock.client.routing import ClusterView
-from penstock.client.trouble import Refused
+from penstock.client.admin.group_reset import Aim, ShiftBy, To, ToAgo, ToEach, ToOffset, ToTime
+from penstock.client.network.errors import Refused
+from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 

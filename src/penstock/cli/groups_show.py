@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from penstock.cli.show import print_table, say
 from penstock.cli.times import duration_text
-from penstock.client.group_lag import PartitionLag
-from penstock.client.group_reset import Step
-from penstock.client.groups import GroupDescription, GroupMember, ListedGroup
+from penstock.client.admin.group_lag import PartitionLag
+from penstock.client.admin.group_reset import Step
+from penstock.client.admin.groups import GroupDescription, GroupMember, ListedGroup
 from penstock.model.identity import TopicPartition
 
 

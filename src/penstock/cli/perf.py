@@ -20,12 +20,12 @@ from penstock.cli.options import cluster_options
 from penstock.cli.perf_figures import Figures, LiveFigures
 from penstock.cli.produce import ACKS
 from penstock.cli.show import print_json
-from penstock.client.accumulator import BatchRules
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.producer import Delivery, Producer, ProducerRules
-from penstock.client.trouble import TimedOut
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import TimedOut
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import KIB
 from penstock.records.compression import Codec

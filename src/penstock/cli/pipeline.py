@@ -12,9 +12,9 @@ from penstock.cli.pipeline_load import events_of, feed_of
 from penstock.cli.pipeline_run import RunWish, run_pipeline
 from penstock.cli.show import listed, print_json, print_table
 from penstock.cli.times import parse_duration_ms
-from penstock.client.cluster import Cluster
-from penstock.client.topology import read_topology
-from penstock.client.topology_apply import apply_topology
+from penstock.client.admin.topology import read_topology
+from penstock.client.admin.topology_apply import apply_topology
+from penstock.client.network.cluster import Cluster
 from penstock.spark.pipelines.catalogue import PIPELINES, Pipeline
 from penstock.spark.pipelines.event_time_bounds import MS_MAX, EventTimeBounds
 

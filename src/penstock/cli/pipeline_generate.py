@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from penstock.cli.connect import with_cluster
-from penstock.client.accumulator import BatchRules
-from penstock.client.cluster import Cluster
-from penstock.client.producer import Producer, ProducerRules
+from penstock.client.network.cluster import Cluster
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Producer, ProducerRules
 from penstock.model.limit import KIB
 from penstock.spark.pipelines.generated import Event
 

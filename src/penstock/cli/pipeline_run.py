@@ -20,11 +20,11 @@ from rich.table import Table
 from penstock.cli.connect import with_cluster
 from penstock.cli.pipeline_load import load, start_of
 from penstock.cli.pipeline_progress import QueryFigures
-from penstock.client.admin import Admin
-from penstock.client.cluster import Cluster, ClusterRules
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When
-from penstock.client.trouble import Refused
+from penstock.client.admin.admin import Admin
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When
+from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.errors import Refused
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.spark.pipelines.catalogue import Pipeline

@@ -22,10 +22,10 @@ from penstock.cli.connect import RULES, until_interrupted, with_cluster
 from penstock.cli.lines import lines_of
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json
-from penstock.client.accumulator import BatchRules
-from penstock.client.cluster import Cluster
-from penstock.client.producer import Acks, Delivery, Producer, ProducerRules
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
+from penstock.client.network.cluster import Cluster
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Acks, Delivery, Producer, ProducerRules
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.records.compression import Codec
 from penstock.records.record import Headers
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from penstock.cli.escape import escaped_bytes, escaped_json
-from penstock.client.fetched import ConsumedRecord
+from penstock.client.consume.fetched_data import ConsumedRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,11 +18,9 @@ from penstock.cli.transactions_show import (
     show_listed,
 )
 from penstock.cli.transactions_sinks import abort_sink, decision_topic_option, recover
-from penstock.client.admin import first_refusal
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.hanging import Suspect, abort_hanging, suspects
-from penstock.client.transaction_listing import (
+from penstock.client.admin.admin import first_refusal
+from penstock.client.admin.hanging_transactions import Suspect, abort_hanging, suspects
+from penstock.client.admin.transaction_listing import (
     OPEN_STATES,
     ListedTransaction,
     TransactionDescription,
@@ -31,7 +29,9 @@ from penstock.client.transaction_listing import (
     describe_transactions,
     list_transactions,
 )
-from penstock.client.trouble import Refused
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.network.errors import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.wire.primitive import STRING_BYTES_MAX

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from penstock.cli.groups_show import scopes
 from penstock.cli.show import print_table
 from penstock.cli.times import duration_text
-from penstock.client.hanging import Suspect
-from penstock.client.transaction_listing import ListedTransaction, TransactionDescription
+from penstock.client.admin.hanging_transactions import Suspect
+from penstock.client.admin.transaction_listing import ListedTransaction, TransactionDescription
 
 NO_TIMEOUT = "none (two-phase)"
 

@@ -8,8 +8,8 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, say
 from penstock.cli.transactions_show import age_text
-from penstock.client.cluster import Cluster
-from penstock.client.transaction_listing import TransactionDescription
+from penstock.client.admin.transaction_listing import TransactionDescription
+from penstock.client.network.cluster import Cluster
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.left_over import (
     Recovered,

@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 from random import Random
 from typing import TypeVar
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.admin import Admin, NewTopic
-from penstock.client.cluster import Cluster, ClusterRules
-from penstock.client.configs import Change, Operation, Resource, ResourceKind, alter_configs
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.producer import Delivery, Producer, ProducerRules
-from penstock.client.trouble import ClientError, Refused
+from penstock.client.admin.admin import Admin, NewTopic
+from penstock.client.admin.configs import Change, Operation, Resource, ResourceKind, alter_configs
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.errors import ClientError, Refused
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

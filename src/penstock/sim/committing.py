@@ -3,10 +3,10 @@
 import asyncio
 from random import Random
 
-from penstock.client.channel import Channel
-from penstock.client.cluster import Lane
-from penstock.client.coordinators import Coordinators
-from penstock.client.trouble import ClientError
+from penstock.client.network.channel import Channel
+from penstock.client.network.cluster import Lane
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import ClientError
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.checker.commits import check_group

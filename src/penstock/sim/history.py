@@ -12,7 +12,7 @@ offset on that was not synced.
 from dataclasses import dataclass, field
 
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
-from penstock.client.fetched import ConsumedRecord
+from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
 from penstock.records.record import Headers

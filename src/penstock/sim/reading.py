@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, field
 
-from penstock.client.admin import Admin
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import ListedOffset, When, list_offsets
-from penstock.client.trouble import Refused
+from penstock.client.admin.admin import Admin
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import ListedOffset, When, list_offsets
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.records.trouble import CorruptBatch

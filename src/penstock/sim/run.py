@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster
-from penstock.client.configs import Change, Operation, Resource, ResourceKind, alter_configs
-from penstock.client.coordinators import Coordinators
-from penstock.client.trouble import ClientError
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.configs import Change, Operation, Resource, ResourceKind, alter_configs
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import ClientError
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
 from penstock.sim.checker.answers import check_answers

@@ -12,8 +12,8 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from penstock.client.bootstrap import parse_addresses
-from penstock.client.cluster import Cluster, ClusterRules
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.spark.options import BadOption, ConnectionOptions
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork

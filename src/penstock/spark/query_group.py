@@ -6,10 +6,10 @@ its own, and is refused: at the start of a query where the group is told by an o
 
 from collections.abc import Iterable, Mapping
 
-from penstock.client.coordinators import Coordinators
-from penstock.client.group_offsets import Committed, commit_offsets
-from penstock.client.groups import describe_groups
-from penstock.client.trouble import Refused
+from penstock.client.admin.groups import describe_groups
+from penstock.client.consume.group_offsets import Committed, commit_offsets
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import Refused
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from penstock.client.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster
+from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
+from penstock.client.network.cluster import Cluster
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from penstock.client.coordinators import Coordinators
-from penstock.client.group_offsets import Committed, committed_offsets
-from penstock.client.trouble import Refused
+from penstock.client.consume.group_offsets import Committed, committed_offsets
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import Refused
 from penstock.model.identity import TopicPartition
 from penstock.sim.history import History
 from penstock.sim.trouble import Violation

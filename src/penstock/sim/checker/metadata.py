@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from penstock.client.cluster import Cluster
-from penstock.client.configs import Resource, ResourceKind, describe_configs
-from penstock.client.trouble import Refused
+from penstock.client.admin.configs import Resource, ResourceKind, describe_configs
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
 from penstock.sim.history import History
 from penstock.sim.trouble import Violation
 

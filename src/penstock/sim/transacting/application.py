@@ -15,15 +15,15 @@ from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any
 
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.coordinators import Coordinators
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.fetched import ConsumedRecord
-from penstock.client.group_offsets import Committed, committed_offsets
-from penstock.client.isolation import Isolation
-from penstock.client.trouble import ClientError, Refused
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.group_offsets import Committed, committed_offsets
+from penstock.client.consume.isolation import Isolation
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import ClientError, Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, answered

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from penstock.client.channel import Channel
-from penstock.client.cluster import Cluster, Lane
-from penstock.client.trouble import (
+from penstock.client.network.channel import Channel
+from penstock.client.network.cluster import Cluster, Lane
+from penstock.client.network.errors import (
     RETRIABLE,
     ClientError,
     Refused,

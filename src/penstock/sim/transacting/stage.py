@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from functools import partial
 
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
-from penstock.client.accumulator import BatchRules
-from penstock.client.admin import Admin, NewTopic, first_refusal
-from penstock.client.cluster import Cluster
-from penstock.client.configs import Change, Operation, Resource, ResourceKind, alter_configs
-from penstock.client.coordinators import Coordinators
-from penstock.client.group_offsets import Committed, committed_offsets
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
-from penstock.client.producer import Producer, ProducerRules
+from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.configs import Change, Operation, Resource, ResourceKind, alter_configs
+from penstock.client.consume.group_offsets import Committed, committed_offsets
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Producer, ProducerRules
 from penstock.log.partition_log import PartitionLog
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition

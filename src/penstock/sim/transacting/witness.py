@@ -2,10 +2,10 @@
 
 from random import Random
 
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.isolation import Isolation
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.isolation import Isolation
 from penstock.model.identity import TopicPartition
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, begin_at_start, read_on
 from penstock.sim.tether import Tether

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from penstock.client.cluster import Cluster
+from penstock.client.network.cluster import Cluster
 from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption
 from penstock.spark.sink.columns import columns_of

@@ -11,11 +11,8 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self, TypeVar, assert_never
 
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.markers import Written, ending_of
-from penstock.client.prepared import Ending, PreparedTransaction
-from penstock.client.transaction_listing import (
+from penstock.client.admin.markers import Written, ending_of
+from penstock.client.admin.transaction_listing import (
     OPEN_STATES,
     TransactionDescription,
     Wanted,
@@ -23,9 +20,12 @@ from penstock.client.transaction_listing import (
     describe_transactions,
     list_transactions,
 )
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.transactions import abort_open, end_prepared, reclaim
-from penstock.client.trouble import AbortOnly, ClientError, Fenced, Refused
+from penstock.client.admin.transactions import abort_open, end_prepared, reclaim
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.network.errors import AbortOnly, ClientError, Fenced, Refused
+from penstock.client.produce.prepared_transaction import Ending, PreparedTransaction
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

@@ -8,16 +8,16 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from penstock.client.admin import BROKERS_DECIDE, Admin, NewTopic
-from penstock.client.cluster import Cluster
-from penstock.client.configs import Resource, ResourceKind, describe_configs
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
-from penstock.client.partitioner import partition_of_key
-from penstock.client.trouble import Refused, TimedOut
+from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic
+from penstock.client.admin.configs import Resource, ResourceKind, describe_configs
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused, TimedOut
+from penstock.client.produce.partitioner import partition_of_key
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

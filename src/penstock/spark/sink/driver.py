@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from penstock.client.cluster import Cluster
+from penstock.client.network.cluster import Cluster
 from penstock.spark.connection import connect
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared, SinkRecord

@@ -39,7 +39,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from penstock.client.prepared import Ending
+from penstock.client.produce.prepared_transaction import Ending
 from penstock.spark.sink.actions import (
     Abort,
     Action,

@@ -4,16 +4,16 @@ import logging
 import uuid
 from dataclasses import dataclass
 
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.transaction_listing import (
+from penstock.client.admin.transaction_listing import (
     OPEN_STATES,
     TransactionDescription,
     Wanted,
     describe_transactions,
     list_transactions,
 )
-from penstock.client.trouble import ClientError
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.network.errors import ClientError
 from penstock.spark.sink import single_writes
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Decided, SinkRecord

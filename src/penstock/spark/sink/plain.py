@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock.client.producer import Delivery, Producer, ProducerRules
+from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.model.identity import TopicPartition
 from penstock.spark.connection import connect
 from penstock.spark.sink.task import Work, batch_rules, send_rows

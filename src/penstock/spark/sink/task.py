@@ -13,14 +13,14 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 
-from penstock.client.accumulator import BatchRules
-from penstock.client.batch_sender import Delivery
-from penstock.client.cluster import Cluster
-from penstock.client.coordinators import CoordinatorKind, Coordinators
-from penstock.client.prepared import PreparedTransaction
-from penstock.client.transaction_requests import Claim, claim_id
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.trouble import ClientError
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.network.errors import ClientError
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.batch_sender import Delivery
+from penstock.client.produce.prepared_transaction import PreparedTransaction
+from penstock.client.produce.transaction_requests import Claim, claim_id
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import MIB
 from penstock.spark.sink.columns import Columns

@@ -2,9 +2,9 @@
 
 import logging
 
-from penstock.client.cluster import Cluster
-from penstock.client.transactions import reclaim
-from penstock.client.trouble import Refused, UnsupportedByBroker
+from penstock.client.admin.transactions import reclaim
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused, UnsupportedByBroker
 from penstock.model.error import ErrorCode
 from penstock.spark.sink.names import probe_id
 from penstock.spark.sink.options import TwoPhase

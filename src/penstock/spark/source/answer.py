@@ -8,8 +8,8 @@ waits for a remote store: only when there are none but empty ones for seconds, a
 
 from dataclasses import dataclass
 
-from penstock.client.isolation import Isolation
-from penstock.client.trouble import RETRIABLE, STALE_METADATA, error_code
+from penstock.client.consume.isolation import Isolation
+from penstock.client.network.errors import RETRIABLE, STALE_METADATA, error_code
 from penstock.model.error import ErrorCode
 from penstock.model.limit import KIB
 from penstock.model.offset import Offset

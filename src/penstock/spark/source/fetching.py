@@ -9,13 +9,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import assert_never
 
-from penstock.client.cluster import Cluster, Lane
-from penstock.client.cursor import Cursor, Reset
-from penstock.client.fetch_request import FetchRules, fetch_request, version_bound
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
-from penstock.client.trouble import ClientError, Refused
-from penstock.client.visible import Aborted
+from penstock.client.consume.cursor import Cursor, Reset
+from penstock.client.consume.fetch_request import FetchRules, fetch_request, version_bound
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.consume.visible_batches import Aborted
+from penstock.client.network.cluster import Cluster, Lane
+from penstock.client.network.errors import ClientError, Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID, ProducerId
 from penstock.model.offset import Offset

@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar, assert_never
 
-from penstock.client.cluster import Cluster
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, list_offsets
-from penstock.client.routing import ClusterView
-from penstock.client.trouble import ClientError, ConnectionLost, Refused, TimedOut, Unreachable
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, list_offsets
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import (
+    ClientError,
+    ConnectionLost,
+    Refused,
+    TimedOut,
+    Unreachable,
+)
+from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.client.isolation import Isolation
+from penstock.client.consume.isolation import Isolation
 from penstock.model.limit import KIB, MIB
 from penstock.spark import query_group
 from penstock.spark.options import BadOption, ConnectionOptions, Given, given

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.client.cluster import Cluster
-from penstock.client.isolation import Isolation
-from penstock.client.visible import VisibleBatches
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.visible_batches import VisibleBatches
+from penstock.client.network.cluster import Cluster
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, MIB
 from penstock.records.batch import BatchView, whole_batches
 from penstock.records.gathered import Payload

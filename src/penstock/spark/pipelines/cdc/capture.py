@@ -29,14 +29,14 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
-from penstock.client.transactional_producer import TransactionalProducer, TransactionRules
-from penstock.client.trouble import ConnectionLost, TimedOut, Unreachable
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ConnectionLost, TimedOut, Unreachable
+from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 from penstock.spark.connection import connect, run

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.client.cluster import Cluster
+from penstock.client.network.cluster import Cluster
 from penstock.model.error import PenstockError
 from penstock.spark.connection import connect, run
 from penstock.spark.options import ConnectionOptions

@@ -7,14 +7,14 @@ is fenced by that, and what is read afterwards is still true when the new pointe
 import asyncio
 from collections.abc import Mapping
 
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import Consumer, ConsumerRules
-from penstock.client.cursor import Reset
-from penstock.client.fetch_request import FetchRules
-from penstock.client.isolation import Isolation
-from penstock.client.offsets import When, offsets_of
-from penstock.client.transactional_producer import TransactionalProducer
-from penstock.client.trouble import TimedOut
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.fetch_request import FetchRules
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import TimedOut
+from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.pipelines.replay.pointer import Pointer, decode, encode, goes_forward

@@ -1,0 +1,1 @@
+"""Administration: topics, settings, groups, offsets, transactions."""

@@ -1,0 +1,1 @@
+"""Consuming records, alone and as a member of a group."""

@@ -1,0 +1,330 @@
+"""A consumer of partitions that it is told: records in order, from wherever it is put.
+
+Positions and prefetching are `cursor`'s, decoding is `fetched_data`'s; both know no tasks. Here is
+the shell: whenever something has changed, `_step` looks what should be fetched from whom and asks,
+one request at a time for each broker; answers come back as callbacks and change something. It has
+no `await`, so what it saw is still true when it acts.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from penstock.client.consume.cursor import Cursor, Cursors, Reset
+from penstock.client.consume.fetch_request import (
+    Asked,
+    FetchFailed,
+    FetchRules,
+    fetch_request,
+    outcome,
+    version_bound,
+)
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.offsets import ListedOffset, When, list_offsets, offsets_of
+from penstock.client.network.background_tasks import Errands
+from penstock.client.network.channel import Channel
+from penstock.client.network.cluster import Cluster, Lane
+from penstock.client.network.errors import RETRIABLE, STALE_METADATA, Refused, TimedOut
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.limit import MIB
+from penstock.model.offset import Offset
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse
+
+RECORDS_AT_ONCE = 500
+LOOK_UP_PAUSE_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerRules:
+    fetch: FetchRules = field(default_factory=FetchRules)
+    reset: Reset = Reset.LATEST
+    prefetched_bytes_max: int = 64 * MIB
+    request_ms_max: int = 30_000
+
+
+class Consumer:
+    """Use as `async with Consumer(cluster) as consumer`."""
+
+    def __init__(self, cluster: Cluster, *, rules: ConsumerRules | None = None) -> None:
+        self.cluster = cluster
+        self.rules = rules or ConsumerRules()
+        self._cursors = Cursors(
+            buffered_bytes_max=self.rules.prefetched_bytes_max, reset=self.rules.reset
+        )
+        self._channels: dict[NodeId, Channel] = {}
+        self._fetching: set[NodeId] = set()
+        self._troubles: dict[TopicPartition, Refused] = {}  # the latest of each
+        self._errands = Errands(
+            cluster.tasks, done=self._changed, backoff_ms=cluster.rules.backoff_ms
+        )
+        self._news = asyncio.Event()
+        self._retry: asyncio.TimerHandle | None = None
+        self._interrupted = False
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closed = True
+        self._errands.close()
+        if self._retry is not None:
+            self._retry.cancel()
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self._cursors.by_partition)
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions and no others; unknown ones are Refused."""
+        wanted = list(dict.fromkeys(partitions))
+        view = await self.cluster.need(dict.fromkeys(p.topic for p in wanted))
+        for one in wanted:
+            if view.partition(one) is None:
+                raise Refused(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(one), "there is no such partition"
+                )
+        self._cursors.assign(wanted)
+        self._changed()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """The next record handed out is the one at `offset`, or the first after it."""
+        assert offset >= 0, offset
+        self._cursors.seek(partition, Offset(offset))
+        self._changed()
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        self._seek_to_end_of_log(partitions, Reset.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        self._seek_to_end_of_log(partitions, Reset.LATEST)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hands out nothing of these and fetches no more of them, until they are resumed."""
+        for one in partitions:
+            self._cursors.by_partition[one].paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in partitions:
+            self._cursors.by_partition[one].paused = False
+        self._changed()
+
+    async def position(self, partition: TopicPartition) -> Offset:
+        """The offset of the next record to be handed out."""
+        cursor = self._cursors.by_partition[partition]
+        try:
+            async with asyncio.timeout(self.rules.request_ms_max / 1000):
+                while cursor.position is None:
+                    self._raise_trouble()
+                    self._step()
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError as trouble:
+            raise TimedOut(f"{partition}: no broker told where its log begins or ends") from trouble
+        return cursor.position
+
+    async def poll(
+        self, *, wait_ms: int, records_max: int = RECORDS_AT_ONCE
+    ) -> list[ConsumedRecord]:
+        """The next records, in order within each partition; none when `wait_ms` have passed.
+
+        Raises what stands in the way of a partition: Refused, or CorruptBatch.
+        """
+        deadline_ms = self.cluster.clock.monotonic_ms() + wait_ms
+        while True:
+            self._raise_trouble()
+            records = self._cursors.take(records_max)
+            self._step()
+            left_ms = deadline_ms - self.cluster.clock.monotonic_ms()
+            if records or left_ms <= 0 or self._interrupted:
+                self._interrupted = False
+                return records
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_ms / 1000):
+                    await self._news.wait()
+
+    def interrupt(self) -> None:
+        """The poll under way, or else the next one, waits no longer."""
+        self._interrupted = True
+        self._news.set()
+
+    def positions(self) -> dict[TopicPartition, Offset]:
+        """The offset after the last record handed out, of each partition that has a position."""
+        return {
+            partition: cursor.position
+            for partition, cursor in self._cursors.by_partition.items()
+            if cursor.position is not None
+        }
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Offset]:
+        return await offsets_of(self.cluster, partitions, When.EARLIEST)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Offset]:
+        """The ends of what may be read: with READ_COMMITTED the last stable offsets."""
+        isolation = self.rules.fetch.isolation
+        return await offsets_of(self.cluster, partitions, When.LATEST, isolation=isolation)
+
+    async def offsets_for_times(
+        self, timestamps_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The first record of each partition that is at least as young; no offset if none is."""
+        listed = await list_offsets(
+            self.cluster, timestamps_ms, isolation=self.rules.fetch.isolation
+        )
+        found = {}
+        for one, result in listed.items():
+            if isinstance(result, Refused):
+                raise result
+            found[one] = result
+        return found
+
+    def _seek_to_end_of_log(self, partitions: Iterable[TopicPartition] | None, end: Reset) -> None:
+        for one in self.assignment if partitions is None else partitions:
+            self._cursors.seek_to_end_of_log(one, end)
+        self._changed()
+
+    def _raise_trouble(self) -> None:
+        for partition in self._troubles:
+            raise self._troubles.pop(partition)
+
+    def _changed(self) -> None:
+        """Something is not as it was: fetch on, and let whoever waits look again."""
+        if not self._closed:
+            self._step()
+            self._news.set()
+
+    def _step(self) -> None:
+        now_ms = self.cluster.clock.monotonic_ms()
+        if self._cursors.without_position(now_ms):
+            self._errands.run("consumer: positions", self._look_up_positions)
+        by_node: dict[NodeId, list[Cursor]] = {}
+        for cursor in self._cursors.fetchable(now_ms):
+            leader = self.cluster.view.leader_of(cursor.partition)
+            if leader is None:
+                self._errands.run("consumer: metadata", self._refresh)
+            elif leader not in self._fetching:
+                by_node.setdefault(leader, []).append(cursor)
+        for node, cursors in by_node.items():
+            channel = self._channels.get(node)
+            if channel is None or not channel.is_open:
+                self._errands.run(f"consumer: node {node}", partial(self._connect, node))
+            else:
+                self._fetch(node, channel, cursors)
+
+    def _fetch(self, node: NodeId, channel: Channel, cursors: list[Cursor]) -> None:
+        view = self.cluster.view
+        request, asked = fetch_request(cursors, view, self.rules.fetch)
+        version = channel.version_for(FetchRequest, at_most=version_bound(request, view))
+        self._fetching.add(node)
+        for cursor in cursors:
+            cursor.fetching = True
+        answer = channel.post(request, FetchResponse, version=version)
+        wait_ms = self.rules.fetch.wait_ms_max + self.rules.request_ms_max
+        late = TimedOut(f"{channel.address}: no answer within {wait_ms} ms")
+        timer = asyncio.get_running_loop().call_later(wait_ms / 1000, channel.close, late)
+        answer.add_done_callback(lambda _: timer.cancel())
+        answer.add_done_callback(partial(self._answered, node, asked))
+
+    def _answered(
+        self, node: NodeId, asked: list[Asked], answer: asyncio.Future[FetchResponse]
+    ) -> None:
+        self._fetching.discard(node)
+        for one in asked:
+            cursor = self._cursors.by_partition.get(one.partition)
+            if cursor is not None:
+                cursor.fetching = False
+        lost = answer.cancelled() or answer.exception() is not None
+        if self._closed:
+            return
+        if lost:
+            for one in asked:
+                self._failed(FetchFailed(asked=one, code=ErrorCode.NETWORK_EXCEPTION))
+        else:
+            for result in outcome(answer.result(), asked, self.cluster.view, self.rules.fetch):
+                if isinstance(result, FetchFailed):
+                    self._failed(result)
+                else:
+                    self._cursors.fetched(result.data, seeks=result.asked.seeks)
+        self._changed()
+
+    def _failed(self, failed: FetchFailed) -> None:
+        partition, code = failed.asked.partition, failed.code
+        refused = Refused(code, f"{partition} at offset {failed.asked.position}")
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if not self._cursors.out_of_range(partition, seeks=failed.asked.seeks):
+                self._troubles[partition] = refused
+        elif code not in RETRIABLE:
+            self._troubles[partition] = refused
+        elif code in STALE_METADATA:
+            self._errands.run("consumer: metadata", self._refresh)
+        self._retry_later(partition)
+
+    def _retry_later(self, partition: TopicPartition) -> None:
+        backoff_ms = self.cluster.rules.backoff_ms
+        cursor = self._cursors.by_partition.get(partition)
+        if cursor is None or cursor.position is None:
+            return
+        cursor.retry_at_ms = self.cluster.clock.monotonic_ms() + backoff_ms
+        if self._retry is not None:
+            self._retry.cancel()
+        loop = asyncio.get_running_loop()
+        self._retry = loop.call_later((backoff_ms + 1) / 1000, self._changed)
+
+    async def _refresh(self) -> None:
+        topics = dict.fromkeys(partition.topic for partition in self._cursors.by_partition)
+        view = await self.cluster.refresh(topics)
+        if any(view.leader_of(partition) is None for partition in self._cursors.by_partition):
+            # Asked again at once, the broker would say the same.
+            await asyncio.sleep(self.cluster.rules.backoff_ms / 1000)
+
+    async def _connect(self, node: NodeId) -> None:
+        try:
+            self._channels[node] = await self.cluster.channel(node, Lane.FETCH)
+        finally:
+            # Where that failed, perhaps another node leads by now.
+            if node not in self._channels or not self._channels[node].is_open:
+                self._errands.run("consumer: metadata", self._refresh)
+
+    async def _look_up_positions(self) -> None:
+        """Finds the end of the log that each cursor without a position asks for."""
+        now_ms = self.cluster.clock.monotonic_ms()
+        cursors = self._cursors.without_position(now_ms)
+        for cursor in cursors:
+            # Asked for once; if that fails, again only after a while.
+            cursor.retry_at_ms = now_ms + LOOK_UP_PAUSE_MS
+            if cursor.look_up is Reset.NONE:
+                self._troubles[cursor.partition] = Refused(
+                    ErrorCode.OFFSET_OUT_OF_RANGE, str(cursor.partition), "no position is set"
+                )
+        seeks = {c.partition: c.seeks for c in cursors if c.look_up is not Reset.NONE}
+        wanted = {
+            c.partition: When.EARLIEST if c.look_up is Reset.EARLIEST else When.LATEST
+            for c in cursors
+            if c.look_up is not Reset.NONE
+        }
+        try:
+            listed = await list_offsets(self.cluster, wanted, isolation=self.rules.fetch.isolation)
+        except Refused as refused:
+            self._troubles.update(dict.fromkeys(wanted, refused))
+            return
+        for one, result in listed.items():
+            if isinstance(result, Refused):
+                self._troubles[one] = result
+            else:
+                assert result.offset is not None
+                self._cursors.looked_up(one, result.offset, seeks=seeks[one])

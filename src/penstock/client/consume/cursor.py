@@ -1,0 +1,174 @@
+"""Where a consumer stands in each of its partitions, and what to fetch next.
+
+Plain state without tasks: `fetchable` says which partitions to ask for from where, `fetched`
+takes what came, `take` hands records out. A partition is fetched ahead of what was handed out,
+until the bound is reached. A seek while a fetch is under way makes its answer void, by a count of
+seeks.
+
+Invariants:
+ 1. Data of a partition stands in `_arrived` in the order of its offsets, without gaps: `position`
+    is in the first of it, `fetch_position` is the end of the last.
+ 2. Data in memory stays below the bound plus one reply of each broker.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from penstock.client.consume.fetched_data import ConsumedRecord, FetchedData
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
+from penstock.records.trouble import CorruptBatch
+
+
+class Reset(Enum):
+    """Where to start when there is no position, or when it is out of the log's range."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"  # that is an error then
+
+
+@dataclass(slots=True, kw_only=True)
+class Cursor:
+    partition: TopicPartition
+    position: Offset | None = None  # the next record to hand out; None until it has been looked up
+    fetch_position: Offset | None = None
+    look_up: Reset  # which end of the log to look up while there is no position
+    seeks: int = 0  # how often the position was set from outside
+    paused: bool = False
+    fetching: bool = False
+    retry_at_ms: int = 0
+
+
+class Cursors:
+    def __init__(self, *, buffered_bytes_max: int, reset: Reset) -> None:
+        assert buffered_bytes_max > 0
+        self.buffered_bytes_max = buffered_bytes_max
+        self.reset = reset
+        self.buffered_bytes = 0
+        self.by_partition: dict[TopicPartition, Cursor] = {}
+        self._arrived: deque[FetchedData] = deque()
+        self._trouble: CorruptBatch | None = None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions and no others; the ones kept keep their positions."""
+        before = self.by_partition
+        self.by_partition = {
+            partition: before.get(partition) or Cursor(partition=partition, look_up=self.reset)
+            for partition in partitions
+        }
+        for partition in before:
+            if partition not in self.by_partition:
+                self._drop_arrived(partition)
+
+    def seek(self, partition: TopicPartition, position: Offset) -> None:
+        cursor = self.by_partition[partition]
+        cursor.position = cursor.fetch_position = position
+        self._moved(cursor)
+
+    def seek_to_end_of_log(self, partition: TopicPartition, end: Reset) -> None:
+        """To one end of the log or the other; which offset that is must be looked up first."""
+        cursor = self.by_partition[partition]
+        cursor.position = cursor.fetch_position = None
+        cursor.look_up = end
+        self._moved(cursor)
+
+    def looked_up(self, partition: TopicPartition, position: Offset, *, seeks: int) -> None:
+        """The answer to a look-up; void when the user has moved the cursor meanwhile."""
+        cursor = self.by_partition.get(partition)
+        if cursor is not None and cursor.seeks == seeks:
+            assert cursor.position is None
+            cursor.position = cursor.fetch_position = position
+            cursor.retry_at_ms = 0
+
+    def without_position(self, now_ms: int) -> list[Cursor]:
+        return [
+            cursor
+            for cursor in self.by_partition.values()
+            if cursor.position is None and cursor.retry_at_ms <= now_ms
+        ]
+
+    def fetchable(self, now_ms: int) -> list[Cursor]:
+        """What a fetch should ask for now."""
+        if self.buffered_bytes >= self.buffered_bytes_max:
+            return []
+        return [
+            cursor
+            for cursor in self.by_partition.values()
+            if cursor.fetch_position is not None
+            and not cursor.paused
+            and not cursor.fetching
+            and cursor.retry_at_ms <= now_ms
+        ]
+
+    def fetched(self, data: FetchedData, *, seeks: int) -> None:
+        """Takes in what came; in vain when the partition was given back or moved meanwhile."""
+        cursor = self.by_partition.get(data.partition)
+        if cursor is None or cursor.seeks != seeks or data.size_bytes == 0:
+            return
+        assert cursor.fetch_position == data.position, (cursor.fetch_position, data.position)
+        self._arrived.append(data)
+        self.buffered_bytes += data.size_bytes
+        cursor.fetch_position = data.end_offset
+
+    def out_of_range(self, partition: TopicPartition, *, seeks: int) -> bool:
+        """The broker has no such offset. Starts over as the reset rule says; false when that is
+        an error.
+
+        Records fetched before are handed out first: until then the fetch is simply tried again.
+        """
+        cursor = self.by_partition.get(partition)
+        if cursor is None or cursor.seeks != seeks or cursor.position != cursor.fetch_position:
+            return True
+        if self.reset is Reset.NONE:
+            return False
+        self.seek_to_end_of_log(partition, self.reset)
+        return True
+
+    def take(self, count: int) -> list[ConsumedRecord]:
+        """Up to `count` records of partitions that are not paused, oldest arrival first.
+
+        Raises CorruptBatch where a partition can't be read on, once all records before it were
+        handed out.
+        """
+        taken: list[ConsumedRecord] = []
+        for data in list(self._arrived):
+            if len(taken) >= count or self._trouble is not None:
+                break
+            cursor = self.by_partition[data.partition]
+            if cursor.paused:
+                continue
+            taken.extend(data.take(count - len(taken)))
+            cursor.position = data.position
+            if data.exhausted:
+                self._arrived.remove(data)
+                self.buffered_bytes -= data.size_bytes
+                self._trouble = data.trouble
+                if data.trouble is not None:
+                    # Whatever follows is fetched again from the bad batch on: nobody skips it
+                    # unseen.
+                    self.seek(data.partition, data.position)
+        if not taken and self._trouble is not None:
+            trouble, self._trouble = self._trouble, None
+            raise trouble
+        return taken
+
+    def check(self) -> None:
+        assert self.buffered_bytes == sum(data.size_bytes for data in self._arrived)
+        expected = {partition: c.position for partition, c in self.by_partition.items()}
+        for data in self._arrived:
+            assert data.position == expected[data.partition], "invariant 1"
+            expected[data.partition] = data.end_offset
+        for partition, cursor in self.by_partition.items():
+            assert cursor.fetch_position == expected[partition], "invariant 1"
+
+    def _moved(self, cursor: Cursor) -> None:
+        cursor.seeks += 1
+        cursor.retry_at_ms = 0
+        self._drop_arrived(cursor.partition)
+
+    def _drop_arrived(self, partition: TopicPartition) -> None:
+        self._arrived = deque(data for data in self._arrived if data.partition != partition)
+        self.buffered_bytes = sum(data.size_bytes for data in self._arrived)

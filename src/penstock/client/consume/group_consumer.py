@@ -1,0 +1,429 @@
+"""A consumer that shares the partitions of its topics with the other members of a group.
+
+    async with GroupConsumer(cluster, "billing", topics=("orders",)) as consumer:
+        while True:
+            for record in await consumer.poll(wait_ms=1_000):
+                ...
+            await consumer.commit()      # only where `auto_commit_ms` is None
+
+The rules of membership are `membership/`'s, which knows no tasks; here is the shell. One task keeps
+the membership alive: it asks what the member wants asked. Partitions come and go inside `poll`
+alone, in the caller's task: at that moment he is done with all records that he was given, so their
+offsets are committed before a partition is let go, and nobody reads them again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+from penstock.client.consume.consumer import RECORDS_AT_ONCE, Consumer, ConsumerRules
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.consume.group_offsets import Committed, commit_offsets, committed_offsets
+from penstock.client.consume.membership.assignors import Assignor
+from penstock.client.consume.membership.classic import ClassicMember, ClassicSubscription
+from penstock.client.consume.membership.member import Assign, Lose, Member, Places, Question, Revoke
+from penstock.client.consume.membership.modern import (
+    ModernMember,
+    ModernSubscription,
+    unknown_topics,
+)
+from penstock.client.network.cluster import Cluster, Lane
+from penstock.client.network.coordinators import Coordinators
+from penstock.client.network.errors import ClientError, Refused, UnsupportedByBroker, error_code
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition, id_text
+from penstock.model.offset import Offset
+from penstock.wire.definition import Message
+from penstock.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from penstock.wire.messages.heartbeat import HeartbeatResponse
+from penstock.wire.messages.join_group import JoinGroupResponse
+from penstock.wire.messages.leave_group import LeaveGroupResponse
+from penstock.wire.messages.sync_group import SyncGroupResponse
+from penstock.world.ports import Entropy
+
+FAREWELL_MS = 5_000
+METADATA_MS = 30_000
+
+Told = Callable[[tuple[TopicPartition, ...]], Awaitable[None]]
+
+
+class GroupProtocol(Enum):
+    CLASSIC = "classic"
+    CONSUMER = "consumer"  # KIP-848
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRules:
+    protocol: GroupProtocol | None = None  # None: the newest that the brokers have
+    assignor: Assignor = Assignor.COOPERATIVE_STICKY  # of a classic group
+    server_assignor: str | None = None  # of KIP-848; None: the coordinator's first
+    instance_id: str | None = None
+    rack: str | None = None
+    auto_commit_ms: int | None = 5_000  # None: offsets are committed when the caller says so
+    poll_ms_max: int = 300_000  # who does not poll for so long is no member any more
+    session_ms: int = 45_000
+    heartbeat_ms: int = 3_000
+    reading: ConsumerRules = field(default_factory=ConsumerRules)
+
+
+async def _nobody_told(partitions: tuple[TopicPartition, ...]) -> None:
+    """For those who do not want to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Who is told of partitions that come and go, from within `poll` and at the end."""
+
+    assigned: Told = _nobody_told
+    revoked: Told = _nobody_told  # still ours: offsets can be committed
+    lost: Told = _nobody_told  # not ours any more
+
+
+class GroupConsumer:
+    def __init__(
+        self,
+        cluster: Cluster,
+        group: str,
+        *,
+        entropy: Entropy,
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        rules: GroupRules | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.group = group
+        self.topics = tuple(topics)
+        self.pattern = pattern
+        self.rules = rules or GroupRules()
+        self.listener = listener or Listener()
+        assert (pattern is None) == bool(self.topics), "either topics or a pattern"
+        self._coordinators = Coordinators(cluster)
+        self._reader = Consumer(cluster, rules=self.rules.reading)
+        self._entropy = entropy
+        self._member: Member | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._committed: dict[TopicPartition, Offset] = {}
+        self._commit_at_ms = 0
+        self._polled_at_ms = 0
+        self._dropped_out = False
+        self._metadata_at_ms = 0
+
+    @property
+    def member(self) -> Member:
+        assert self._member is not None, "use it as `async with`"
+        return self._member
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return self._reader.assignment
+
+    async def __aenter__(self) -> Self:
+        self._member = await self._new_member()
+        now_ms = self.cluster.clock.monotonic_ms()
+        self._polled_at_ms = now_ms
+        self._commit_at_ms = now_ms + (self.rules.auto_commit_ms or 0)
+        self._life = self.cluster.tasks.start(self._live(), name=f"member of {self.group}")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Commits, if that is automatic, and leaves. After an error nothing is committed: what was
+        being worked on is not done.
+        """
+        assert self._life is not None
+        self._life.cancel()
+        await asyncio.wait([self._life])
+        owned = self.member.owned
+        try:
+            async with asyncio.timeout(FAREWELL_MS / 1000):
+                if error is None and self.rules.auto_commit_ms is not None:
+                    await self._commit_quietly(owned)
+                if owned:
+                    await self.listener.revoked(owned)
+                farewell = self.member.leave()
+                if farewell is not None:
+                    await self._ask(farewell)
+        except (ClientError, TimeoutError):
+            pass  # the session's end will tell the group
+        finally:
+            await self._reader.__aexit__(kind, error, trace)
+
+    async def poll(
+        self, *, wait_ms: int, records_max: int = RECORDS_AT_ONCE
+    ) -> list[ConsumedRecord]:
+        """The next records; none when `wait_ms` have passed. Raises what ended the membership."""
+        clock = self.cluster.clock
+        deadline_ms = clock.monotonic_ms() + wait_ms
+        self._polled_at_ms = clock.monotonic_ms()
+        if self._dropped_out:
+            self._dropped_out = False
+            self._wake.set()
+        await self._commit_if_due()
+        while True:
+            await self._carry_out_changes()
+            if self.member.trouble is not None:
+                raise self.member.trouble
+            left_ms = max(0, deadline_ms - clock.monotonic_ms())
+            records = await self._reader.poll(wait_ms=left_ms, records_max=records_max)
+            if records or clock.monotonic_ms() >= deadline_ms:
+                return records
+
+    async def commit(self, offsets: Mapping[TopicPartition, Offset] | None = None) -> None:
+        """These offsets, or those after all records handed out. Refused when the partitions have
+        gone to others, or may have: while this is no member of the group.
+        """
+        wanted = self._reader.positions() if offsets is None else dict(offsets)
+        if not wanted:
+            return
+        deadline_ms = self.cluster.clock.monotonic_ms() + self.cluster.rules.request_ms_max
+        while True:
+            committer = self.member.committer
+            if committer is None:
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"group {self.group}")
+            results = await commit_offsets(
+                self._coordinators,
+                self.group,
+                {place: Committed(offset=offset) for place, offset in wanted.items()},
+                member=committer,
+            )
+            refused = [result for result in results.values() if result is not None]
+            if not refused:
+                self._committed.update(wanted)
+                return
+            late = self.cluster.clock.monotonic_ms() >= deadline_ms
+            if refused[0].code != ErrorCode.STALE_MEMBER_EPOCH or late:
+                raise refused[0]
+            # The heartbeat under way brings the new epoch.
+            await asyncio.sleep(self.cluster.rules.backoff_ms / 1000)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """What the group has committed of these; one without an offset is left out."""
+        found = {}
+        for place, result in (
+            await committed_offsets(self._coordinators, self.group, partitions, stable=True)
+        ).items():
+            if isinstance(result, Refused):
+                raise result
+            found[place] = result.offset
+        return found
+
+    def positions(self) -> dict[TopicPartition, Offset]:
+        """The offset after the last record handed out, of each partition that has a position."""
+        return self._reader.positions()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._reader.seek(partition, offset)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Offset]:
+        return await self._reader.end_offsets(partitions)
+
+    async def _new_member(self, protocol: GroupProtocol | None = None) -> Member:
+        rules = self.rules
+        protocol = protocol or rules.protocol or await self._newest_protocol()
+        if protocol is GroupProtocol.CONSUMER:
+            return ModernMember(
+                ModernSubscription(
+                    group=self.group,
+                    topics=self.topics,
+                    pattern=self.pattern,
+                    instance_id=rules.instance_id,
+                    rack=rules.rack,
+                    assignor=rules.server_assignor,
+                    rebalance_ms=rules.poll_ms_max,
+                ),
+                member_id=id_text(self._entropy.random_bytes(16)),
+            )
+        if self.pattern is not None:
+            raise UnsupportedByBroker("patterns of topics need a broker with KIP-848")
+        return ClassicMember(
+            ClassicSubscription(
+                group=self.group,
+                topics=self.topics,
+                assignor=rules.assignor,
+                instance_id=rules.instance_id,
+                rack=rules.rack,
+                session_ms=rules.session_ms,
+                heartbeat_ms=rules.heartbeat_ms,
+                rebalance_ms=rules.poll_ms_max,
+            )
+        )
+
+    async def _newest_protocol(self) -> GroupProtocol:
+        channel = await self.cluster.channel(await self._coordinators.of(self.group))
+        try:
+            channel.version_for(ConsumerGroupHeartbeatRequest)
+        except UnsupportedByBroker:
+            return GroupProtocol.CLASSIC
+        return GroupProtocol.CONSUMER
+
+    async def _live(self) -> None:
+        """Keeps the membership alive until it is cancelled."""
+        while True:
+            try:
+                await self._live_on()
+            except UnsupportedByBroker as trouble:
+                self.member.trouble = Refused(
+                    ErrorCode.UNSUPPORTED_VERSION, f"group {self.group}", str(trouble)
+                )
+            except ClientError:
+                self.member.unanswered(now_ms=self.cluster.clock.monotonic_ms())
+            if self.member.has_change() or self.member.trouble is not None:
+                self._reader.interrupt()
+
+    async def _live_on(self) -> None:
+        """One question to the coordinator, or a wait until one is due."""
+        now_ms, member = self.cluster.clock.monotonic_ms(), self.member
+        poll_deadline_ms = self._polled_at_ms + self.rules.poll_ms_max
+        if now_ms >= poll_deadline_ms and not self._dropped_out:
+            self._dropped_out = True
+            farewell = member.leave()
+            if farewell is not None:
+                await self._ask(farewell)
+            return
+        await self._look_at_metadata(member, now_ms)
+        question = None
+        if not self._dropped_out:
+            question = member.request(self.cluster.view, now_ms=now_ms)
+        if question is None:
+            due_ms = min(member.next_at_ms, poll_deadline_ms, self._metadata_at_ms)
+            await self._sleep(due_ms - now_ms if due_ms > now_ms else METADATA_MS)
+            return
+        reply = await self._ask(question)
+        if unknown_topics(reply, self.cluster.view):
+            await self._refresh()
+        member.answered(reply, self.cluster.view, now_ms=self.cluster.clock.monotonic_ms())
+        await self._fall_back(member)
+
+    async def _fall_back(self, member: Member) -> None:
+        """To a classic member, where the brokers know KIP-848 and have it switched off."""
+        trouble = member.trouble
+        if trouble is None or trouble.code != ErrorCode.UNSUPPORTED_VERSION:
+            return
+        if self.rules.protocol is None and isinstance(member, ModernMember):
+            self._member = await self._new_member(GroupProtocol.CLASSIC)
+
+    async def _look_at_metadata(self, member: Member, now_ms: int) -> None:
+        view = self.cluster.view
+        if any(topic not in view.topics for topic in member.topics_needed):
+            await self.cluster.refresh(member.topics_needed)
+        elif now_ms >= self._metadata_at_ms:
+            await self._refresh()
+        else:
+            return
+        self._metadata_at_ms = now_ms + METADATA_MS
+        member.metadata_changed(self.cluster.view, now_ms=now_ms)
+
+    async def _refresh(self) -> None:
+        if self.pattern is None:
+            await self.cluster.refresh(self.topics)
+        else:
+            await self.cluster.refresh_all()
+
+    async def _ask(self, question: Question) -> Message:
+        rules = self.cluster.rules
+        patience_ms = self.rules.poll_ms_max if question.may_wait else 0
+        return await self._coordinators.ask(
+            self.group,
+            question.request,
+            question.reply_type,
+            code_of=_code_of,
+            lane=Lane.MEMBERSHIP,
+            answer_ms_max=rules.request_ms_max + patience_ms,
+        )
+
+    async def _sleep(self, wait_ms: int) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _carry_out_changes(self) -> None:
+        while (change := self.member.take_change()) is not None:
+            done = not isinstance(change, Assign)  # who gives up has given up, whatever goes wrong
+            try:
+                match change:
+                    case Assign(partitions):
+                        await self._take_on(partitions)
+                        done = True
+                    case Revoke(partitions):
+                        await self._give_up(partitions)
+                    case Lose(partitions):
+                        await self._let_go(partitions)
+                        await self.listener.lost(partitions)
+            finally:
+                if done:
+                    self.member.carried_out(change, now_ms=self.cluster.clock.monotonic_ms())
+                else:
+                    self.member.put_back(change)
+                self._wake.set()
+            if isinstance(change, Assign):
+                await self.listener.assigned(change.partitions)
+
+    async def _take_on(self, partitions: Places) -> None:
+        found = await self.committed(partitions)
+        await self._reader.assign((*self._reader.assignment, *partitions))
+        for place, offset in found.items():
+            self._committed[place] = offset
+            self._reader.seek(place, offset)
+
+    async def _give_up(self, partitions: Places) -> None:
+        try:
+            if self.rules.auto_commit_ms is not None:
+                await self._commit_quietly(partitions)
+            await self.listener.revoked(partitions)
+        finally:
+            await self._let_go(partitions)
+
+    async def _let_go(self, partitions: Places) -> None:
+        gone = frozenset(partitions)
+        for place in partitions:
+            self._committed.pop(place, None)
+        await self._reader.assign(one for one in self._reader.assignment if one not in gone)
+
+    async def _commit_if_due(self) -> None:
+        period_ms, now_ms = self.rules.auto_commit_ms, self.cluster.clock.monotonic_ms()
+        if period_ms is not None and now_ms >= self._commit_at_ms:
+            self._commit_at_ms = now_ms + period_ms
+            await self._commit_quietly(self.member.owned)
+
+    async def _commit_quietly(self, partitions: Places) -> None:
+        """What has moved since the last commit. One that fails is made up for by the next, or the
+        records are read again.
+        """
+        positions = self._reader.positions()
+        moved = {
+            place: positions[place]
+            for place in partitions
+            if place in positions and self._committed.get(place) != positions[place]
+        }
+        with contextlib.suppress(ClientError):
+            await self.commit(moved)
+
+
+def _code_of(reply: Message) -> int:
+    match reply:
+        case (
+            ConsumerGroupHeartbeatResponse()
+            | JoinGroupResponse()
+            | SyncGroupResponse()
+            | HeartbeatResponse()
+            | LeaveGroupResponse()
+        ):
+            return error_code(reply.error_code)
+        case _:
+            raise AssertionError(reply)

@@ -1,0 +1,189 @@
+"""A live connection to one broker: many requests at once, replies to whoever asked.
+
+`post` queues a request and returns at once, so that the order of calls is the order on the wire;
+a task writes, another reads. When either fails, everything in flight fails with it and the
+channel is closed for good: whoever needs the broker again opens another.
+"""
+
+import asyncio
+from typing import TypeVar, cast
+
+from penstock.client.network.connection import Connection, Features, Ready, Reply, SendAgain
+from penstock.client.network.errors import BrokenProtocol, ClientError, ConnectionLost, TimedOut
+from penstock.model.limit import REQUESTS_IN_FLIGHT_MAX
+from penstock.wire.codec import Part
+from penstock.wire.definition import Message
+from penstock.world.ports import Address, Buffer, Network, Stream
+from penstock.world.tasks import TaskGroup
+from penstock.world.trouble import NetworkError
+
+AnyReply = TypeVar("AnyReply", bound=Message)
+
+
+class Channel:
+    def __init__(self, stream: Stream, connection: Connection, address: Address) -> None:
+        assert connection.versions is not None
+        self.address = address
+        self._stream = stream
+        self._connection = connection
+        self._awaiting: dict[int, asyncio.Future[Message]] = {}
+        self._outgoing: list[Part] = []
+        self._something_to_send = asyncio.Event()
+        self._trouble: ClientError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._trouble is None
+
+    @property
+    def in_flight(self) -> int:
+        return self._connection.in_flight
+
+    @property
+    def features(self) -> Features:
+        return self._connection.features
+
+    def version_for(self, request: type[Message], *, at_most: int | None = None) -> int:
+        return self._connection.version_for(request, at_most=at_most)
+
+    def post(
+        self, request: Message, reply_type: type[AnyReply], *, version: int | None = None
+    ) -> asyncio.Future[AnyReply]:
+        """Sends a request; the future is its reply, or a ClientError."""
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        if self._trouble is not None:
+            future.set_exception(self._trouble)
+        elif self.in_flight >= REQUESTS_IN_FLIGHT_MAX:
+            future.set_exception(ClientError(f"{self.address}: too many requests in flight"))
+        else:
+            chosen = self.version_for(type(request)) if version is None else version
+            correlation_id, parts = self._connection.send(
+                request, version=chosen, reply_type=reply_type
+            )
+            self._awaiting[correlation_id] = future
+            self._enqueue(parts)
+        # The connection decodes into `reply_type`, so that is what the future will hold.
+        return cast("asyncio.Future[AnyReply]", future)
+
+    def post_unanswered(self, request: Message, *, version: int) -> None:
+        """Sends a request that has no reply: a produce with acks=0."""
+        if self._trouble is not None:
+            raise self._trouble
+        self._enqueue(self._connection.send(request, version=version, reply_type=None)[1])
+
+    async def ask(
+        self,
+        request: Message,
+        reply_type: type[AnyReply],
+        *,
+        timeout_ms: int,
+        version: int | None = None,
+    ) -> AnyReply:
+        """Sends a request and waits. Replies come in order, so one that is late makes all others
+        late: closed.
+        """
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self.post(request, reply_type, version=version)
+        except TimeoutError as trouble:
+            late = TimedOut(f"{self.address}: no answer within {timeout_ms} ms")
+            self.close(late)
+            raise late from trouble
+
+    def close(self, trouble: ClientError | None = None) -> None:
+        """At once; what is in flight fails. Closing twice is harmless."""
+        if self._trouble is not None:
+            return
+        self._trouble = trouble or ConnectionLost(f"{self.address}: closed")
+        self._stream.close()
+        self._something_to_send.set()
+        for future in self._awaiting.values():
+            if not future.done():
+                future.set_exception(self._trouble)
+        self._awaiting.clear()
+
+    async def read(self) -> None:
+        """Hands out replies until the channel is closed."""
+        try:
+            while self.is_open:
+                count = await self._stream.receive_into(self._connection.receive_view())
+                if count == 0:
+                    raise NetworkError(f"{self.address}: the broker closed the connection")
+                for event in self._connection.received(count):
+                    assert isinstance(event, Reply)
+                    future = self._awaiting.pop(event.correlation_id, None)
+                    if future is not None and not future.done():
+                        future.set_result(event.message)
+        except NetworkError as trouble:
+            self.close(ConnectionLost(str(trouble)))
+        except BrokenProtocol as trouble:
+            self.close(trouble)
+        finally:
+            self.close()
+
+    async def write(self) -> None:
+        """Sends what was posted until the channel is closed; what gathers meanwhile leaves
+        together.
+        """
+        try:
+            while True:
+                await self._something_to_send.wait()
+                if not self.is_open:
+                    return
+                self._something_to_send.clear()
+                # A client sends buffers only: splices are for files, and it has none.
+                buffers, self._outgoing = cast("list[Buffer]", self._outgoing), []
+                await self._stream.send(buffers)
+        except NetworkError as trouble:
+            self.close(ConnectionLost(str(trouble)))
+        finally:
+            self.close()
+
+    def _enqueue(self, parts: list[Part]) -> None:
+        self._outgoing.extend(parts)
+        self._something_to_send.set()
+
+
+async def open_channel(
+    network: Network, address: Address, *, client_id: str, tasks: TaskGroup, timeout_ms: int
+) -> Channel:
+    """Connects and shakes hands; the channel's tasks belong to `tasks`. ClientError when that
+    fails.
+    """
+    connection = Connection(client_id=client_id)
+    stream: Stream | None = None
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            stream = await network.connect(address)
+            await _shake_hands(stream, connection)
+    except (NetworkError, TimeoutError, ClientError) as trouble:
+        if stream is not None:
+            stream.close()
+        if isinstance(trouble, ClientError):
+            raise
+        reason = str(trouble) or f"{address}: no connection within {timeout_ms} ms"
+        raise ConnectionLost(reason) from trouble
+    except BaseException:
+        if stream is not None:
+            stream.close()
+        raise
+    channel = Channel(stream, connection, address)
+    tasks.start(channel.read(), name=f"read {address}")
+    tasks.start(channel.write(), name=f"write {address}")
+    return channel
+
+
+async def _shake_hands(stream: Stream, connection: Connection) -> None:
+    await stream.send(cast("list[Buffer]", connection.hello()))
+    while True:
+        count = await stream.receive_into(connection.receive_view())
+        if count == 0:
+            raise NetworkError(f"{stream.peer}: the broker closed the connection")
+        for event in connection.received(count):
+            match event:
+                case SendAgain(buffers):
+                    await stream.send(cast("list[Buffer]", buffers))
+                case Ready():
+                    return
+                case Reply():
+                    raise AssertionError("nothing but the handshake was sent")

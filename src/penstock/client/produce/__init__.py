@@ -1,0 +1,1 @@
+"""Producing records, plainly and in transactions."""
