@@ -124,7 +124,7 @@ format: $(DEV_STAMP)
 	$(BIN)/ruff format $(CODE)
 
 docs: $(RUN_STAMP)
-	$(BIN)/python -m penstock.broker.protocol_table >docs/protocol.md
+	$(BIN)/python -m penstock.broker.network.protocol_table >docs/protocol.md
 
 bench: $(DEV_STAMP)
 	@$(BYTECODE)

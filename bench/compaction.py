@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from penstock.broker.cleaning import Cleaning
+from penstock.broker.partitions.cleaning import Cleaning
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import TopicId, TopicPartition

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.cleaning import Cleaning, limits_of
+from penstock.broker.partitions.cleaning import Cleaning, limits_of
 from penstock.log.checkpoint import decode_offsets
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import TopicPartition

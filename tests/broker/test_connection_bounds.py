@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from penstock.broker.budget import Budget
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.network.budget import Budget
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.metadata import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.lag import batch_time_ms, group_lags
+from penstock.broker.coordinators.group_lag import batch_time_ms, group_lags
 from penstock.groups.lag import Lag
 from penstock.groups.records import OffsetValue
 from penstock.groups.shard import GroupShard

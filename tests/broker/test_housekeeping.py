@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.broker.housekeeping import SYNC_CHECK_MS, Housekeeping, is_due
+from penstock.broker.partitions.housekeeping import SYNC_CHECK_MS, Housekeeping, is_due
 from penstock.log.partition_log import PartitionLog
 from rig.data_requests import produce
 from rig.produced import produced

@@ -12,7 +12,7 @@ from penstock.broker.api import (
     delete_topics,
     incremental_alter_configs,
 )
-from penstock.broker.api_table import AnyApi
+from penstock.broker.request.api_table import AnyApi
 from penstock.model.error import ErrorCode
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.definition import Message

@@ -19,7 +19,7 @@ from penstock.broker.api import (
     offset_for_leader_epoch,
     write_txn_markers,
 )
-from penstock.broker.api_table import AnyApi
+from penstock.broker.request.api_table import AnyApi
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.wire.codec import encode, encode_parts
 from penstock.wire.definition import Message

@@ -25,9 +25,9 @@ from penstock.broker.api import (
     offset_fetch,
     sync_group,
 )
-from penstock.broker.api_table import AnyApi
-from penstock.broker.dispatch import is_served
-from penstock.broker.served import SERVED
+from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.dispatch import is_served
+from penstock.broker.request.api_table import AnyApi
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.node.build import build

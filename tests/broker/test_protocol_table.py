@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from penstock.broker.api_table import versions_served
-from penstock.broker.protocol_table import NOTES, protocol_table
-from penstock.broker.served import SERVED
-from penstock.broker.unserved import UNSERVED, Unserved
+from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.protocol_table import NOTES, protocol_table
+from penstock.broker.network.unserved_apis import UNSERVED, Unserved
+from penstock.broker.request.api_table import versions_served
 from penstock.wire.api import ApiKey
 from penstock.wire.kafka_versions import BROKER_VERSIONS, CONTROLLER_VERSIONS
 

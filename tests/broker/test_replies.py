@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model import limit
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.wire.messages.metadata import (

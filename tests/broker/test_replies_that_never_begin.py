@@ -5,7 +5,7 @@ import gc
 import warnings
 from collections.abc import Awaitable
 
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.services import RequestContext, Services
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from rig.raw_serving import Answer, request, run, serving, until
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.retention import Retention
+from penstock.broker.partitions.retention import Retention
 from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import TopicPartition

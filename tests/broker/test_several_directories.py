@@ -9,7 +9,7 @@ import pytest
 
 from penstock.broker.api import describe_log_dirs, find_coordinator, metadata
 from penstock.broker.api import produce as produce_api
-from penstock.broker.log_directories import DirectoryLost, TwoHomes
+from penstock.broker.partitions.log_directories import DirectoryLost, TwoHomes
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.model.error import ErrorCode
 from penstock.replication.partition import Partition

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.api import produce as produce_api
-from penstock.broker.dispatch import Dispatch
+from penstock.broker.network.dispatch import Dispatch
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import Offset
 from penstock.replication.marker import Marker

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.verification import told
+from penstock.broker.coordinators.verification import told
 from penstock.model.error import ErrorCode
 
 

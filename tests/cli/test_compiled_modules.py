@@ -95,8 +95,8 @@ def run_in_python(*arguments: str | Path) -> None:
     code = """
 import sys
 import rig.interpreted
-import penstock.broker.connection
-assert penstock.broker.connection.__file__.endswith(".py")
+import penstock.broker.network.connection
+assert penstock.broker.network.connection.__file__.endswith(".py")
 import pytest
 sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]))
 """

@@ -70,7 +70,7 @@ def test_what_can_not_be_served_is_refused_in_one_line(run: Run, options: str, s
 def test_bug_ends_the_process_with_one_critical_line_and_a_status(tmp_path: Path) -> None:
     code = (
         "import rig.interpreted\n"  # what is compiled could not be broken
-        "import sys, penstock.broker.dispatch as dispatch\n"
+        "import sys, penstock.broker.network.dispatch as dispatch\n"
         "from penstock.cli.main import main\n"
         "def broken(frame): raise AssertionError('a bug')\n"
         "dispatch.decode_request_header = broken\n"

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.broker.lag import GroupLag, group_lags
+from penstock.broker.coordinators.group_lag import GroupLag, group_lags
 from penstock.groups.lag import Lag
 from rig.running_node import RunningNode, running_node
 

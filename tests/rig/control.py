@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from penstock.broker.api_table import AnyApi
+from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.controller.producer_ids import ProducerIds
+from penstock.broker.controller.registration import join, unfence
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
-from penstock.broker.joining import join, unfence
-from penstock.broker.local_controller import LocalController
-from penstock.broker.log_directories import LogDirectories
-from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.services import RequestContext, Services
 from penstock.log.opening import open_log
 from penstock.metadata.controller.brokers import RegisterBroker
 from penstock.metadata.effective import effective_broker

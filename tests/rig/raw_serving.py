@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, cast
 
 from penstock.broker.api import api_versions
-from penstock.broker.api_table import AnyApi, Api, versions_served
-from penstock.broker.server import Server
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.network.server import Server
+from penstock.broker.request.api_table import AnyApi, Api, versions_served
+from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId

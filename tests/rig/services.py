@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from penstock.broker.api_table import AnyApi
+from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
-from penstock.broker.log_directories import LogDirectories
-from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.broker import BrokerImage, Endpoint
 from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.dispatch import Dispatch
+from penstock.broker.network.dispatch import Dispatch
 from penstock.client.consume import fetched_data
 from penstock.log import directory, producer_snapshot, recovery, retention, snapshots
 from penstock.log.compaction import cleaner

@@ -1,7 +1,7 @@
 """The error codes of the protocol, and the exception that turns a whole request into one of them.
 
 Trouble with one partition is data in the reply; trouble with the whole request is a RequestError,
-which `broker/dispatch` maps once into the reply that the API has for it.
+which `broker/network/dispatch` maps once into the reply that the API has for it.
 """
 
 from enum import IntEnum

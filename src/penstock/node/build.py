@@ -9,19 +9,19 @@ import logging
 from collections.abc import Mapping
 from functools import partial
 
-from penstock.broker.api_table import versions_served
-from penstock.broker.cleaning import Cleaning
+from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.controller.producer_ids import ProducerIds
+from penstock.broker.controller.registration import join, unfence
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
-from penstock.broker.housekeeping import Housekeeping
-from penstock.broker.joining import join, unfence
-from penstock.broker.local_controller import LocalController
-from penstock.broker.log_directories import LogDirectories
-from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.served import SERVED
-from penstock.broker.server import Server
-from penstock.broker.services import Services
+from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.server import Server
+from penstock.broker.partitions.cleaning import Cleaning
+from penstock.broker.partitions.housekeeping import Housekeeping
+from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.request.api_table import versions_served
+from penstock.broker.request.services import Services
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import write_identity
 from penstock.log.partition_log import PartitionLog

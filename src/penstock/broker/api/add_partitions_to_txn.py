@@ -5,10 +5,10 @@ One partition that is not there keeps all others of its transaction out.
 
 from collections.abc import Mapping, Sequence
 
-from penstock.broker.api_table import Api
 from penstock.broker.coordinators.each import ask_each
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.turns import Steps, by_turns
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.yielding import Steps, by_turns
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable
 
-from penstock.broker.api_table import Api
-from penstock.broker.controller_link import check_entries
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.controller.controller_link import check_entries
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.alter_configs import (

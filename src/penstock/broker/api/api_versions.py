@@ -2,8 +2,8 @@
 
 import re
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.api_versions import (

@@ -4,8 +4,8 @@ leave.
 
 from collections.abc import Awaitable
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.consumer_group_heartbeat import (

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from penstock.broker.api_table import Api
 from penstock.broker.coordinators.each import PARTS_PER_TURN
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.groups.offsets.delete import DeleteGroup
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey

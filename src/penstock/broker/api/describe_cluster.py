@@ -1,8 +1,8 @@
 """DescribeCluster: the cluster's id, its brokers, and whom to ask for changes."""
 
-from penstock.broker.api_table import Api
-from penstock.broker.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_cluster import (

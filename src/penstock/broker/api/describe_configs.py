@@ -5,9 +5,9 @@ A few bytes name a topic and its settings are many kilobytes: what is named twic
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.turns import Steps, by_turns
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.yielding import Steps, by_turns
 from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.describe import (
     Described,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.log.directory import LogDirectory
 from penstock.model.error import ErrorCode
 from penstock.replication.partition import Partition

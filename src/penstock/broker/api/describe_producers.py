@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.turns import Steps, by_turns
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.yielding import Steps, by_turns
 from penstock.log.producer_state import ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.offset import NO_OFFSET

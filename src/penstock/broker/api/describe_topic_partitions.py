@@ -1,9 +1,9 @@
 """DescribeTopicPartitions: topics in the order of their names, in pages of bounded size."""
 
-from penstock.broker.api_table import Api
-from penstock.broker.authorized_operations import TOPIC_OPERATIONS
-from penstock.broker.partition_view import view_partition
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.authorized_operations import TOPIC_OPERATIONS
+from penstock.broker.request.partition_view import view_partition
+from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_trouble

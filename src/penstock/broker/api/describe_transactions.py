@@ -1,8 +1,8 @@
 """DescribeTransactions: what the coordinator knows of some transactional ids."""
 
-from penstock.broker.api_table import Api
 from penstock.broker.coordinators.each import ask_each
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.transactions.describe import DescribeTransaction
 from penstock.wire.api import ApiKey

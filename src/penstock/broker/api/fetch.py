@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.broker.api_table import Api
-from penstock.broker.leaders import LeaderHint, leader_hint
-from penstock.broker.partitions import Partitions
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.waiting import more_data
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.waiting import more_data
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.leader_hints import LeaderHint, leader_hint
+from penstock.broker.request.services import RequestContext, Services
 from penstock.log.reading import LogSlice
 from penstock.log.trouble import CorruptData
 from penstock.model.error import ErrorCode, RequestError

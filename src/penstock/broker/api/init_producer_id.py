@@ -6,8 +6,8 @@ once there are any, are asked here: WRITE on the transactional id, and TWO_PHASE
 
 from collections.abc import Awaitable
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode, RequestError
 from penstock.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.wire.api import ApiKey

@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse

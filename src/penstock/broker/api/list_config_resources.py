@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Collection
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.turns import Steps, by_turns
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.yielding import Steps, by_turns
 from penstock.metadata.config_resources import config_resources
 from penstock.metadata.image.image import ResourceKind
 from penstock.model.error import ErrorCode, RequestError

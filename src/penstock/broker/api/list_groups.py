@@ -1,7 +1,7 @@
 """ListGroups: the groups that this broker coordinates."""
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse

@@ -10,9 +10,9 @@
 from collections import Counter
 from collections.abc import Awaitable, Iterable
 
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.turns import Steps, by_turns
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.yielding import Steps, by_turns
 from penstock.log.reading import TimedOffset
 from penstock.log.trouble import CorruptData
 from penstock.model.error import ErrorCode, RequestError

@@ -7,15 +7,15 @@ with it, other clients null.
 
 from collections.abc import Awaitable, Iterable, Sequence
 
-from penstock.broker.api_table import Api
-from penstock.broker.authorized_operations import (
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.authorized_operations import (
     CLUSTER_OPERATIONS,
     NOT_ASKED_FOR,
     TOPIC_OPERATIONS,
 )
-from penstock.broker.partition_view import view_partition
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.turns import Steps, by_turns, go_on
+from penstock.broker.request.partition_view import view_partition
+from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.yielding import Steps, by_turns, go_on
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError

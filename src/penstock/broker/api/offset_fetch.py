@@ -1,8 +1,8 @@
 """OffsetFetch: the offsets that groups have committed, asked of one group or of many."""
 
-from penstock.broker.api_table import Api
 from penstock.broker.coordinators.each import ask_each
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.groups.offsets.transactional import FetchStableOffsets
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey

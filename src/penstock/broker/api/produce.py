@@ -6,7 +6,7 @@
     acks=all                     reply once the high watermark has passed the batch
     acks=0                       no reply; an error closes the connection: its sender notices that
 
-What is written in a transaction is verified first (`broker/verification`).
+What is written in a transaction is verified first (`broker/coordinators/verification`).
 
 Copies: none here. The batch is checked, numbered and written where the connection received it.
 """
@@ -15,9 +15,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from penstock.broker import verification
-from penstock.broker.api_table import Api
-from penstock.broker.produce_refusals import (
+from penstock.broker.coordinators import verification
+from penstock.broker.coordinators.verification import TOPIC_IDS_FROM, Unverified, Verification
+from penstock.broker.partitions.waiting import all_acked, is_acked
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.produce_refusals import (
     close_on_error,
     name_leaders,
     refuse,
@@ -26,9 +28,7 @@ from penstock.broker.produce_refusals import (
     refused_batch,
     tell_stranger,
 )
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.verification import TOPIC_IDS_FROM, Unverified, Verification
-from penstock.broker.waiting import all_acked, is_acked
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import CloseConnection, ErrorCode
 from penstock.model.offset import Offset
 from penstock.records.trouble import InvalidBatch

@@ -6,10 +6,10 @@ transaction first; from version 5 on it adds that partition.
 
 import asyncio
 
-from penstock.broker import verification
-from penstock.broker.api_table import Api
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.verification import Verification
+from penstock.broker.coordinators import verification
+from penstock.broker.coordinators.verification import Verification
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
 from penstock.groups.offsets.transactional import refuse_transactional_commit
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.error import ErrorCode, RequestError

@@ -1,10 +1,10 @@
 """WriteTxnMarkers: a coordinator, or one who ends what hangs, tells partitions how it ended."""
 
-from penstock.broker.api_table import Api
 from penstock.broker.coordinators.marker_sending import Written
-from penstock.broker.services import RequestContext, Services
-from penstock.broker.turns import Steps, go_on
-from penstock.broker.waiting import all_acked
+from penstock.broker.partitions.waiting import all_acked
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.yielding import Steps, go_on
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.replication.marker import Marker

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from penstock.broker.controller_link import ControllerLink
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.coordinators.group_batches import group_batch
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
@@ -20,7 +20,7 @@ from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.coordinators.offsets_topic import offsets_topic
 from penstock.broker.coordinators.partition_journal import PartitionJournal
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.asking import Asked
 from penstock.groups.offsets.delete import ForgetTopics, Progress
 from penstock.groups.offsets.transactional import EndTransaction

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from penstock.broker.controller_link import ControllerLink
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.messages.create_topics import (
     CreatableTopic,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.broker.coordinators.led_host import LedHost, Stage
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.partitioning import partition_of
 from penstock.log.trouble import CorruptData
 from penstock.metadata.image.image import Image

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_transactions import LedTransactions
-from penstock.broker.partitions import Partitions
-from penstock.broker.waiting import all_acked
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.waiting import all_acked
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.broker.controller_link import ControllerLink
+from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_shards import LedShards, require_loaded
@@ -18,8 +19,7 @@ from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import MarkerSending, Written, write_marker
 from penstock.broker.coordinators.partition_journal import PartitionJournal, Place
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC, transaction_topic
-from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError

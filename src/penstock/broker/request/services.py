@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.broker.controller_link import ControllerLink
+from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
-from penstock.broker.partitions import Partitions
-from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.partitions.partitions import Partitions
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId

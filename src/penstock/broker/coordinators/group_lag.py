@@ -9,7 +9,7 @@ Partitions that other brokers lead are left out: their ends are not known here.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.lag import Lag, first_unread, lag
 from penstock.groups.shard import GroupShard
 from penstock.log.trouble import CorruptData

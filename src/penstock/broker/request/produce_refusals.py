@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
-from penstock.broker.leaders import LeaderHint, leader_hint
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.leader_hints import LeaderHint, leader_hint
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET

@@ -1,12 +1,12 @@
 """The life of one connection, from its first byte to its last, and what ended it.
 
-Apart from `broker/connection` because that is compiled: a compiled coroutine must not wait while it
+Apart from `connection` because that is compiled: a compiled coroutine must not wait while it
 handles an exception (docs/adr/0015), which is just what leaving a task group means.
 """
 
 import asyncio
 
-from penstock.broker.connection import Connection
+from penstock.broker.network.connection import Connection
 from penstock.model.error import CloseConnection
 from penstock.wire.trouble import MalformedMessage
 from penstock.world.tasks import TaskGroup

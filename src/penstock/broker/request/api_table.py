@@ -1,15 +1,15 @@
 """What an API is to the broker: its key, its versions, and the two functions that answer it.
 
-Each file in `broker/api/` ends in one `API = Api(...)`. `broker/served.py` lists them all;
-dispatch looks requests up in that list and ApiVersions answers from it, so what is advertised is
-what has a handler.
+Each file in `broker/api/` ends in one `API = Api(...)`. `broker/network/api_registry.py` lists them
+all; dispatch looks requests up in that list and ApiVersions answers from it, so what is advertised
+is what has a handler.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Container, Iterable, Iterator
 from functools import partial
 
-from penstock.broker.log_directories import LogDirectories
-from penstock.broker.syncing import Syncing
+from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.partitions.syncing import Syncing
 from penstock.log.directory import LogWanted
 from penstock.log.partition_log import PartitionLog
 from penstock.log.trouble import CorruptData

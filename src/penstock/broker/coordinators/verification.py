@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.partitions import Partitions
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
 from penstock.records.batch import BatchHeader

@@ -1,13 +1,13 @@
 """docs/protocol.md: every API of Apache Kafka, with the versions that Kafka and this broker serve.
 
-`make docs` writes it, from the table of handlers and the reasons in `broker/unserved.py`.
+`make docs` writes it, from the table of handlers and the reasons in `unserved_apis`.
 """
 
 import sys
 
-from penstock.broker.api_table import versions_served
-from penstock.broker.served import SERVED
-from penstock.broker.unserved import UNSERVED
+from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.unserved_apis import UNSERVED
+from penstock.broker.request.api_table import versions_served
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.kafka_versions import BROKER_VERSIONS, CONTROLLER_VERSIONS, KAFKA_RELEASE
 

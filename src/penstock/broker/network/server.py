@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-from penstock.broker.api_table import AnyApi
-from penstock.broker.budget import Budget
-from penstock.broker.connection import Connection
-from penstock.broker.conversation import converse
-from penstock.broker.dispatch import Dispatch
-from penstock.broker.services import Services
-from penstock.broker.unsent import UnsentReplies
+from penstock.broker.network.budget import Budget
+from penstock.broker.network.connection import Connection
+from penstock.broker.network.conversation import converse
+from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.send_buffer import UnsentReplies
+from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.services import Services
 from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress

@@ -6,7 +6,7 @@ An id is given once, ever: what is left of a block when the node stops is lost, 
 import asyncio
 from collections.abc import Callable
 
-from penstock.broker.controller_link import ControllerLink
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from penstock.model.identity import NodeId, ProducerId
 

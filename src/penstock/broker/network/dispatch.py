@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Coroutine, Iterable
 from typing import Any
 
 from penstock.broker.api.api_versions import unsupported_version
-from penstock.broker.api_table import AnyApi, by_key
-from penstock.broker.services import RequestContext, Services
+from penstock.broker.request.api_table import AnyApi, by_key
+from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import CloseConnection, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import Part, decode

@@ -1,6 +1,6 @@
 """How a broker's process joins the cluster: known first, leading in new epochs, then open."""
 
-from penstock.broker.controller_link import ControllerLink
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.metadata.controller.brokers import (
     Place,
     RegisterBroker,

@@ -1,17 +1,17 @@
 """What a broker does beside its clients' requests: sync, checkpoint, expire, remove.
 
-What is expired of the logs themselves is `broker/retention`'s.
+What is expired of the logs themselves is `broker/partitions/retention`'s.
 
 Data reaches the platter when the system writes it back; what is synced here bounds how much a
 start after a crash has to scan. A log is due when it has begun a new segment since its last sync,
-or when its flush settings say so; `broker/syncing` does it.
+or when its flush settings say so; `broker/partitions/syncing` does it.
 """
 
 import asyncio
 import logging
 
-from penstock.broker.partitions import Partitions
-from penstock.broker.retention import Retention
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.retention import Retention
 from penstock.log.partition_log import PartitionLog
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.partition import Partition

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, assert_never
 
-from penstock.broker.controller_link import ANSWER_WAIT_MS_MAX
-from penstock.broker.metadata_journal import Entry, MetadataJournal
+from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
+from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.decision import Decision
 from penstock.machine.held import NotDone

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from penstock.broker.partitions import Partitions
+from penstock.broker.partitions.partitions import Partitions
 from penstock.log.retention import Expired, expires, find_expired
 from penstock.log.trouble import CorruptData
 from penstock.model.identity import TopicId, TopicPartition

@@ -41,7 +41,7 @@ from penstock.broker.api import (
     txn_offset_commit,
     write_txn_markers,
 )
-from penstock.broker.api_table import AnyApi
+from penstock.broker.request.api_table import AnyApi
 
 SERVED: tuple[AnyApi, ...] = (
     produce.API,

@@ -21,9 +21,9 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.broker.budget import Budget
-from penstock.broker.dispatch import Dispatch, Parts
-from penstock.broker.unsent import UnsentReplies
+from penstock.broker.network.budget import Budget
+from penstock.broker.network.dispatch import Dispatch, Parts
+from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.model import limit
 from penstock.model.error import CloseConnection
 from penstock.wire.framing import FrameReader
@@ -99,7 +99,7 @@ class Connection:
     async def serve(self, waiting: TaskGroup) -> None:
         """Until the peer closes, breaks the protocol, or is closed; raises what ended it.
 
-        `waiting` takes the tasks of answers that must wait. See `broker/conversation`.
+        `waiting` takes the tasks of answers that must wait. See `broker/network/conversation`.
         """
         self._task = asyncio.current_task()
         self._waiting = waiting

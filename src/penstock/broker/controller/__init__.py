@@ -1,0 +1,1 @@
+"""The controller, and how a broker reaches it."""

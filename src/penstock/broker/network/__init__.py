@@ -1,0 +1,1 @@
+"""Listeners, connections and dispatch: from bytes of requests to bytes of replies."""

@@ -1,0 +1,1 @@
+"""The partitions of this broker and their upkeep: directories, syncs, retention, cleaning."""

@@ -1,0 +1,1 @@
+"""What the handler of an API is given, and what several handlers use."""
