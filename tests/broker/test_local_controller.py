@@ -13,8 +13,8 @@ from penstock.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.world.errors import DiskError
 from penstock.world.ports import File
-from penstock.world.trouble import DiskError
 from rig.control import Control, run_with
 from rig.memory_disk import MemoryDisk
 

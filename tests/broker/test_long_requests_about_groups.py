@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from penstock.broker.coordinators.each import PARTS_PER_TURN, ask_each
+from penstock.broker.coordinators.ask_each import PARTS_PER_TURN, ask_each
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from penstock.wire.messages.delete_groups import DeleteGroupsRequest

@@ -53,10 +53,10 @@ from penstock.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from penstock.world.errors import NetworkError
 from penstock.world.ports import Stream
 from penstock.world.real import real_world
 from penstock.world.tcp import TcpNetwork
-from penstock.world.trouble import NetworkError
 from rig.absurd import NOW_MS, Absurd
 
 GROUP_APIS: tuple[AnyApi, ...] = (

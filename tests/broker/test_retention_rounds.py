@@ -13,7 +13,7 @@ from penstock.log.directory import LogDirectory
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 from rig.data_requests import produce
 from rig.produced import NOW_MS, produced
 from rig.services import Broker

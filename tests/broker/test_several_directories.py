@@ -23,7 +23,7 @@ from penstock.wire.messages.find_coordinator import (
 )
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.wire.messages.produce import ProduceResponse
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 from rig.data_requests import produce, produce_request
 from rig.produced import produced
 from rig.services import NODE, Broker

@@ -9,8 +9,8 @@ from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.build import build_batch
 from penstock.records.control import EndTransaction, end_transaction_batch
+from penstock.records.errors import CorruptBatch
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 
 PLACE = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)

@@ -9,10 +9,10 @@ from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.errors import Unreachable
 from penstock.testing import Broker
 from penstock.world.clock import RealClock
+from penstock.world.errors import NetworkError
 from penstock.world.ports import Address
 from penstock.world.tcp import TcpNetwork
 from penstock.world.tcp_stream import TcpStream
-from penstock.world.trouble import NetworkError
 
 TIMES_AWAY = 5
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.groups.consumer.pace import heartbeat_interval_ms
-from penstock.groups.situation import Situation
+from penstock.groups.consumer.heartbeat_interval import heartbeat_interval_ms
+from penstock.groups.decision_context import Situation
 from rig.group_world import GroupWorld
 
 

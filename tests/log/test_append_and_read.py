@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.log.errors import CorruptLog, OffsetOutOfRange
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import LogSlice, ReadBounds
 from penstock.log.scan import find
-from penstock.log.trouble import CorruptLog, OffsetOutOfRange
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.world.disk import RealDisk, remove_all

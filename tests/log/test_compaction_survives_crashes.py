@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.log.trouble import CorruptLog
-from penstock.world.trouble import DiskError
+from penstock.log.errors import CorruptLog
+from penstock.world.errors import DiskError
 from rig.compacting import COMPACTED, Update, clean, put, seal, state, state_of, stored
 from rig.logs import NOW_MS, Opened, open_log
 from rig.memory_disk import Crashed, MemoryDisk

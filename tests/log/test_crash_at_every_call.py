@@ -7,7 +7,7 @@ import pytest
 
 from penstock.log.partition_log import PartitionLog
 from penstock.model.offset import Offset
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 from rig.logs import Opened, append, open_log, values
 from rig.memory_disk import Crashed, MemoryDisk
 

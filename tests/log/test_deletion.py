@@ -5,11 +5,11 @@ import random
 import pytest
 
 from penstock.log.directory import LogDirectory, LogWanted
-from penstock.log.trouble import CorruptCheckpoint
+from penstock.log.errors import CorruptCheckpoint
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, Opened, append, open_log, values
 from rig.memory_disk import Crashed, MemoryDisk
 

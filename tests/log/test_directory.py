@@ -7,12 +7,12 @@ import pytest
 
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import LogDirectory, write_identity
-from penstock.log.trouble import TopicIdMismatch
+from penstock.log.errors import TopicIdMismatch
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.world.disk import RealDisk, remove_all
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, append, open_log, values
 from rig.memory_disk import MemoryDisk
 

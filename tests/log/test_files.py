@@ -17,6 +17,7 @@ from penstock.log.checkpoint import (
     encode_partition_metadata,
 )
 from penstock.log.epochs import LeaderEpochs
+from penstock.log.errors import CorruptCheckpoint, CorruptIndex
 from penstock.log.layout import (
     STRAY_DIRECTORY,
     parse_partition_directory,
@@ -26,7 +27,6 @@ from penstock.log.layout import (
 )
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.time_index import TimeIndex
-from penstock.log.trouble import CorruptCheckpoint, CorruptIndex
 from penstock.model.identity import NodeId, ProducerId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 

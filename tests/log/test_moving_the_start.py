@@ -8,7 +8,7 @@ from penstock.log.directory import LogDirectory
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, Opened, append, open_log, values
 from rig.memory_disk import MemoryDisk
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.log.errors import CorruptSnapshot
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_snapshot import decode_snapshot, encode_snapshot
 from penstock.log.producer_state import BatchMemory, ProducerState, ProducerStates
-from penstock.log.trouble import CorruptSnapshot
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView

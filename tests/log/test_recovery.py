@@ -2,8 +2,8 @@
 
 import pytest
 
+from penstock.log.errors import CorruptLog
 from penstock.log.partition_log import PartitionLog
-from penstock.log.trouble import CorruptLog
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from rig.logs import NOW_MS, append, make_batch, open_log, read, values

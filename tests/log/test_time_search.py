@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.log.trouble import CorruptLog
+from penstock.log.errors import CorruptLog
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView

@@ -1,6 +1,6 @@
 """When the first of many held replies is due is known without a look at all of them."""
 
-from penstock.machine.held import Held, HeldReplies
+from penstock.machine.held_replies import Held, HeldReplies
 from penstock.model.offset import Offset
 from rig.calls import count_calls
 

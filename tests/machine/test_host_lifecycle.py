@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.machine.decision import Decision
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed, Host
 from penstock.model.limit import DECISION_RECORDS_MAX, HELD_REPLIES_MAX
 from penstock.model.offset import Offset

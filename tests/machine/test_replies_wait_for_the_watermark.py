@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.machine.decision import Decision
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed, Host
 from penstock.model.offset import Offset
 

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.metadata.controller.decision_context import Refusal
 from penstock.metadata.controller.placement import place
-from penstock.metadata.controller.situation import Refusal
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId, TopicId

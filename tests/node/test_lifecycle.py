@@ -19,10 +19,10 @@ from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.world.clock import RealClock
+from penstock.world.errors import DiskError, NetworkError
 from penstock.world.ports import Address
 from penstock.world.real import real_world
 from penstock.world.tcp import TcpNetwork
-from penstock.world.trouble import DiskError, NetworkError
 from rig.raw_serving import RawClient
 
 

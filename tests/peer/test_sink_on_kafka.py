@@ -15,6 +15,7 @@ from penstock.client.network.errors import Refused
 from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.decision import Prepared
+from penstock.spark.sink.errors import LostTransaction, NoTwoPhase, WrongDecisionTopic
 from penstock.spark.sink.flows import (
     claim,
     decide,
@@ -22,10 +23,9 @@ from penstock.spark.sink.flows import (
     is_late,
     plan,
 )
-from penstock.spark.sink.left_over import open_of_sink, recover_all
+from penstock.spark.sink.leftover_transactions import open_of_sink, recover_all
 from penstock.spark.sink.options import TwoPhase
 from penstock.spark.sink.run_end import clear_idle, end_run
-from penstock.spark.sink.trouble import LostTransaction, NoTwoPhase, WrongDecisionTopic
 from penstock.spark.sink.two_phase import has_two_phase
 from rig.apache_kafka.broker import ApacheKafka
 from rig.sink_output import committed_records

@@ -4,7 +4,7 @@ import confluent_kafka
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from penstock.spark.source.trouble import BadPosition, DataLoss
+from penstock.spark.source.errors import BadPosition, DataLoss
 from rig.apache_kafka.broker import ApacheKafka
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message

@@ -6,10 +6,10 @@ from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchHeader, BatchView, batches, whole_batches
 from penstock.records.build import build_batch
 from penstock.records.compression import Codec
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import HEADER_BYTES, TimestampType
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 
 THREE = [Record(b"k", b"v%d" % i, timestamp_ms=1000 + i) for i in range(3)]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.records.errors import CorruptBatch
 from penstock.records.gathered import GatheredColumns, Payload
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 from penstock.records.twin import columns as twin_columns
 from penstock.records.twin import write as twin_write
 from penstock.records.walked import BytesColumn

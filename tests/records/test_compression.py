@@ -17,8 +17,8 @@ from penstock.records.compression import (
     compress,
     decompress,
 )
+from penstock.records.errors import CorruptBatch, OversizedBatch
 from penstock.records.lz4_frame import repair_lz4_header
-from penstock.records.trouble import CorruptBatch, OversizedBatch
 
 MIB = 1024 * 1024
 PACKED = [codec for codec in Codec if codec is not Codec.NONE]
@@ -136,7 +136,7 @@ BOMB = """
 import resource, sys, zlib
 import cramjam
 from penstock.records.compression import Codec, decompress
-from penstock.records.trouble import OversizedBatch
+from penstock.records.errors import OversizedBatch
 codec = Codec(int(sys.argv[1]))
 bomb = open(sys.argv[2], "rb").read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

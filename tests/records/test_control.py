@@ -12,9 +12,9 @@ from penstock.records.control import (
     end_transaction_batch,
     read_end_transaction,
 )
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 
 
 @pytest.mark.parametrize("committed", [True, False])

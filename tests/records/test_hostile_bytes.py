@@ -10,10 +10,10 @@ from penstock.records.batch import BatchHeader, BatchView, batches, whole_batche
 from penstock.records.build import build_batch
 from penstock.records.checksum import crc32c
 from penstock.records.compression import Codec
+from penstock.records.errors import CorruptBatch, InvalidBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import HEADER, TimestampType
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch, InvalidBatch
 from penstock.records.validate import AppendRules, check_produced
 
 RULES = AppendRules(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.records.errors import CorruptBatch
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 from penstock.records.twin import keys as twin_keys
 from penstock.records.twin import walk as twin_walk
 from penstock.records.twin import write as twin_write

@@ -4,8 +4,8 @@ from types import ModuleType
 
 import pytest
 
+from penstock.records.errors import CorruptBatch
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 from penstock.records.twin import keys as twin
 from penstock.records.walk import read_records
 from penstock.records.walked import Encoded

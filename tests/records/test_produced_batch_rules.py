@@ -11,10 +11,10 @@ from penstock.records.batch import BatchView
 from penstock.records.build import build_batch, seal_batch
 from penstock.records.checksum import crc32c
 from penstock.records.compression import Codec, compress
+from penstock.records.errors import InvalidBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import FIRST_OFFSET, TimestampType
 from penstock.records.record import Record
-from penstock.records.trouble import InvalidBatch
 from penstock.records.twin.write import encode_record
 from penstock.records.validate import AppendRules, check_produced
 

@@ -10,8 +10,8 @@ from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
+from penstock.records.errors import InvalidBatch
 from penstock.records.layout import NO_TIMESTAMP
-from penstock.records.trouble import InvalidBatch
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
 from penstock.world.real import real_world

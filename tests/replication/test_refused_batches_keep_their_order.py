@@ -8,12 +8,12 @@ from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicId, 
 from penstock.model.offset import LeaderEpoch
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.trouble import InvalidBatch
+from penstock.records.errors import InvalidBatch
 from penstock.replication.leader import Refusal
 from penstock.replication.marker import Marker
 from penstock.replication.partition import Appended, Partition
 from penstock.replication.refused_sequences import PRODUCERS_MAX, REMEMBERED_MS
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 from rig.memory_disk import MemoryDisk
 from rig.produced import NOW_MS, produced
 

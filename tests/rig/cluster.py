@@ -12,7 +12,7 @@ from penstock.metadata.controller.decide import (
     ControllerState,
     decide,
 )
-from penstock.metadata.controller.situation import Situation
+from penstock.metadata.controller.decision_context import Situation
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image

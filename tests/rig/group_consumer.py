@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.wire.messages.join_group import (

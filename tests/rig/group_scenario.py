@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.groups.classic.group import ClassicGroup
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
 from penstock.model.error import ErrorCode
 from penstock.wire.embedded import write_embedded

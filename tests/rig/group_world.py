@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from penstock.groups.asking import Asked, Deliver, NotStored, Parked
 from penstock.groups.decide import decide, decide_due
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import (
     GroupRecord,
     TransactionalOffset,
@@ -13,10 +13,10 @@ from penstock.groups.records import (
     decode,
     encode,
 )
+from penstock.groups.requests import Asked, Deliver, NotStored, Parked
 from penstock.groups.shard import GroupShard
-from penstock.groups.situation import Situation
 from penstock.machine.decision import Decision
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed, Host
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage

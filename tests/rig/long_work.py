@@ -3,7 +3,7 @@
 import os
 from collections.abc import Generator
 
-from penstock.log.trouble import CorruptLog
+from penstock.log.errors import CorruptLog
 from penstock.world.ports import Disk, Rest
 
 

@@ -9,8 +9,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from penstock.world.errors import DiskError
 from penstock.world.ports import Buffer, File
-from penstock.world.trouble import DiskError
 
 
 class Crashed(BaseException):

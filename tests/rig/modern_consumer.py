@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.groups.assignor.spec import TopicIdPartition
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.model.error import ErrorCode

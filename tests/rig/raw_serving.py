@@ -16,10 +16,10 @@ from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
 from penstock.sim.clock import SimClock
+from penstock.sim.file_system import Platter
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
-from penstock.sim.platter import Platter
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
 from penstock.sim.world import sim_world
 from penstock.wire.api import ApiKey, VersionRange
@@ -28,10 +28,10 @@ from penstock.wire.definition import Message
 from penstock.wire.framing import FrameReader
 from penstock.wire.header import decode_correlation_id, decode_response, encode_request
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
+from penstock.world.errors import NetworkError
 from penstock.world.ports import Address, Stream, World
 from penstock.world.real import real_world
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import NetworkError
 
 VERSION = 9
 HOST = "127.0.0.1"

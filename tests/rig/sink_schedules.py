@@ -3,7 +3,7 @@
 from random import Random
 
 from penstock.spark.sink.decision import Prepared
-from penstock.spark.sink.trouble import (
+from penstock.spark.sink.errors import (
     BatchGivenUp,
     Contended,
     LostTransaction,

@@ -15,6 +15,7 @@ from penstock.client.produce.prepared_transaction import Ending
 from penstock.spark.sink import actions
 from penstock.spark.sink.actions import Action, Reclaimed, Seen, WriteOutcome
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, decode, encode
+from penstock.spark.sink.errors import SinkTrouble
 from penstock.spark.sink.flows import (
     Driver,
     claim,
@@ -35,7 +36,6 @@ from penstock.spark.sink.names import (
     next_attempt,
 )
 from penstock.spark.sink.run_end import clear_idle, end_run
-from penstock.spark.sink.trouble import SinkTrouble
 
 SINK = "orders.view"
 QUERY = "query"

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.model.error import ErrorCode
 from penstock.model.settings.transactions import TRANSACTION_SETTINGS, TransactionSettings
 from penstock.transactions.markers import SendMarkers

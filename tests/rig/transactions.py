@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.machine.decision import Decision
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed, Host
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.transactions import TransactionSettings
-from penstock.transactions.asking import NEEDS_PRODUCER_ID, Situation
 from penstock.transactions.decide import (
     TransactionReply,
     TransactionRequest,
@@ -21,6 +20,7 @@ from penstock.transactions.decide import (
     decide_due,
     decide_loaded,
 )
+from penstock.transactions.decision_context import NEEDS_PRODUCER_ID, Situation
 from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.markers import MarkersNoted, MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored, decode, encode

@@ -6,8 +6,8 @@ assigns as a leader when the group is a classic one.
 
 from dataclasses import dataclass
 
-from penstock.groups.asking import Parked
-from penstock.machine.held import NotDone
+from penstock.groups.requests import Parked
+from penstock.machine.held_replies import NotDone
 from penstock.model.error import ErrorCode
 from penstock.wire.embedded import read_embedded, write_embedded
 from penstock.wire.messages.consumer_protocol import (

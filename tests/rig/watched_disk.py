@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.world.disk import RealDisk
+from penstock.world.errors import DiskError
 from penstock.world.ports import File
-from penstock.world.trouble import DiskError
 
 
 class WatchedDisk(RealDisk):

@@ -7,9 +7,9 @@ from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.layout import TimestampType
 from penstock.sim.checker.compaction import check_compaction
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
 from penstock.sim.reading import FinalLog
-from penstock.sim.trouble import Violation
 
 STATE = TopicPartition("state", 0)
 TOMBSTONE = None

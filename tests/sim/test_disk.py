@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from penstock.sim.disk import SimDisk
+from penstock.sim.errors import Severed
+from penstock.sim.file_system import Platter
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
-from penstock.sim.platter import Platter
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
-from penstock.sim.trouble import Severed
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 TRIES = 40
 

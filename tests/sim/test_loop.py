@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from penstock.sim.errors import Deadlock, Livelock
 from penstock.sim.loop import SimLoop
-from penstock.sim.trouble import Deadlock, Livelock
 
 Result = TypeVar("Result")
 

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
+from penstock.sim.errors import Severed
 from penstock.sim.frame_tap import FrameTap
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import SimNetwork, Wire
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
-from penstock.sim.trouble import Severed
+from penstock.world.errors import NetworkError
 from penstock.world.ports import Address, Stream
-from penstock.world.trouble import NetworkError
 
 PLACE = Address(host="server", port=1)
 

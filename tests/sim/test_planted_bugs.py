@@ -13,9 +13,9 @@ from penstock.client.consume import fetched_data
 from penstock.log import directory, producer_snapshot, recovery, retention, snapshots
 from penstock.log.compaction import cleaner
 from penstock.log.directory import LogDirectory
+from penstock.log.errors import CorruptLog
 from penstock.log.partition_log import PartitionLog
 from penstock.log.producer_state import ProducerState
-from penstock.log.trouble import CorruptLog
 from penstock.model.identity import METADATA_TOPIC, ProducerId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
@@ -26,8 +26,8 @@ from penstock.replication.partition import Appended, Partition
 from penstock.sim.disk import SimDisk
 from penstock.sim.run import run_seed
 from penstock.sim.scenario import FaultKind, draw
+from penstock.world.errors import DiskError
 from penstock.world.ports import File
-from penstock.world.trouble import DiskError
 
 SEEDS_MAX = 100
 CRASHES = (FaultKind.KILL, FaultKind.KILL_IN_A_CALL)

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.sim.checker.transactions import check_order
+from penstock.sim.errors import Violation
 from penstock.sim.transacting.history import Attempt, TransactionHistory
-from penstock.sim.trouble import Violation
 from penstock.transactions.state import Identity
 
 PLACE = TopicPartition("tx-target", 0)

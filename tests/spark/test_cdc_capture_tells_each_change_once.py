@@ -19,7 +19,7 @@ from penstock.spark.pipelines.cdc.capture import (
     capture_beside,
 )
 from penstock.spark.pipelines.cdc.generate import feed
-from penstock.spark.tables.trouble import DatabaseUnreachable
+from penstock.spark.tables.errors import DatabaseUnreachable
 from rig.clients.confluent import ConfluentClient
 from rig.killed_lines import Killer
 from rig.postgres import Databases

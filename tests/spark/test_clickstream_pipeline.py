@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from penstock.spark.letter import Letter, letter_of
+from penstock.spark.dead_letter_headers import Letter, letter_of
 from penstock.spark.pipelines.clickstream import job
 from penstock.spark.pipelines.clickstream.generate import Act, acts
 from penstock.spark.pipelines.generated import WRONG_TIMES_MS

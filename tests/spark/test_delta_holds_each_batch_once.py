@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.spark.tables import delta, delta_table
 from penstock.spark.tables.batches import Batch
 from penstock.spark.tables.delta_files import DataFile
-from penstock.spark.tables.trouble import (
+from penstock.spark.tables.errors import (
     Contended,
     OlderBatch,
     OtherApp,

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.spark import dead_letter
-from penstock.spark.letter import REASON, Letter, letter_of
+from penstock.spark.dead_letter_headers import REASON, Letter, letter_of
 from penstock.spark.pipelines.clickstream import fraud
 from penstock.spark.pipelines.clickstream import steps as clickstream
 from penstock.spark.pipelines.clickstream.rules import CARD_BURST

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.spark.tables import postgres as postgres_tables
 from penstock.spark.tables import postgres_table
 from penstock.spark.tables.batches import Batch
-from penstock.spark.tables.trouble import (
+from penstock.spark.tables.errors import (
     DatabaseUnreachable,
     OlderBatch,
     Superseded,

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
+from penstock.spark.pipelines.replay.checkpoint_progress import parse_offsets
 from penstock.spark.pipelines.replay.pointer import (
     BadPointer,
     Pointer,
@@ -11,7 +12,6 @@ from penstock.spark.pipelines.replay.pointer import (
     encode,
     goes_forward,
 )
-from penstock.spark.pipelines.replay.reached import parse_offsets
 from penstock.spark.pipelines.replay.views import behind
 
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.model.offset import Offset
-from penstock.spark.letter import (
+from penstock.spark.dead_letter_headers import (
     ATTEMPT,
     Letter,
     letter_of,
@@ -16,7 +16,7 @@ from penstock.spark.letter import (
     receipt_headers,
     replayed_headers,
 )
-from penstock.spark.replaying import PartitionReplay, merged
+from penstock.spark.dead_letter_replay import PartitionReplay, merged
 
 KINDS = ("a", "b", "c")
 

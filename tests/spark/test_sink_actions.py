@@ -23,8 +23,8 @@ from penstock.spark.sink.actions import (
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.errors import WrongDecisionTopic
 from penstock.spark.sink.names import prefix_of
-from penstock.spark.sink.trouble import WrongDecisionTopic
 from rig.clients.confluent import ConfluentClient
 from rig.serve import ServedNode
 from rig.sink_output import cluster_at, committed_records

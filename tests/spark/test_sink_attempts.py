@@ -11,7 +11,7 @@ from penstock.spark.sink.actions import Look, Seen
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.flows import claim, decide, give_up
-from penstock.spark.sink.left_over import open_of_sink
+from penstock.spark.sink.leftover_transactions import open_of_sink
 from penstock.spark.sink.names import Attempt, TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.single_writes import is_late as is_late_for_write

@@ -16,8 +16,8 @@ from pyspark.sql.types import (
 from penstock.spark.options import BadOption
 from penstock.spark.sink.batch import BatchSink
 from penstock.spark.sink.columns import Columns, columns_of
+from penstock.spark.sink.errors import WrongColumns
 from penstock.spark.sink.options import SinkMode, TwoPhase, sink_options
-from penstock.spark.sink.trouble import WrongColumns
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))

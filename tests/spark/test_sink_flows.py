@@ -13,18 +13,7 @@ from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, GivenUp, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.flows import (
-    claim,
-    decide,
-    give_up,
-    is_late,
-    plan,
-    resume,
-)
-from penstock.spark.sink.left_over import end_sink, open_of_sink, recover_all, recover_writes
-from penstock.spark.sink.run_end import clear_idle, end_run
-from penstock.spark.sink.single_writes import write_once
-from penstock.spark.sink.trouble import (
+from penstock.spark.sink.errors import (
     BatchGivenUp,
     LostTransaction,
     MissingBatch,
@@ -35,6 +24,22 @@ from penstock.spark.sink.trouble import (
     TransactionTimedOut,
     Unfinished,
 )
+from penstock.spark.sink.flows import (
+    claim,
+    decide,
+    give_up,
+    is_late,
+    plan,
+    resume,
+)
+from penstock.spark.sink.leftover_transactions import (
+    end_sink,
+    open_of_sink,
+    recover_all,
+    recover_writes,
+)
+from penstock.spark.sink.run_end import clear_idle, end_run
+from penstock.spark.sink.single_writes import write_once
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 from rig.sink_shell import SinkShell, dies_after, with_sink

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from penstock.spark.sink.trouble import LostTransaction, TransactionTimedOut
+from penstock.spark.sink.errors import LostTransaction, TransactionTimedOut
 from rig.sink_schedules import (
     BATCHES,
     STEPS_MAX,

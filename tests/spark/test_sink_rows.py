@@ -16,8 +16,8 @@ from penstock.records.compression import Codec
 from penstock.records.iterate import records_of
 from penstock.records.record import Record
 from penstock.spark.sink.columns import Columns
+from penstock.spark.sink.errors import WrongColumns
 from penstock.spark.sink.rows import BatchBuilder
-from penstock.spark.sink.trouble import WrongColumns
 
 NOW_MS = 1_700_000_000_000
 COUNTS = {"orders": 5, "letters": 2}

@@ -8,7 +8,7 @@ from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
 from penstock.records.build import build_batch
 from penstock.records.record import Record
-from penstock.spark.source.answer import (
+from penstock.spark.source.fetch_reply import (
     EMPTY_MS_BELIEVED,
     Again,
     Answer,

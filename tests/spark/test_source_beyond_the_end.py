@@ -10,10 +10,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
-from penstock.spark.source.lookout import Lookout
+from penstock.spark.source.errors import DataLoss
+from penstock.spark.source.offset_poller import Lookout
 from penstock.spark.source.positions import Offsets
 from penstock.spark.source.stream import StreamDriver, StreamReader
-from penstock.spark.source.trouble import DataLoss
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
 from rig.serve import ServedNode

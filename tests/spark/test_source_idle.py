@@ -10,11 +10,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
+from penstock.spark.source.errors import DataLoss
 from penstock.spark.source.idle import LAYOUT_MS, OFFSETS_MS, Idle
-from penstock.spark.source.lookout import Layout, Lookout
+from penstock.spark.source.offset_poller import Layout, Lookout
 from penstock.spark.source.positions import Selection
 from penstock.spark.source.stream import StreamDriver
-from penstock.spark.source.trouble import DataLoss
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
 from rig.serve import ServedNode

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.options import BadOption
+from penstock.spark.source.errors import BadPosition, ForeignCheckpoint
 from penstock.spark.source.options import source_options
 from penstock.spark.source.positions import (
     EARLIEST,
@@ -24,7 +25,6 @@ from penstock.spark.source.positions import (
     question,
     resolved,
 )
-from penstock.spark.source.trouble import BadPosition, ForeignCheckpoint
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 NEEDED = {"kafka.bootstrap.servers": "h:1", "subscribe": "a"}

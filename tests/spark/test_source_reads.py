@@ -13,11 +13,11 @@ from penstock.model.identity import TopicPartition
 from penstock.spark.options import BadOption
 from penstock.spark.source.batch import planned_once
 from penstock.spark.source.columns import COLUMNS, HEADERS_COLUMN
+from penstock.spark.source.errors import BadPosition, DataLoss
 from penstock.spark.source.filters import Narrowed
-from penstock.spark.source.lookout import Lookout
+from penstock.spark.source.offset_poller import Lookout
 from penstock.spark.source.positions import Offsets
 from penstock.spark.source.read import RangePartition
-from penstock.spark.source.trouble import BadPosition, DataLoss
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
 from rig.serve import ServedNode

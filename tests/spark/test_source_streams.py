@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
+from penstock.spark.source.errors import BadPosition, DataLoss, ForeignCheckpoint
 from penstock.spark.source.stream import StreamReader
-from penstock.spark.source.trouble import BadPosition, DataLoss, ForeignCheckpoint
 from rig.clients.confluent import ConfluentClient
 from rig.clients.face import Message
 from rig.serve import ServedNode

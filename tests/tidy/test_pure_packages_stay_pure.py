@@ -28,21 +28,21 @@ STORED = ("log",)
 PURE_OF_SPARK = tuple(
     PACKAGE / "spark" / path
     for path in (
-        "letter.py",
+        "dead_letter_headers.py",
+        "dead_letter_replay.py",
         "options.py",
         "pipelines/cdc/pgoutput.py",
         "pipelines/cdc/record.py",
         "pipelines/clickstream/rules.py",
         "pipelines/event_time_bounds.py",
         "pipelines/replay/pointer.py",
-        "replaying.py",
         "sink/actions.py",
         "sink/decision.py",
         "sink/flows.py",
         "sink/names.py",
         "sink/options.py",
         "sink/single_writes.py",
-        "source/answer.py",
+        "source/fetch_reply.py",
         "source/idle.py",
         "source/options.py",
         "source/plan.py",
@@ -86,7 +86,7 @@ WORLDLY = frozenset(
 )
 WORLDLY_CALLS = frozenset({"open", "print", "input", "breakpoint"})
 # Of our own world, rules may name what a port hands out and raises, and no port that is real.
-WORLD_WORDS = frozenset({"penstock.world.ports", "penstock.world.trouble"})
+WORLD_WORDS = frozenset({"penstock.world.ports", "penstock.world.errors"})
 ASYNCHRONOUS = (
     ast.AsyncFunctionDef,
     ast.AsyncFor,

@@ -25,12 +25,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.settings.transactions import TransactionSettings
-from penstock.transactions.asking import NeedsProducerId
 from penstock.transactions.decide import TransactionRequest
+from penstock.transactions.decision_context import NeedsProducerId
 from penstock.transactions.enlist import Enlist
 from penstock.transactions.markers import COMPLETES, MarkersWritten, SendMarkers
 from penstock.transactions.records import TransactionStored

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire.embedded import read_embedded, write_embedded
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartitions,
 )
-from penstock.wire.trouble import MalformedMessage
 
 SUBSCRIPTION = ConsumerProtocolSubscription(
     topics=["orders", "clicks"],

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.wire.errors import FrameTooLarge, MalformedMessage
 from penstock.wire.framing import SMALL_FRAMES_BEFORE_SHRINK, FrameReader
-from penstock.wire.trouble import FrameTooLarge, MalformedMessage
 
 
 def framed(*bodies: bytes) -> bytes:

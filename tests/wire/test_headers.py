@@ -12,6 +12,7 @@ from kio.serial import entity_reader
 from penstock.wire.api import FLEXIBLE_FROM, ApiKey, is_flexible
 from penstock.wire.codec import Part, decode_exact
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import (
     RequestHeader,
     decode_correlation_id,
@@ -23,7 +24,6 @@ from penstock.wire.header import (
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.wire.trouble import MalformedMessage
 
 
 def frame_of(parts: list[Part]) -> memoryview:

@@ -13,6 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from penstock.model.limit import REQUEST_ENTRIES_MAX
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import decode_request_header
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -26,7 +27,6 @@ from penstock.wire.messages.metadata import (
 from penstock.wire.messages.metadata_records.partition import PartitionRecord
 from penstock.wire.messages.produce import ProduceRequest
 from penstock.wire.primitive import uvarint
-from penstock.wire.trouble import MalformedMessage
 
 
 def test_arbitrary_bytes_raise_nothing_else(message: type[Message], version: int) -> None:

@@ -16,6 +16,7 @@ from penstock.wire.codec import (
     encode_parts,
 )
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from penstock.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -28,7 +29,6 @@ from penstock.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.wire.trouble import MalformedMessage
 
 
 def test_message_survives_the_wire(

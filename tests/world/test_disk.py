@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from penstock.world.disk import RealDisk
+from penstock.world.errors import DiskError
 from penstock.world.group_sync import GroupSync
-from penstock.world.trouble import DiskError
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from penstock.log.trouble import CorruptLog
+from penstock.log.errors import CorruptLog
 from penstock.world.disk import RealDisk
+from penstock.world.errors import OffloadError
 from penstock.world.offload import LOWEST_PRIORITY, ChildProcess, Inline
 from penstock.world.ports import Offload
-from penstock.world.trouble import OffloadError
 from rig.long_work import count_files, fail, priority
 
 

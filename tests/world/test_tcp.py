@@ -14,10 +14,10 @@ import pytest
 import uvloop
 
 from penstock.world.disk import RealDisk
+from penstock.world.errors import NetworkError
 from penstock.world.ports import Address, FileRange, Stream
 from penstock.world.tcp import TcpNetwork
 from penstock.world.tcp_stream import TcpStream, rest_of
-from penstock.world.trouble import NetworkError
 
 ANY_PORT = Address(host="127.0.0.1", port=0)
 Scenario = Callable[[TcpStream, TcpStream], Awaitable[None]]

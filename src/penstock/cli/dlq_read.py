@@ -20,8 +20,8 @@ from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused, TimedOut
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
-from penstock.spark.letter import Letter, letter_of
-from penstock.spark.replaying import PartitionReplay
+from penstock.spark.dead_letter_headers import Letter, letter_of
+from penstock.spark.dead_letter_replay import PartitionReplay
 
 READING = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(isolation=Isolation.READ_COMMITTED))
 RECORDS_AT_ONCE = 2_000

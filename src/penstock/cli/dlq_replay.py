@@ -3,7 +3,7 @@
 The transactional id is the group's name, so there is one replay of a topic at a time: whoever
 starts another takes over from the first. What it reads is committed, and what it writes is one
 transaction at a time: letters, the group's offsets, and receipts where it leaves letters behind
-(`penstock.spark.replaying` decides). So a killed replay leaves nothing half done.
+(`penstock.spark.dead_letter_replay` decides). So a killed replay leaves nothing half done.
 """
 
 from collections import Counter
@@ -28,8 +28,8 @@ from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
-from penstock.spark.letter import Letter, letter_of, receipt_headers, replayed_headers
-from penstock.spark.replaying import PartitionReplay, Settled
+from penstock.spark.dead_letter_headers import Letter, letter_of, receipt_headers, replayed_headers
+from penstock.spark.dead_letter_replay import PartitionReplay, Settled
 
 NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 

@@ -14,20 +14,20 @@ from penstock.log import layout
 from penstock.log.aborted_index import decode_aborted
 from penstock.log.checkpoint import decode_identity, decode_offsets, decode_partition_metadata
 from penstock.log.epochs import LeaderEpochs
+from penstock.log.errors import CorruptCheckpoint, CorruptIndex, CorruptSnapshot
 from penstock.log.offset_index import without_reserve
 from penstock.log.producer_snapshot import decode_snapshot
 from penstock.log.scan import whole_batches
-from penstock.log.trouble import CorruptCheckpoint, CorruptIndex, CorruptSnapshot
 from penstock.metadata.records import UnreadableMetadata, decode_record
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, id_text
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.control import control_type
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import MAGIC_V2
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk
 
 Row = tuple[object, ...]

@@ -11,7 +11,8 @@ from penstock.cli.transactions_show import age_text
 from penstock.client.admin.transaction_listing import TransactionDescription
 from penstock.client.network.cluster import Cluster
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.left_over import (
+from penstock.spark.sink.errors import LostTransaction
+from penstock.spark.sink.leftover_transactions import (
     Recovered,
     end_sink,
     is_unfinished,
@@ -19,7 +20,6 @@ from penstock.spark.sink.left_over import (
     recover_all,
 )
 from penstock.spark.sink.options import DECISION_TOPIC
-from penstock.spark.sink.trouble import LostTransaction
 
 decision_topic_option = click.option(
     "--decision-topic",

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-from penstock.groups.asking import Asked, DescribeConsumerGroup, DescribeGroup, NotStored
 from penstock.groups.changes import CancelDeadline
 from penstock.groups.classic.describe import describe, describe_absent
 from penstock.groups.classic.group import ClassicGroup
@@ -28,6 +27,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.heartbeat import decide_heartbeat as decide_consumer_heartbeat
 from penstock.groups.consumer.leave import decide_leave_group
 from penstock.groups.consumer.timeouts import decide_time_up
+from penstock.groups.decision_context import Situation
 from penstock.groups.listing import list_groups
 from penstock.groups.offsets.commit import decide_commit
 from penstock.groups.offsets.delete import (
@@ -49,8 +49,8 @@ from penstock.groups.offsets.transactional import (
     mark_unstable,
 )
 from penstock.groups.records import GroupRecord
+from penstock.groups.requests import Asked, DescribeConsumerGroup, DescribeGroup, NotStored
 from penstock.groups.shard import GroupShard
-from penstock.groups.situation import Situation
 from penstock.groups.timers import (
     DeletionGoesOn,
     JoinEnds,

@@ -15,8 +15,8 @@ from penstock.groups.consumer import subscription as consumer_subscription
 from penstock.groups.consumer import timeouts as consumer_timeouts
 from penstock.groups.consumer.conversion import changes_after_consumer_end, ended_records
 from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import ClassicGroupStored, GroupRecord, OffsetValue
-from penstock.groups.situation import Situation
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.list_groups import ListedGroup
 

@@ -19,6 +19,7 @@ from penstock.model.error import PenstockError
 from penstock.model.identity import NO_TOPIC_ID, ProducerEpoch, ProducerId
 from penstock.wire import codec
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.coordinator_records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -41,7 +42,6 @@ from penstock.wire.messages.coordinator_records.offset_commit import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from penstock.wire.trouble import MalformedMessage
 
 GROUP_METADATA_VERSION = 3
 OFFSET_COMMIT_VERSION = 4

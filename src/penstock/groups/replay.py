@@ -18,9 +18,9 @@ from penstock.groups.records import (
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.records.batch import BatchView
 from penstock.records.control import read_end_transaction
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.latest import LatestValues, keyed
-from penstock.records.trouble import CorruptBatch
 
 Open = dict[bytes, tuple[int, ProducerEpoch, bytes | None]]  # by key: number, epoch, value
 

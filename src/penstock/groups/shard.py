@@ -18,6 +18,7 @@ from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.stored import group_of
 from penstock.groups.consumer.changes import MetadataSeen
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerRecord
+from penstock.groups.decision_context import Situation
 from penstock.groups.group import Group, changes_at_load, member_count, simple_group
 from penstock.groups.offsets.deletion import DeletionBegan, DeletionEnded
 from penstock.groups.offsets.expiry import ExpiryReached
@@ -36,7 +37,6 @@ from penstock.groups.records import (
     TransactionalOffset,
     TransactionEnded,
 )
-from penstock.groups.situation import Situation
 from penstock.groups.timers import DeletionGoesOn, OffsetsExpire, TimerKey
 from penstock.machine.deadlines import Deadlines
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from penstock.log.trouble import CorruptIndex
+from penstock.log.errors import CorruptIndex
 from penstock.model.identity import ProducerId
 from penstock.model.offset import Offset
 

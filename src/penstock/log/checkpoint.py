@@ -12,7 +12,7 @@ Each is replaced whole (`Disk.write_whole`), so a reader finds the old one or th
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.log.trouble import CorruptCheckpoint
+from penstock.log.errors import CorruptCheckpoint
 from penstock.model.identity import NodeId, TopicId, TopicPartition, id_bytes, id_text
 from penstock.model.offset import Offset
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from penstock.log import layout
 from penstock.log.checkpoint import decode_topic_id, encode_partition_metadata
 from penstock.log.creation import topic_id_of
-from penstock.log.trouble import CorruptCheckpoint
+from penstock.log.errors import CorruptCheckpoint
 from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition, id_text
 from penstock.model.limit import MIB
 from penstock.world.ports import Disk

@@ -6,13 +6,13 @@ leaves a directory without records, which the next start claims again.
 
 from penstock.log import layout
 from penstock.log.checkpoint import decode_partition_metadata, encode_partition_metadata
+from penstock.log.errors import TopicIdMismatch
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.segment import Segment
-from penstock.log.trouble import TopicIdMismatch
 from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition, id_text
 from penstock.model.offset import Offset
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
-from penstock.world.trouble import DiskError
 
 
 def claim_directory(disk: Disk, directory: str, topic_id: TopicId) -> TopicId:

@@ -22,18 +22,18 @@ from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity, decode_identity, encode_identity
 from penstock.log.claims import Claims
 from penstock.log.creation import free_name, topic_id_of
+from penstock.log.errors import CorruptCheckpoint, CorruptData, TopicIdMismatch
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.offset_checkpoints import OffsetCheckpoints
 from penstock.log.opening import PRODUCER_EXPIRY_MS, LeftBehind, open_log
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery import RecoveryReport
 from penstock.log.removals import Removals
-from penstock.log.trouble import CorruptCheckpoint, CorruptData, TopicIdMismatch
 from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
-from penstock.world.trouble import DiskError
 
 NO_BROKER_EPOCH = -1
 

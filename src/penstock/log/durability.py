@@ -16,8 +16,8 @@ from typing import Protocol
 from penstock.log.segment import Segment
 from penstock.log.unsynced import Unsynced
 from penstock.model.offset import Offset
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
-from penstock.world.trouble import DiskError
 
 
 class Checkpoints(Protocol):

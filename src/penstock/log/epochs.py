@@ -16,7 +16,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from penstock.log.checkpoint import decode_lines, encode_lines
-from penstock.log.trouble import CorruptCheckpoint
+from penstock.log.errors import CorruptCheckpoint
 from penstock.model.offset import LeaderEpoch, Offset
 
 

@@ -15,7 +15,7 @@ step can be cut off and done again.
 from penstock.log import layout
 from penstock.log.scan import headers
 from penstock.model.offset import Offset
-from penstock.records.trouble import CorruptBatch
+from penstock.records.errors import CorruptBatch
 from penstock.world.ports import Disk
 
 # Snapshots of the metadata log end like this on their way out; their owner removes them.

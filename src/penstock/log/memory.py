@@ -6,11 +6,11 @@ files (`.snapshot`, `leader-epoch-checkpoint`) only spare a restart the reading 
 
 from penstock.log import layout
 from penstock.log.epochs import LeaderEpochs
+from penstock.log.errors import CorruptCheckpoint
 from penstock.log.producer_replay import replay, take_up_control
 from penstock.log.producer_state import ProducerStates
 from penstock.log.segment import Segment
 from penstock.log.snapshots import Snapshots
-from penstock.log.trouble import CorruptCheckpoint
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.layout import CONTROL_FLAG

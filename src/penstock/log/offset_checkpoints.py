@@ -15,7 +15,7 @@ from typing import Protocol
 
 from penstock.log import layout
 from penstock.log.checkpoint import decode_offsets, encode_offsets
-from penstock.log.trouble import CorruptCheckpoint
+from penstock.log.errors import CorruptCheckpoint
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.layout import FIRST_OFFSET

@@ -18,8 +18,8 @@ import operator
 from array import array
 from bisect import bisect_left, bisect_right
 
+from penstock.log.errors import CorruptIndex
 from penstock.log.layout import RELATIVE_OFFSET_MAX
-from penstock.log.trouble import CorruptIndex
 from penstock.model.offset import Offset
 
 ENTRY_BYTES = 8

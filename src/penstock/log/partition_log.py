@@ -23,6 +23,7 @@ from penstock.log.aborted_index import AbortedTransaction
 from penstock.log.compaction.swap import Swaps
 from penstock.log.durability import Checkpoints, Durability
 from penstock.log.epochs import EpochEnd, LeaderEpochs
+from penstock.log.errors import OffsetOutOfRange
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.parts import LogParts
 from penstock.log.producer_state import ProducerStates
@@ -32,14 +33,13 @@ from penstock.log.saving import roll, save_active
 from penstock.log.segments import Segments, slot_of
 from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
-from penstock.log.trouble import OffsetOutOfRange
 from penstock.log.truncation import cut_off, empty
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
-from penstock.world.trouble import DiskError
 
 
 class PartitionLog:

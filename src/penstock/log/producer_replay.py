@@ -5,9 +5,9 @@ from penstock.log.producer_state import CompletedTransaction, ProducerStates, Tr
 from penstock.log.segment import Segment
 from penstock.records.batch import BatchView
 from penstock.records.control import read_end_transaction
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import NO_PRODUCER_ID
-from penstock.records.trouble import CorruptBatch
 
 
 def take_up_control(producers: ProducerStates, batch: BatchView, segment: Segment) -> None:

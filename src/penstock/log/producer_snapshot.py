@@ -22,8 +22,8 @@ the one before it is used.
 
 from struct import Struct, error
 
+from penstock.log.errors import CorruptSnapshot
 from penstock.log.producer_state import BatchMemory, ProducerState, first_sequence
-from penstock.log.trouble import CorruptSnapshot
 from penstock.model import limit
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import NO_OFFSET, Offset

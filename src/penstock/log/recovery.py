@@ -17,16 +17,16 @@ Invariants of what comes out:
 from dataclasses import dataclass, field
 
 from penstock.log import layout
+from penstock.log.errors import CorruptIndex, CorruptLog
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.memory import LogMemory
 from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.segments import slot_of
-from penstock.log.trouble import CorruptIndex, CorruptLog
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
-from penstock.records.trouble import CorruptBatch
+from penstock.records.errors import CorruptBatch
 from penstock.world.ports import Disk
 
 

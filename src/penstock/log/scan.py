@@ -11,6 +11,7 @@ from struct import Struct
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader, BatchView
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import (
     HEADER_BYTES,
     INT32,
@@ -18,7 +19,6 @@ from penstock.records.layout import (
     OVERHEAD_BYTES,
     SIZE_POSITION,
 )
-from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import File
 
 # One read covers what lies between two index entries by default, and the header after it.

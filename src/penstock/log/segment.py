@@ -18,19 +18,19 @@ from collections.abc import Iterator, Sequence
 
 from penstock.log import layout
 from penstock.log.aborted_index import AbortedTransaction, decode_aborted, encode_aborted
+from penstock.log.errors import CorruptIndex, CorruptLog
 from penstock.log.loaded_indexes import Indexes, LoadedIndexes
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.scan import HEADER_READ_BYTES, find, find_at, headers, whole_batches
 from penstock.log.segment_files import SegmentFiles
 from penstock.log.time_index import TimeIndex
-from penstock.log.trouble import CorruptIndex, CorruptLog
 from penstock.model.limit import KIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader, BatchView
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import NO_TIMESTAMP
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 from penstock.world.ports import Disk, File
 
 INTERVAL_BYTES = 4 * KIB

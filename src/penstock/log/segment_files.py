@@ -7,13 +7,13 @@ between is an orphan, which the next start removes, and never a segment that lac
 """
 
 from penstock.log import layout
+from penstock.log.errors import CorruptIndex
 from penstock.log.loaded_indexes import Indexes
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.time_index import TimeIndex
-from penstock.log.trouble import CorruptIndex
 from penstock.model.offset import Offset
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
-from penstock.world.trouble import DiskError
 
 
 class SegmentFiles:

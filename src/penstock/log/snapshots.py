@@ -7,9 +7,9 @@ its checksum, so writing it needs no temporary file and no fsync of its own.
 from bisect import bisect_right, insort
 
 from penstock.log import layout
+from penstock.log.errors import CorruptSnapshot
 from penstock.log.producer_snapshot import decode_snapshot, encode_snapshot
 from penstock.log.producer_state import ProducerState, ProducerStates
-from penstock.log.trouble import CorruptSnapshot
 from penstock.model.identity import ProducerId
 from penstock.model.offset import Offset
 from penstock.world.ports import Disk

@@ -15,9 +15,9 @@ The bytes are kept as they lie on disk and searched in place: there is nothing t
 from bisect import bisect_left, bisect_right
 from struct import Struct
 
+from penstock.log.errors import CorruptIndex
 from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.log.offset_index import without_reserve
-from penstock.log.trouble import CorruptIndex
 from penstock.model.offset import Offset
 from penstock.records.layout import NO_TIMESTAMP
 

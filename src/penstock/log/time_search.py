@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from penstock.log.errors import CorruptIndex
 from penstock.log.reading import TimedOffset
 from penstock.log.segment import Segment
-from penstock.log.trouble import CorruptIndex
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView
 from penstock.records.layout import NO_TIMESTAMP

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from penstock.machine.decision import Decision
-from penstock.machine.held import Answer, Held, HeldReplies, NotDone
+from penstock.machine.held_replies import Answer, Held, HeldReplies, NotDone
 from penstock.model.error import PenstockError
 from penstock.model.limit import HELD_REPLIES_MAX
 from penstock.model.offset import Offset

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from penstock.model.error import PenstockError
 from penstock.wire.codec import decode_exact, encode
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -28,7 +29,6 @@ from penstock.wire.messages.metadata_records.partition import (
 )
 from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
 from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord, TopicRecord
-from penstock.wire.trouble import MalformedMessage
 
 FRAME_VERSION = 1
 

@@ -18,6 +18,7 @@ from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.model.sequence import NO_SEQUENCE, SEQUENCE_MAX
 from penstock.records.checksum import crc32c
 from penstock.records.compression import Codec
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
@@ -43,7 +44,6 @@ from penstock.records.layout import (
     Buffer,
     TimestampType,
 )
-from penstock.records.trouble import CorruptBatch
 
 
 class BatchHeader:

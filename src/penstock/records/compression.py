@@ -20,6 +20,7 @@ from enum import IntEnum
 
 import cramjam
 
+from penstock.records.errors import CorruptBatch, OversizedBatch
 from penstock.records.layout import INT32, Buffer
 from penstock.records.lz4_frame import (
     LITTLE_UINT32,
@@ -28,7 +29,6 @@ from penstock.records.lz4_frame import (
     WRITTEN_HEADER,
     Lz4Frame,
 )
-from penstock.records.trouble import CorruptBatch, OversizedBatch
 from penstock.records.xxhash import XXHASH_COMPILED
 
 

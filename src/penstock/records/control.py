@@ -14,9 +14,9 @@ from struct import Struct
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.records.build import build_batch
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import FIRST_OFFSET
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 
 
 class ControlType(IntEnum):

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from penstock.records.trouble import CorruptBatch
+from penstock.records.errors import CorruptBatch
 
 
 class Fault(IntEnum):

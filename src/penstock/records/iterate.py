@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX
 from penstock.records.batch import BatchView
 from penstock.records.compression import Scratch, decompress
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import (
     CODEC_MASK,
     MAGIC_V2,
@@ -14,7 +15,6 @@ from penstock.records.layout import (
 )
 from penstock.records.legacy import records_of_message
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 from penstock.records.walk import read_records
 
 

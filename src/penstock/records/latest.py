@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX
 from penstock.records.batch import BatchView
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import payload_of
-from penstock.records.trouble import CorruptBatch
 from penstock.records.walk import read_columns
 from penstock.records.walked import BytesColumn
 

@@ -10,6 +10,7 @@ from penstock.model.limit import DECOMPRESSED_BYTES_MAX
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView, whole_batches
 from penstock.records.compression import Codec, decompress
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import (
     INT32,
     LEGACY_HEADER,
@@ -19,7 +20,6 @@ from penstock.records.layout import (
 )
 from penstock.records.lz4_frame import repair_lz4_header
 from penstock.records.record import Record
-from penstock.records.trouble import CorruptBatch
 
 
 def records_of_message(

@@ -16,8 +16,8 @@ sizes of the content, which not every client looks at, are refused too.
 
 from struct import Struct
 
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import Buffer
-from penstock.records.trouble import CorruptBatch
 from penstock.records.xxhash import xxh32
 
 HEADER_BYTES_MIN = 7  # magic, flags, block size, header checksum

@@ -31,8 +31,8 @@ from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.records.batch import BatchView, whole_batch
 from penstock.records.compression import Scratch
 from penstock.records.control import EndTransaction, end_transaction_batch
+from penstock.records.errors import CorruptBatch, InvalidBatch
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
-from penstock.records.trouble import CorruptBatch, InvalidBatch
 from penstock.records.validate import check_produced
 from penstock.replication.guard import Guard, Guards, in_transaction
 from penstock.replication.leader import (
@@ -50,7 +50,7 @@ from penstock.replication.visibility import (
     last_stable_offset,
     vouched_offset,
 )
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 READERS_WAIT = TRANSACTIONAL_FLAG | CONTROL_FLAG  # a batch with one of these moves stable offsets

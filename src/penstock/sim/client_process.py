@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.sim.clients import Laboratory
 from penstock.sim.entropy import stream
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
-from penstock.sim.tether import Tether
 
 Work = Callable[[Laboratory, str, Tether, Random], Coroutine[Any, Any, None]]
 

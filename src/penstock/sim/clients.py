@@ -24,15 +24,15 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.compression import Codec
-from penstock.records.trouble import CorruptBatch
+from penstock.records.errors import CorruptBatch
 from penstock.sim.clock import SimClock
+from penstock.sim.errors import Violation
 from penstock.sim.history import History, Sent
+from penstock.sim.kill_switch import Tether
 from penstock.sim.network import SimNetwork, Wire
 from penstock.sim.scenario import Scenario
 from penstock.sim.sim_node import ADDRESS
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
-from penstock.sim.trouble import Violation
 
 Result = TypeVar("Result")
 

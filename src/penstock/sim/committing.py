@@ -11,7 +11,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.checker.commits import check_group
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, answered
-from penstock.sim.tether import Tether
+from penstock.sim.kill_switch import Tether
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.sim.clock import BEGIN_MS
+from penstock.sim.errors import Severed
+from penstock.sim.file_system import Content, Edit, Folder, Platter
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
-from penstock.sim.platter import Content, Edit, Folder, Platter
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
-from penstock.sim.trouble import Severed
+from penstock.world.errors import DiskError
 from penstock.world.ports import Buffer, File
-from penstock.world.trouble import DiskError
 
 TOTAL_BYTES = 2**40
 

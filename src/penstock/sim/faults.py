@@ -11,9 +11,9 @@ from penstock.model.identity import METADATA_TOPIC
 from penstock.records.batch import batches
 from penstock.records.layout import HEADER_BYTES
 from penstock.sim.clock import SimClock
+from penstock.sim.file_system import Content
 from penstock.sim.history import History
 from penstock.sim.network import Link, Wire
-from penstock.sim.platter import Content
 from penstock.sim.scenario import Fault, FaultKind
 from penstock.sim.sim_node import Crash, SimNode
 from penstock.sim.trace import Trace

@@ -17,8 +17,8 @@ from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
 from penstock.records.record import Headers
 from penstock.sim.commit_history import CommitHistory
+from penstock.sim.errors import Violation
 from penstock.sim.transacting.history import TransactionHistory
-from penstock.sim.trouble import Violation
 
 NEVER = 2**63
 NAME_HEADER = "name"

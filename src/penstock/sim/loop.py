@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from heapq import heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
-from penstock.sim.trouble import Deadlock, Livelock, Severed
+from penstock.sim.errors import Deadlock, Livelock, Severed
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")

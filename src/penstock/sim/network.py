@@ -19,9 +19,10 @@ from enum import Enum
 from random import Random
 
 from penstock.sim.frame_tap import FrameTap
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
+from penstock.world.errors import NetworkError
 from penstock.world.ports import (
     DEFAULT_OPTIONS,
     Address,
@@ -30,7 +31,6 @@ from penstock.world.ports import (
     SocketOptions,
     Stream,
 )
-from penstock.world.trouble import NetworkError
 
 WINDOW_BYTES = 64 * 1024  # sent and not yet received; beyond it a sender waits
 FIRST_PORT = 49152

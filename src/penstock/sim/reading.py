@@ -13,8 +13,8 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
-from penstock.records.trouble import CorruptBatch
-from penstock.sim.trouble import Violation
+from penstock.records.errors import CorruptBatch
+from penstock.sim.errors import Violation
 
 READ_MS_MAX = 120_000
 TRIES_MAX = 50

@@ -21,11 +21,11 @@ from penstock.log.layout import (
 from penstock.model.identity import TopicPartition
 from penstock.records.batch import batches
 from penstock.sim.clock import BEGIN_MS, SimClock
+from penstock.sim.errors import Violation
+from penstock.sim.file_system import Content, Folder, Platter
 from penstock.sim.history import History
-from penstock.sim.platter import Content, Folder, Platter
 from penstock.sim.scenario import TopicPlan
 from penstock.sim.trace import Trace
-from penstock.sim.trouble import Violation
 
 
 @dataclass(slots=True, kw_only=True)

@@ -38,19 +38,19 @@ from penstock.sim.clock import SimClock
 from penstock.sim.committing import commit_along
 from penstock.sim.crash_points import CrashPoint, Places, Unit, draw_crash_point
 from penstock.sim.entropy import stream
+from penstock.sim.errors import Deadlock, Livelock, Violation
 from penstock.sim.faults import Faults
+from penstock.sim.file_system import Platter
 from penstock.sim.history import NEVER, History
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
-from penstock.sim.platter import Platter
 from penstock.sim.reading import read_all
 from penstock.sim.retention_watch import RetentionWatch
 from penstock.sim.scenario import Scenario, draw
 from penstock.sim.sim_node import SimNode, where
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Line, Trace
 from penstock.sim.transacting.stage import judge, set_up, works
-from penstock.sim.trouble import Deadlock, Livelock, Violation
 from penstock.world.tasks import TaskGroup
 
 INSPECT_MS = 100

@@ -18,17 +18,17 @@ from penstock.node.build import OpenBroker, open_broker
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.sim.clock import SimClock
+from penstock.sim.errors import Severed, Violation
+from penstock.sim.file_system import Platter
 from penstock.sim.history import History
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
-from penstock.sim.platter import Platter
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
-from penstock.sim.trouble import Severed, Violation
 from penstock.sim.world import sim_world
+from penstock.world.errors import DiskError
 from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import DiskError
 
 ADDRESS = Address(host="broker", port=9092)
 DIRECTORY = "/data"

@@ -7,10 +7,10 @@ from typing import TypeVar
 from penstock.sim.clock import SimClock
 from penstock.sim.disk import SimDisk
 from penstock.sim.entropy import SimEntropy
+from penstock.sim.file_system import Platter
+from penstock.sim.kill_switch import Tether
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import SimNetwork, Wire
-from penstock.sim.platter import Platter
-from penstock.sim.tether import Tether
 from penstock.sim.trace import Trace
 from penstock.world.offload import run_inline, run_inline_on_disk
 from penstock.world.ports import Rest, World

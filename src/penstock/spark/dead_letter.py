@@ -15,8 +15,8 @@ A row is bad when its column `reason` holds a sentence; whoever finds a fault wr
 (`schemas.parse_json`, `attempt`, or a condition of your own with `reject`), and the first counts.
 `route` gives both kinds in one frame with the columns of the sink, so one write is one transaction:
 no row is in both topics, none in neither. A bad row is written as it came, key, value and headers,
-with the headers of `penstock.spark.letter`, its old timestamp among them; `penstock dlq` lists and
-replays them.
+with the headers of `penstock.spark.dead_letter_headers`, its old timestamp among them; `penstock
+dlq` lists and replays them.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StringType, StructType
 
 from penstock.model.error import PenstockError
-from penstock.spark import letter
+from penstock.spark import dead_letter_headers as letter
 from penstock.spark.schemas import REASON
 
 SOURCE_COLUMNS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")

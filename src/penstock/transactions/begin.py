@@ -11,14 +11,14 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.settings.transactions import TransactionSettings
 from penstock.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from penstock.transactions.asking import (
+from penstock.transactions.changes import CancelDeadline
+from penstock.transactions.decision_context import (
     NEEDS_PRODUCER_ID,
     Asked,
     NeedsProducerId,
     Situation,
     fenced,
 )
-from penstock.transactions.changes import CancelDeadline
 from penstock.transactions.finish import abort_and_fence, traded
 from penstock.transactions.markers import stop_writer
 from penstock.transactions.records import TransactionStored, stored

@@ -8,8 +8,8 @@ is asked whenever the next deadline has come.
 from typing import assert_never
 
 from penstock.machine.decision import Decision
-from penstock.transactions.asking import Asked, NeedsProducerId, Situation
 from penstock.transactions.begin import decide_init
+from penstock.transactions.decision_context import Asked, NeedsProducerId, Situation
 from penstock.transactions.describe import (
     DescribeTransaction,
     ListTransactions,

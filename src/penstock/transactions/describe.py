@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
-from penstock.transactions.asking import Situation
+from penstock.transactions.decision_context import Situation
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import BY_WORD, Transaction

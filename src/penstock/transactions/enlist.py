@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
-from penstock.transactions.asking import Asked, Situation, fenced
 from penstock.transactions.changes import SetDeadline
+from penstock.transactions.decision_context import Asked, Situation, fenced
 from penstock.transactions.finish import GENERATION_2
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard

@@ -13,14 +13,14 @@ afterwards is refused by the partitions themselves.
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
-from penstock.transactions.asking import (
+from penstock.transactions.changes import CancelDeadline
+from penstock.transactions.decision_context import (
     NEEDS_PRODUCER_ID,
     Asked,
     NeedsProducerId,
     Situation,
     fenced,
 )
-from penstock.transactions.changes import CancelDeadline
 from penstock.transactions.markers import complete, markers_of
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from penstock.machine.decision import Decision
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
-from penstock.transactions.asking import Situation
 from penstock.transactions.changes import PartitionsMarked
+from penstock.transactions.decision_context import Situation
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import Transaction, TransactionState

@@ -26,12 +26,12 @@ from penstock.transactions.state import (
     TransactionState,
 )
 from penstock.wire import codec
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.coordinator_records.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from penstock.wire.trouble import MalformedMessage
 
 KEY_VERSION = 0
 VALUE_VERSION = 1

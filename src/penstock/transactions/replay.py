@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from penstock.records.batch import BatchView
+from penstock.records.errors import CorruptBatch
 from penstock.records.latest import LatestValues
-from penstock.records.trouble import CorruptBatch
 from penstock.transactions.records import TransactionStored, UnreadableTransactionRecord, decode
 
 

@@ -7,8 +7,8 @@ another coordinator's to decide.
 
 from penstock.machine.decision import Decision
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
-from penstock.transactions.asking import Situation
 from penstock.transactions.changes import CancelDeadline, ExpiryReached, SetDeadline
+from penstock.transactions.decision_context import Situation
 from penstock.transactions.finish import abort_and_fence
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard

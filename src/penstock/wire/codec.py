@@ -13,8 +13,8 @@ import struct
 from typing import Any, Protocol, TypeVar
 
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.reader_source import compile_reader
-from penstock.wire.trouble import MalformedMessage
 from penstock.wire.writer_source import compile_writer
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)

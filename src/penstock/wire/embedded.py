@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from penstock.wire.codec import decode, encode
 from penstock.wire.definition import Message
-from penstock.wire.trouble import MalformedMessage
+from penstock.wire.errors import MalformedMessage
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 

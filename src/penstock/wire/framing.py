@@ -20,7 +20,7 @@ Invariants:
 import struct
 
 from penstock.model.limit import FRAME_HEADER_BYTES, RECEIVE_BUFFER_BYTES
-from penstock.wire.trouble import FrameTooLarge, MalformedMessage
+from penstock.wire.errors import FrameTooLarge, MalformedMessage
 
 SMALL_FRAMES_BEFORE_SHRINK = 64
 

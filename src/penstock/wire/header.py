@@ -16,8 +16,8 @@ from typing import TypeVar
 from penstock.wire.api import ApiKey, is_flexible
 from penstock.wire.codec import Part, byte_count, decode_exact, encode_parts, join_pieces, pieces_of
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.primitive import TEXT_BYTES_SAFE, outgrows, read_uvarint, skip_tagged_fields
-from penstock.wire.trouble import MalformedMessage
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 

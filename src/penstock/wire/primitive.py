@@ -6,7 +6,7 @@ bytes at most: all of Kafka's lengths and tags have 32 bits. Compact strings, by
 their length plus one, so that 0 is null.
 """
 
-from penstock.wire.trouble import MalformedMessage
+from penstock.wire.errors import MalformedMessage
 
 VARINT_BYTES_MAX = 5
 STRING_BYTES_MAX = 32767

@@ -20,6 +20,7 @@ from typing import cast
 
 from penstock.model.limit import ARRAY_LENGTH_MAX, REQUEST_ENTRIES_MAX
 from penstock.wire.definition import Field, Kind, Message, Reader, Struct
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.primitive import (
     STRING_BYTES_MAX,
     TEXT_BYTES_SAFE,
@@ -29,7 +30,6 @@ from penstock.wire.primitive import (
     skip_tagged_fields,
 )
 from penstock.wire.source import FIXED_FORMATS, Source, size_min
-from penstock.wire.trouble import MalformedMessage
 
 
 def compile_reader(message: type[Message], version: int) -> Reader:

@@ -18,8 +18,8 @@ What is read here means the same as when it is read there: a test compares the t
 
 import struct
 
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.primitive import SHORT_VARINTS, long_uvarint
-from penstock.wire.trouble import MalformedMessage
 
 # Version, correlation id, acks, topic (16 bytes: its id; else its name), index, records, and
 # whether a transaction is named. A tuple because one is built per request; `read_single_produce` is

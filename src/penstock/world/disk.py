@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.world import descriptors
+from penstock.world.errors import DiskError
 from penstock.world.group_sync import GroupSync
 from penstock.world.ports import File
 from penstock.world.real_file import Descriptors, RealFile, disk_error
-from penstock.world.trouble import DiskError
 
 SYNCS_AT_ONCE = 8
 

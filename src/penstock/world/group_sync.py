@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Protocol
 
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 SYNC_THREADS_MAX = 4
 

@@ -19,8 +19,8 @@ from multiprocessing.connection import wait
 from typing import TypeVar
 
 from penstock.world.disk import RealDisk
+from penstock.world.errors import OffloadError
 from penstock.world.ports import Disk, Rest
-from penstock.world.trouble import OffloadError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -21,8 +21,8 @@ import errno
 import os
 from collections.abc import Sequence
 
+from penstock.world.errors import DiskError
 from penstock.world.ports import Buffer
-from penstock.world.trouble import DiskError
 
 BUFFERS_PER_WRITE_MAX = 1024  # IOV_MAX of Linux
 CLOSED = -1

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from penstock.model import limit
 from penstock.world.descriptors import connection_descriptor_max
+from penstock.world.errors import NetworkError
 from penstock.world.ports import DEFAULT_OPTIONS, Address, SocketOptions, Stream
 from penstock.world.tcp_stream import TcpStream
-from penstock.world.trouble import NetworkError
 
 logger = logging.getLogger(__name__)
 

@@ -19,9 +19,9 @@ import socket
 from collections.abc import Sequence
 
 from penstock.model import limit
+from penstock.world.errors import DiskError, NetworkError
 from penstock.world.ports import Address, Buffer, FileRange
 from penstock.world.real_file import RealFile
-from penstock.world.trouble import DiskError, NetworkError
 
 BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
 MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: do not send a packet of the header alone

@@ -5,7 +5,7 @@ One partition that is not there keeps all others of its transaction out.
 
 from collections.abc import Mapping, Sequence
 
-from penstock.broker.coordinators.each import ask_each
+from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.broker.request.yielding import Steps, by_turns

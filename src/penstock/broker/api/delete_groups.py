@@ -2,7 +2,7 @@
 
 import asyncio
 
-from penstock.broker.coordinators.each import PARTS_PER_TURN
+from penstock.broker.coordinators.ask_each import PARTS_PER_TURN
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.groups.offsets.delete import DeleteGroup

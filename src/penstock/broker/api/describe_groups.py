@@ -1,10 +1,10 @@
 """DescribeGroups: state, protocol and members of classic groups."""
 
-from penstock.broker.coordinators.each import ask_each
+from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
 from penstock.broker.request.services import RequestContext, Services
-from penstock.groups.asking import DescribeGroup
+from penstock.groups.requests import DescribeGroup
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_groups import (

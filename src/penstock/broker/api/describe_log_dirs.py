@@ -15,7 +15,7 @@ from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 
 def handle(

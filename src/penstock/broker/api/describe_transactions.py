@@ -1,6 +1,6 @@
 """DescribeTransactions: what the coordinator knows of some transactional ids."""
 
-from penstock.broker.coordinators.each import ask_each
+from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode

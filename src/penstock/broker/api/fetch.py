@@ -18,8 +18,8 @@ from penstock.broker.partitions.waiting import more_data
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.leader_hints import LeaderHint, leader_hint
 from penstock.broker.request.services import RequestContext, Services
+from penstock.log.errors import CorruptData
 from penstock.log.reading import LogSlice
-from penstock.log.trouble import CorruptData
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
@@ -37,7 +37,7 @@ from penstock.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 READ_COMMITTED = 1
 ISOLATION_LEVELS = (0, READ_COMMITTED)

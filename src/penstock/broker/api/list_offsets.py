@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Iterable
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.broker.request.yielding import Steps, by_turns
+from penstock.log.errors import CorruptData
 from penstock.log.reading import TimedOffset
-from penstock.log.trouble import CorruptData
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.records.layout import NO_TIMESTAMP
@@ -28,7 +28,7 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 LATEST = -1
 EARLIEST = -2

@@ -1,6 +1,6 @@
 """OffsetFetch: the offsets that groups have committed, asked of one group or of many."""
 
-from penstock.broker.coordinators.each import ask_each
+from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.groups.offsets.transactional import FetchStableOffsets

@@ -31,7 +31,7 @@ from penstock.broker.request.produce_refusals import (
 from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import CloseConnection, ErrorCode
 from penstock.model.offset import Offset
-from penstock.records.trouble import InvalidBatch
+from penstock.records.errors import InvalidBatch
 from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
@@ -47,7 +47,7 @@ from penstock.wire.messages.produce import (
     TopicProduceResponse,
 )
 from penstock.wire.single_produce import encode_single_ack, read_single_produce
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 EMPTY = b""
 ACKS_NONE = 0

@@ -14,7 +14,7 @@ from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
 from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.decision import Decision
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import Host
 from penstock.metadata.controller.brokers import bootstrap_records
 from penstock.metadata.controller.decide import (
@@ -23,7 +23,7 @@ from penstock.metadata.controller.decide import (
     ControllerState,
     decide,
 )
-from penstock.metadata.controller.situation import Situation
+from penstock.metadata.controller.decision_context import Situation
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.loader import Loader

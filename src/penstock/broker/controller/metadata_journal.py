@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.log.partition_log import PartitionLog
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
 from penstock.metadata.records import (
     MetadataRecord,
@@ -27,8 +27,8 @@ from penstock.records.iterate import records_of
 from penstock.records.record import Record
 from penstock.wire.codec import encode
 from penstock.wire.messages.control_records import LeaderChangeMessage, Voter
+from penstock.world.errors import DiskError
 from penstock.world.ports import Clock, File
-from penstock.world.trouble import DiskError
 
 LEADER_CHANGE_VERSION = 0
 

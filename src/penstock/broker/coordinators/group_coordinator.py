@@ -21,14 +21,14 @@ from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.coordinators.offsets_topic import offsets_topic
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.broker.partitions.partitions import Partitions
-from penstock.groups.asking import Asked
+from penstock.groups.decision_context import Situation
 from penstock.groups.offsets.delete import ForgetTopics, Progress
 from penstock.groups.offsets.transactional import EndTransaction
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.groups.records import GroupRecord
 from penstock.groups.replay import LatestRecords
+from penstock.groups.requests import Asked
 from penstock.groups.shard import GroupShard
-from penstock.groups.situation import Situation
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, id_text

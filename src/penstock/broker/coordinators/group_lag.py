@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.lag import Lag, first_unread, lag
 from penstock.groups.shard import GroupShard
-from penstock.log.trouble import CorruptData
+from penstock.log.errors import CorruptData
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import HEADER_BYTES, NO_TIMESTAMP, TimestampType
-from penstock.records.trouble import CorruptBatch
 from penstock.replication.partition import Partition
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar, assert_never
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.machine.deadlines import Deadlines
 from penstock.machine.decision import Decision
-from penstock.machine.held import Answer, NotDone
+from penstock.machine.held_replies import Answer, NotDone
 from penstock.machine.host import Host
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import Offset

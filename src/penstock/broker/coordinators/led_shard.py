@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 from penstock.broker.coordinators.led_host import LedHost, error_code, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
-from penstock.groups.asking import Asked, Deliver, NotStored, Parked
 from penstock.groups.decide import decide, decide_due
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
+from penstock.groups.requests import Asked, Deliver, NotStored, Parked
 from penstock.groups.shard import GroupShard
-from penstock.groups.situation import Situation
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.model.offset import Offset
 from penstock.replication.partition import Partition
 

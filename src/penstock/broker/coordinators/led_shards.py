@@ -11,13 +11,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.broker.coordinators.led_host import LedHost, Stage
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.partitioning import partition_of
-from penstock.log.trouble import CorruptData
+from penstock.log.errors import CorruptData
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.replication.partition import Partition
+from penstock.world.errors import DiskError
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import DiskError
 
 RETRY_SECONDS = 1.0
 STEPS_PER_TURN = 100  # of one shard, before the others have their turn

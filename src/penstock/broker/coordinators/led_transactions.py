@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from penstock.broker.coordinators.led_host import LedHost, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.replication.partition import Partition
-from penstock.transactions.asking import Situation
 from penstock.transactions.decide import TransactionRequest, decide, decide_due, decide_loaded
+from penstock.transactions.decision_context import Situation
 from penstock.transactions.markers import MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from penstock.broker.coordinators.led_host import LedHost, Stage
 from penstock.groups.records import UnreadableGroupRecord
+from penstock.log.errors import CorruptLog
 from penstock.log.partition_log import PartitionLog
-from penstock.log.trouble import CorruptLog
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.transactions.records import UnreadableTransactionRecord

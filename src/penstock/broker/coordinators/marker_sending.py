@@ -25,9 +25,9 @@ from penstock.replication.leader import Refusal
 from penstock.replication.marker import Marker
 from penstock.replication.partition import Partition
 from penstock.transactions.markers import MarkersWritten, SendMarkers
+from penstock.world.errors import DiskError
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from penstock.machine.held import NotDone
+from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
 from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView
 from penstock.replication.partition import Partition
+from penstock.world.errors import DiskError
 from penstock.world.ports import Clock
-from penstock.world.trouble import DiskError
 
 AppendTrouble = Callable[[Partition, DiskError], None]
 WantSync = Callable[[Partition], None]

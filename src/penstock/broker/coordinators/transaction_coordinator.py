@@ -31,8 +31,8 @@ from penstock.records.build import build_batch
 from penstock.records.record import Record
 from penstock.replication.marker import Marker
 from penstock.replication.partition import Partition
-from penstock.transactions.asking import NeedsProducerId, Situation
 from penstock.transactions.decide import TransactionRequest
+from penstock.transactions.decision_context import NeedsProducerId, Situation
 from penstock.transactions.describe import Filters, ListTransactions
 from penstock.transactions.markers import MarkersWritten, StopWriter
 from penstock.transactions.records import TransactionStored, encode

@@ -16,8 +16,8 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
 from penstock.records.batch import BatchHeader
+from penstock.records.errors import CorruptBatch
 from penstock.records.layout import NO_PRODUCER_ID
-from penstock.records.trouble import CorruptBatch
 from penstock.replication.guard import Guard
 from penstock.replication.partition import Partition
 from penstock.transactions.enlist import Enlist, Enlisted

@@ -26,11 +26,11 @@ from penstock.broker.network.dispatch import Dispatch, Parts
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.model import limit
 from penstock.model.error import CloseConnection
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.framing import FrameReader
-from penstock.wire.trouble import MalformedMessage
+from penstock.world.errors import DiskError, NetworkError
 from penstock.world.ports import Buffer, Clock, FileRange, Stream
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import DiskError, NetworkError
 
 logger = logging.getLogger(__name__)
 

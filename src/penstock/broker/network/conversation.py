@@ -8,9 +8,9 @@ import asyncio
 
 from penstock.broker.network.connection import Connection
 from penstock.model.error import CloseConnection
-from penstock.wire.trouble import MalformedMessage
+from penstock.wire.errors import MalformedMessage
+from penstock.world.errors import NetworkError
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import NetworkError
 
 
 async def converse(connection: Connection) -> None:

@@ -21,8 +21,8 @@ from penstock.model.error import CloseConnection, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import Part, decode
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import RequestHeader, decode_request_header, encode_response
-from penstock.wire.trouble import MalformedMessage
 from penstock.world.ports import Address
 
 Parts = list[Part]

@@ -20,15 +20,15 @@ from penstock.log.compaction.plan import (
     dirt_of,
     plan_pass,
 )
+from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
-from penstock.log.trouble import CorruptData
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.limit import KIB
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.partition import Partition
+from penstock.world.errors import DiskError, OffloadError
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import DiskError, OffloadError
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from penstock.broker.partitions.retention import Retention
 from penstock.log.partition_log import PartitionLog
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.partition import Partition
+from penstock.world.errors import DiskError
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from penstock.log.partition_log import PartitionLog
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
 from penstock.model.offset import Offset
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
-from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 

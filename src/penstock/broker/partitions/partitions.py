@@ -13,8 +13,8 @@ from functools import partial
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.syncing import Syncing
 from penstock.log.directory import LogWanted
+from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
-from penstock.log.trouble import CorruptData
 from penstock.metadata.effective import effective_broker, effective_topic
 from penstock.metadata.image.image import Delta, Image, ResourceKind
 from penstock.metadata.image.topic import PartitionImage, TopicImage
@@ -23,9 +23,9 @@ from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.settings.broker import BrokerSettings
 from penstock.records.compression import Scratch
 from penstock.replication.partition import Partition
+from penstock.world.errors import DiskError
 from penstock.world.ports import Clock, Disk
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 

@@ -14,14 +14,14 @@ import logging
 from collections.abc import Iterable
 
 from penstock.broker.partitions.partitions import Partitions
+from penstock.log.errors import CorruptData
 from penstock.log.retention import Expired, expires, find_expired
-from penstock.log.trouble import CorruptData
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.partition import Partition
+from penstock.world.errors import DiskError
 from penstock.world.ports import World
-from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 from penstock.model.offset import Offset
 from penstock.replication.partition import Partition
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
-from penstock.world.trouble import DiskError
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET
 from penstock.records.batch import BatchHeader
-from penstock.records.trouble import InvalidBatch, NotOneBatch
+from penstock.records.errors import InvalidBatch, NotOneBatch
 from penstock.replication.partition import Partition
 from penstock.wire.codec import Buffer
 from penstock.wire.messages.produce import (

@@ -15,6 +15,7 @@ from penstock.client.network.errors import Refused, UnsupportedByBroker, error_c
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.wire.embedded import read_embedded
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -34,7 +35,6 @@ from penstock.wire.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from penstock.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from penstock.wire.trouble import MalformedMessage
 
 NO_GROUP = "there is no such group"
 DEAD = "Dead"

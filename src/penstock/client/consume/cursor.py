@@ -19,7 +19,7 @@ from enum import Enum
 from penstock.client.consume.fetched_data import ConsumedRecord, FetchedData
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
-from penstock.records.trouble import CorruptBatch
+from penstock.records.errors import CorruptBatch
 
 
 class Reset(Enum):

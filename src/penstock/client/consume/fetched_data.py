@@ -14,9 +14,9 @@ from penstock.client.consume.visible_batches import Aborted, VisibleBatches
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView, whole_batches
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import TimestampType
-from penstock.records.trouble import CorruptBatch
 
 
 class ConsumedRecord(NamedTuple):

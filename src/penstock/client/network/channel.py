@@ -13,9 +13,9 @@ from penstock.client.network.errors import BrokenProtocol, ClientError, Connecti
 from penstock.model.limit import REQUESTS_IN_FLIGHT_MAX
 from penstock.wire.codec import Part
 from penstock.wire.definition import Message
+from penstock.world.errors import NetworkError
 from penstock.world.ports import Address, Buffer, Network, Stream
 from penstock.world.tasks import TaskGroup
-from penstock.world.trouble import NetworkError
 
 AnyReply = TypeVar("AnyReply", bound=Message)
 

@@ -21,10 +21,10 @@ from penstock.model.limit import MIB
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Part
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.framing import FrameReader
 from penstock.wire.header import decode_correlation_id, decode_response, encode_request
 from penstock.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.wire.trouble import MalformedMessage
 
 REPLY_BYTES_MAX = 512 * MIB
 CORRELATION_ID_MAX = 2**31 - 1

@@ -7,14 +7,14 @@ the request that is being decided becomes the reply.
 
 from dataclasses import replace
 
-from penstock.groups.asking import PARKED, Deliver
 from penstock.groups.changes import CancelDeadline, SetDeadline
 from penstock.groups.classic.changes import ClassicGroupBecame
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.replies import join_refused, sync_refused
 from penstock.groups.classic.stored import value_of
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import ClassicGroupStored, GroupRecord
-from penstock.groups.situation import Situation
+from penstock.groups.requests import PARKED, Deliver
 from penstock.groups.timers import PendingMemberEnds, SessionEnds, TimerKey
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode

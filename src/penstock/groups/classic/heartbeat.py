@@ -1,11 +1,11 @@
 """Heartbeat: a member lives; its session starts anew, and it hears of a rebalance."""
 
-from penstock.groups.asking import Asked
 from penstock.groups.changes import SetDeadline
 from penstock.groups.classic.checks import check_generation
 from penstock.groups.classic.group import ClassicGroup, ClassicState
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.groups.timers import SessionEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from penstock.groups.asking import Asked
 from penstock.groups.changes import CancelDeadline, SetDeadline
 from penstock.groups.classic.changes import ClassicGroupBecame, MemberIdForgotten, MemberIdGiven
 from penstock.groups.classic.draft import Draft
@@ -15,8 +14,9 @@ from penstock.groups.classic.group import (
 from penstock.groups.classic.rebalance import complete_join_if_ready, rebalance_or_complete_join
 from penstock.groups.classic.rejoin import rejoin, replace_static
 from penstock.groups.classic.replies import join_refused
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.groups.timers import PendingMemberEnds, SessionEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode

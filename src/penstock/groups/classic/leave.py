@@ -1,12 +1,12 @@
 """LeaveGroup: members go, each by its id or, removed by an administrator, by its instance id."""
 
-from penstock.groups.asking import Asked
 from penstock.groups.classic.checks import check_member
 from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.classic.rebalance import complete_join_if_ready, prepare_rebalance
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.leave_group import (

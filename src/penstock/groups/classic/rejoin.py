@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from penstock.groups.asking import Asked
 from penstock.groups.classic.checks import check_member
 from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicMember, ClassicState
 from penstock.groups.classic.rebalance import rebalance_or_complete_join
 from penstock.groups.classic.replies import join_refused, joined
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.join_group import JoinGroupRequest

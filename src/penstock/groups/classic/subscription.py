@@ -2,8 +2,8 @@
 
 from penstock.groups.classic.group import ClassicGroup
 from penstock.wire.embedded import read_embedded
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription
-from penstock.wire.trouble import MalformedMessage
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:

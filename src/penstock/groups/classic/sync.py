@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from penstock.groups.asking import Asked
 from penstock.groups.classic.checks import check_generation
 from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.classic.rebalance import prepare_rebalance, void_assignment
 from penstock.groups.classic.replies import sync_refused, synced
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.groups.timers import SyncEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode

@@ -14,8 +14,8 @@ from penstock.groups.classic.rebalance import (
     extend_initial_delay,
     prepare_rebalance,
 )
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
-from penstock.groups.situation import Situation
 from penstock.groups.timers import JoinEnds, PendingMemberEnds, SessionEnds, SyncEnds
 from penstock.machine.decision import Decision
 

@@ -10,8 +10,8 @@ from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
 from penstock.groups.consumer.stored import current_stored, member_stored, target_member_stored
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import ClassicGroupStored
-from penstock.groups.situation import Situation
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import CONSUMER_GROUP_MEMBERS_MAX
 

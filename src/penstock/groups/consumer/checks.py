@@ -4,7 +4,6 @@ Heartbeats are refused with a RequestError, which `decide_heartbeat` turns into 
 checks of offsets return a code, since each API answers in its own form.
 """
 
-from penstock.groups.asking import Asked
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerState
 from penstock.groups.consumer.member import (
@@ -14,6 +13,7 @@ from penstock.groups.consumer.member import (
     ConsumerMember,
 )
 from penstock.groups.consumer.reconcile import Partitions
+from penstock.groups.requests import Asked
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.settings.groups import GroupSettings
 from penstock.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -7,7 +7,6 @@ join again whenever there is something to give up or to take over.
 
 from dataclasses import replace
 
-from penstock.groups.asking import Asked
 from penstock.groups.classic import join as classic_join
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, SupportedProtocol
 from penstock.groups.classic.replies import join_refused, sync_refused
@@ -26,17 +25,18 @@ from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
 from penstock.groups.consumer.reconcile import LastReply
-from penstock.groups.situation import Situation
+from penstock.groups.decision_context import Situation
+from penstock.groups.requests import Asked
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, TimerKey
 from penstock.machine.deadlines import Deadlines
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.embedded import read_embedded
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from penstock.wire.trouble import MalformedMessage
 
 Joining = Asked[JoinGroupRequest]
 

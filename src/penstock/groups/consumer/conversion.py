@@ -9,7 +9,6 @@ classic members is a classic group again. The setting group.consumer.migration.p
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from penstock.groups.asking import Deliver
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.changes import CancelDeadline
 from penstock.groups.classic.draft import Draft as ClassicDraft
@@ -34,6 +33,7 @@ from penstock.groups.consumer.stored import (
     target_stored,
 )
 from penstock.groups.consumer.subscription import NO_TOPICS_HASH
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import (
     ClassicGroupStored,
     ConsumerCurrentStored,
@@ -44,19 +44,19 @@ from penstock.groups.records import (
     ConsumerTargetStored,
     GroupRecord,
 )
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Deliver
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, SessionEnds
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import CONSUMER_GROUP_MEMBERS_MAX, DECISION_BYTES_MAX
 from penstock.wire.embedded import VERSION_BYTES, read_embedded, write_embedded
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartitions,
 )
 from penstock.wire.messages.join_group import JoinGroupResponse
-from penstock.wire.trouble import MalformedMessage
 
 UPGRADES = frozenset({"bidirectional", "upgrade"})
 DOWNGRADES = frozenset({"bidirectional", "downgrade"})

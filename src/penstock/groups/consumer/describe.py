@@ -7,7 +7,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ConsumerMember
 from penstock.groups.consumer.stored import by_topic
 from penstock.groups.consumer.target import preferred_assignor
-from penstock.groups.situation import Situation
+from penstock.groups.decision_context import Situation
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.consumer_group_describe import (

@@ -9,8 +9,8 @@ from penstock.groups.changes import CancelDeadline, SetDeadline
 from penstock.groups.consumer.changes import MetadataSeen
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from penstock.groups.consumer.member import ConsumerMember
+from penstock.groups.decision_context import Situation
 from penstock.groups.records import GroupRecord
-from penstock.groups.situation import Situation
 from penstock.groups.timers import (
     MemberJoinEnds,
     MemberSyncEnds,

@@ -8,7 +8,6 @@ not the present one.
 
 from dataclasses import replace
 
-from penstock.groups.asking import Asked
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.consumer.admission import admit, group_to_join
@@ -16,12 +15,13 @@ from penstock.groups.consumer.advance import advance
 from penstock.groups.consumer.checks import check_epoch, check_heartbeat, is_leaving, known_member
 from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
+from penstock.groups.consumer.heartbeat_interval import heartbeat_interval_ms
 from penstock.groups.consumer.leave import decide_leave
 from penstock.groups.consumer.member import JOINING_EPOCH, ConsumerMember
-from penstock.groups.consumer.pace import heartbeat_interval_ms
 from penstock.groups.consumer.reconcile import LastReply, Partitions
 from penstock.groups.consumer.stored import by_topic
-from penstock.groups.situation import Situation
+from penstock.groups.decision_context import Situation
+from penstock.groups.requests import Asked
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode, RequestError

@@ -7,7 +7,6 @@ LeaveGroup. An administrator removes members of either protocol with LeaveGroup.
 from collections.abc import Collection
 from dataclasses import replace
 
-from penstock.groups.asking import Asked
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.leave import leave_reply, leaving_members
 from penstock.groups.consumer.advance import drop_unused_regexes, raise_epoch, remove_member
@@ -17,7 +16,8 @@ from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import NOTHING, STATIC_LEAVING_EPOCH, ConsumerMember
 from penstock.groups.consumer.stored import current_stored
-from penstock.groups.situation import Situation
+from penstock.groups.decision_context import Situation
+from penstock.groups.requests import Asked
 from penstock.groups.timers import RevocationEnds
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode, RequestError

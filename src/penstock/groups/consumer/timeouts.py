@@ -9,7 +9,7 @@ from penstock.groups.changes import CancelDeadline
 from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.leave import put_out
-from penstock.groups.situation import Situation
+from penstock.groups.decision_context import Situation
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, SessionEnds
 from penstock.machine.decision import Decision
 

@@ -1,13 +1,13 @@
 """OffsetCommit: checked as Kafka does it, first the topics, then the member, then the metadata."""
 
-from penstock.groups.asking import Asked
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.changes import SetDeadline
 from penstock.groups.classic.group import ClassicGroup, ClassicState
+from penstock.groups.decision_context import Situation
 from penstock.groups.group import Group, check_commit, check_partition_commit
 from penstock.groups.offsets.topics import find_topic
 from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.groups.timers import SessionEnds
 from penstock.machine.decision import Decision
 from penstock.metadata.image.topic import TopicImage

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from penstock.groups.asking import PARKED, Asked, Deliver
 from penstock.groups.changes import CancelDeadline, SetDeadline
+from penstock.groups.decision_context import Situation
 from penstock.groups.group import (
     Group,
     Readers,
@@ -27,7 +27,7 @@ from penstock.groups.offsets.deletion import LATER, DeletionBegan, DeletionEnded
 from penstock.groups.offsets.offsets import Offsets
 from penstock.groups.offsets.pending import PendingOffsets
 from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
-from penstock.groups.situation import Situation
+from penstock.groups.requests import PARKED, Asked, Deliver
 from penstock.groups.timers import DeletionGoesOn
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode

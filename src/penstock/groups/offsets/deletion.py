@@ -9,10 +9,10 @@ whoever asked is told so, and what is left of it can be deleted again.
 from collections.abc import Container
 from typing import NamedTuple
 
-from penstock.groups.asking import Asked
 from penstock.groups.classic.replies import join_refused
 from penstock.groups.offsets.commit import refuse_commit
 from penstock.groups.offsets.transactional import refuse_transactional_commit
+from penstock.groups.requests import Asked
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.groups.changes import SetDeadline
+from penstock.groups.decision_context import Situation
 from penstock.groups.group import (
     Group,
     Readers,
@@ -21,7 +22,6 @@ from penstock.groups.group import (
 from penstock.groups.offsets.offsets import Offsets
 from penstock.groups.offsets.pending import PendingOffsets
 from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
-from penstock.groups.situation import Situation
 from penstock.groups.timers import OffsetsExpire
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode

@@ -5,12 +5,12 @@ A partition without an offset, and a group that is not there, are no errors: the
 
 from collections.abc import Iterable
 
-from penstock.groups.asking import Asked
+from penstock.groups.decision_context import Situation
 from penstock.groups.group import Group, check_fetch
 from penstock.groups.offsets.offsets import Offsets
 from penstock.groups.offsets.topics import TOPIC_IDS_FROM, find_topic, is_of_topic
 from penstock.groups.records import GroupRecord, OffsetValue
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.machine.decision import Decision
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode

@@ -1,6 +1,6 @@
 """Topics as a request about offsets names them: by name, or by id from version 10 on."""
 
-from penstock.groups.situation import Situation
+from penstock.groups.decision_context import Situation
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID, TopicId

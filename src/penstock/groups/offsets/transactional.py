@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from penstock.groups.asking import Asked
 from penstock.groups.assignor.spec import TopicIdPartition
+from penstock.groups.decision_context import Situation
 from penstock.groups.group import Group, check_commit, check_partition_commit
 from penstock.groups.offsets.commit import utf16_length
 from penstock.groups.offsets.pending import PendingOffsets
@@ -13,7 +13,7 @@ from penstock.groups.records import (
     TransactionalOffset,
     TransactionEnded,
 )
-from penstock.groups.situation import Situation
+from penstock.groups.requests import Asked
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicId

@@ -23,17 +23,17 @@ from penstock.log import layout
 from penstock.log.compaction.batch_filter import BatchFilter, bare
 from penstock.log.compaction.plan import CleaningPass, Source, groups_of
 from penstock.log.compaction.transactions import Transactions
+from penstock.log.errors import CorruptLog
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.scan import whole_batches
 from penstock.log.segment import Segment
-from penstock.log.trouble import CorruptLog
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, MIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import payload_of, records_of
 from penstock.records.keys import KeyOffsets
 from penstock.records.layout import MAGIC_V2
-from penstock.records.trouble import CorruptBatch
 from penstock.records.write import filter_records
 from penstock.world.ports import Disk, Rest
 

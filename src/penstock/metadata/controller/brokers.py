@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.machine.decision import Decision
-from penstock.metadata.controller.situation import Situation
+from penstock.metadata.controller.decision_context import Situation
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord

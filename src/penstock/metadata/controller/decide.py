@@ -14,6 +14,7 @@ from penstock.metadata.controller.brokers import (
     resume_leadership,
     unfence_broker,
 )
+from penstock.metadata.controller.decision_context import Situation
 from penstock.metadata.controller.partitions import create_partitions
 from penstock.metadata.controller.producer_ids import (
     AllocateProducerIds,
@@ -21,7 +22,6 @@ from penstock.metadata.controller.producer_ids import (
     allocate_producer_ids,
 )
 from penstock.metadata.controller.settings import alter_configs, incremental_alter_configs
-from penstock.metadata.controller.situation import Situation
 from penstock.metadata.controller.topics import create_topics, delete_topics
 from penstock.metadata.image.draft import Draft
 from penstock.metadata.image.image import Image

@@ -3,8 +3,8 @@
 from collections import Counter
 
 from penstock.machine.decision import Decision
+from penstock.metadata.controller.decision_context import Refusal, Situation
 from penstock.metadata.controller.placement import manual_trouble, new_partition, place
-from penstock.metadata.controller.situation import Refusal, Situation
 from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage

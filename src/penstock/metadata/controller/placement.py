@@ -6,7 +6,7 @@ and each topic begins at a place of its own, so that topics of one partition spr
 
 from collections.abc import Sequence
 
-from penstock.metadata.controller.situation import Refusal
+from penstock.metadata.controller.decision_context import Refusal
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.machine.decision import Decision
-from penstock.metadata.controller.situation import Situation
+from penstock.metadata.controller.decision_context import Situation
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from penstock.machine.decision import Decision
 from penstock.metadata.config_resources import UNSUPPORTED
-from penstock.metadata.controller.situation import Refusal, Situation
+from penstock.metadata.controller.decision_context import Refusal, Situation
 from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.image.image import ConfigResource, ResourceKind
 from penstock.metadata.records import MetadataRecord

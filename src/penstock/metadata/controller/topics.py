@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from penstock.machine.decision import Decision
+from penstock.metadata.controller.decision_context import Refusal, Situation
 from penstock.metadata.controller.placement import manual_trouble, new_partition, place
-from penstock.metadata.controller.situation import Refusal, Situation
 from penstock.metadata.describe import (
     Described,
     Standpoint,

@@ -1,10 +1,10 @@
 """The broker settings that have an effect here, with Kafka's names and defaults.
 
 `parse_broker` turns the lines of a `server.properties` into a `BrokerSettings` that cannot be
-wrong. Kafka's other names are in `known.py`: they are accepted, kept in `given`, and listed by
-`without_effect` so that start-up can name them. Names that no setting has are kept in `unknown` and
-named too: Kafka ignores them, since files carry settings of plug-ins. `with_dynamic` lays what was
-altered on the running cluster over what the node was started with.
+wrong. Kafka's other names are in `without_effect.py`: they are accepted, kept in `given`, and
+listed by `without_effect` so that start-up can name them. Names that no setting has are kept in
+`unknown` and named too: Kafka ignores them, since files carry settings of plug-ins. `with_dynamic`
+lays what was altered on the running cluster over what the node was started with.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,6 @@ from typing import Any
 
 from penstock.model.identity import NodeId
 from penstock.model.settings.groups import GROUP_SETTINGS, GroupSettings
-from penstock.model.settings.known import KNOWN_WITHOUT_EFFECT
 from penstock.model.settings.listener import (
     ANY_HOSTS,
     PROTOCOL_OF_ITS_NAME,
@@ -51,6 +50,7 @@ from penstock.model.settings.setting import (
     one_of,
 )
 from penstock.model.settings.transactions import TRANSACTION_SETTINGS, TransactionSettings
+from penstock.model.settings.without_effect import KNOWN_WITHOUT_EFFECT
 
 T = SettingType
 DYNAMIC = Change.CLUSTER_WIDE

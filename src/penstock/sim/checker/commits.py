@@ -6,8 +6,8 @@ from penstock.client.consume.group_offsets import Committed, committed_offsets
 from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused
 from penstock.model.identity import TopicPartition
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
-from penstock.sim.trouble import Violation
 
 
 async def check_commits(history: History, coordinators: Coordinators) -> None:

@@ -4,9 +4,9 @@ the latest acked record of a key     has a value: it is there, or a later one of
                                      is a tombstone: no record of the key before it is the last
 """
 
+from penstock.sim.errors import Violation
 from penstock.sim.history import NEVER, History, Sent
 from penstock.sim.reading import FinalLog
-from penstock.sim.trouble import Violation
 
 
 def check_compaction(history: History, logs: list[FinalLog]) -> None:

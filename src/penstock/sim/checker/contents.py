@@ -1,8 +1,8 @@
 """What is read was sent: no record that nobody sent, none changed, moved, or of a deleted topic."""
 
+from penstock.sim.errors import Violation
 from penstock.sim.history import NEVER, History
 from penstock.sim.reading import FinalLog
-from penstock.sim.trouble import Violation
 
 
 def check_contents(history: History, logs: list[FinalLog]) -> None:

@@ -1,8 +1,8 @@
 """An idempotent producer's record is in the log once, however often it was sent again."""
 
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
 from penstock.sim.reading import FinalLog
-from penstock.sim.trouble import Violation
 
 
 def check_duplicates(history: History, logs: list[FinalLog]) -> None:

@@ -1,8 +1,8 @@
 """An acked record is there, at the offset that its sender was told; compaction apart."""
 
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
 from penstock.sim.reading import FinalLog
-from penstock.sim.trouble import Violation
 
 
 def check_lost_records(history: History, logs: list[FinalLog]) -> None:

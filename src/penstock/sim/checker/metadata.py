@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from penstock.client.admin.configs import Resource, ResourceKind, describe_configs
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
-from penstock.sim.trouble import Violation
 
 
 async def check_metadata(history: History, cluster: Cluster) -> None:

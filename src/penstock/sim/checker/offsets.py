@@ -4,9 +4,9 @@ gaps, and nothing else does.
 What was seen or acked at an offset lies there and nowhere else; that, the history itself sees to.
 """
 
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
 from penstock.sim.reading import FinalLog
-from penstock.sim.trouble import Violation
 
 
 def check_offsets(history: History, logs: list[FinalLog]) -> None:

@@ -1,9 +1,9 @@
 """Records of one producer with one key lie in one partition, in the order they were sent."""
 
 from penstock.model.identity import TopicPartition
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
 from penstock.sim.reading import FinalLog
-from penstock.sim.trouble import Violation
 
 
 def check_order(history: History, logs: list[FinalLog]) -> None:

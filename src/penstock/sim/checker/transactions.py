@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import TopicPartition
+from penstock.sim.errors import Violation
 from penstock.sim.history import History
 from penstock.sim.reading import FinalLog
 from penstock.sim.transacting.history import Attempt, TransactionHistory
-from penstock.sim.trouble import Violation
 
 
 def check_transactions(

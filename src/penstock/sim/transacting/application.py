@@ -28,7 +28,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, answered
 from penstock.sim.history import Sent
-from penstock.sim.tether import Tether
+from penstock.sim.kill_switch import Tether
 from penstock.sim.transacting.history import Attempt
 from penstock.sim.transacting.plan import Application, Style, TransactionPlan
 from penstock.sim.transacting.session import Session

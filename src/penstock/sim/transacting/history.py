@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.model.identity import TopicPartition
-from penstock.sim.trouble import Violation
+from penstock.sim.errors import Violation
 from penstock.transactions.state import Identity
 
 

@@ -25,10 +25,10 @@ from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicPart
 from penstock.records.build import build_batch
 from penstock.records.record import Record
 from penstock.sim.clients import Laboratory
+from penstock.sim.errors import Violation
 from penstock.sim.history import Sent
 from penstock.sim.transacting.history import Attempt
 from penstock.sim.transacting.plan import Application, Style
-from penstock.sim.trouble import Violation
 from penstock.transactions.state import Identity
 from penstock.wire.definition import Message
 from penstock.wire.messages.add_offsets_to_txn import (

@@ -20,11 +20,11 @@ from penstock.model.identity import TopicPartition
 from penstock.sim.checker.transactions import check_fencing, check_transactions
 from penstock.sim.client_process import Work
 from penstock.sim.clients import Laboratory
+from penstock.sim.errors import Violation
 from penstock.sim.reading import read_all
 from penstock.sim.transacting.application import Ends, transact
 from penstock.sim.transacting.plan import TransactionPlan
 from penstock.sim.transacting.witness import watch
-from penstock.sim.trouble import Violation
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from penstock.wire.messages.list_transactions import (
     ListTransactionsRequest,

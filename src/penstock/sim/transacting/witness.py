@@ -8,7 +8,7 @@ from penstock.client.consume.fetch_request import FetchRules
 from penstock.client.consume.isolation import Isolation
 from penstock.model.identity import TopicPartition
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, begin_at_start, read_on
-from penstock.sim.tether import Tether
+from penstock.sim.kill_switch import Tether
 
 
 async def watch(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from penstock.client.network.cluster import Cluster
 from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption
+from penstock.spark.sink.at_least_once import write_plainly
 from penstock.spark.sink.columns import columns_of
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.driver import (
@@ -35,7 +36,6 @@ from penstock.spark.sink.driver import (
 from penstock.spark.sink.flows import Driver, is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
-from penstock.spark.sink.plain import write_plainly
 from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.spark.sink.trouble import WrongColumns
+from penstock.spark.sink.errors import WrongColumns
 
 BYTES = (BinaryType, StringType)
 TYPES: Mapping[str, tuple[type[DataType], ...]] = {

@@ -22,7 +22,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.sink.decision import SinkRecord, UnreadableDecision, decode
-from penstock.spark.sink.trouble import WrongDecisionTopic
+from penstock.spark.sink.errors import WrongDecisionTopic
 
 PARTITIONS = 8
 POLICY = "cleanup.policy"

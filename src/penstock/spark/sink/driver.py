@@ -21,6 +21,7 @@ from penstock.spark.connection import connect
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic, Known
+from penstock.spark.sink.errors import SecondWrite
 from penstock.spark.sink.flows import (
     Driver,
     claim,
@@ -33,12 +34,11 @@ from penstock.spark.sink.flows import (
     plan,
     resume,
 )
-from penstock.spark.sink.left_over import recover_writes
+from penstock.spark.sink.leftover_transactions import recover_writes
 from penstock.spark.sink.options import SinkOptions, TwoPhase
 from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
-from penstock.spark.sink.trouble import SecondWrite
 from penstock.spark.sink.two_phase import has_two_phase, warn_of_time_out
 
 PLACE = "SPARK_LOCAL_DIRS"

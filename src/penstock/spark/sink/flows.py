@@ -56,8 +56,7 @@ from penstock.spark.sink.actions import (
     WriteOutcome,
 )
 from penstock.spark.sink.decision import Claim, Decided, GivenUp, Prepared, SinkRecord
-from penstock.spark.sink.names import attempt_of, decider_id, prefix_of
-from penstock.spark.sink.trouble import (
+from penstock.spark.sink.errors import (
     BatchGivenUp,
     Contended,
     LostTransaction,
@@ -68,6 +67,7 @@ from penstock.spark.sink.trouble import (
     TransactionTimedOut,
     Unfinished,
 )
+from penstock.spark.sink.names import attempt_of, decider_id, prefix_of
 
 T = TypeVar("T")
 Flow = Generator[Action, Any, T]

@@ -24,7 +24,7 @@ from penstock.records.twin.write import encode_varint
 from penstock.records.walked import BytesColumn
 from penstock.records.write import encode_columns, partitions_of
 from penstock.spark.sink.columns import Columns
-from penstock.spark.sink.trouble import WrongColumns
+from penstock.spark.sink.errors import WrongColumns
 
 NOWHERE = -1  # the partition of a row that has neither a partition nor a key
 PARTITIONS_BITS = 32

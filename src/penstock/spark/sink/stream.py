@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from penstock.spark.connection import connect, run
+from penstock.spark.sink.at_least_once import write_plainly
 from penstock.spark.sink.columns import columns_of
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import Known
@@ -25,7 +26,6 @@ from penstock.spark.sink.driver import (
 from penstock.spark.sink.flows import Driver, is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkMode, SinkOptions
-from penstock.spark.sink.plain import write_plainly
 from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"

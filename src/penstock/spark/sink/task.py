@@ -25,10 +25,10 @@ from penstock.model.identity import TopicPartition
 from penstock.model.limit import MIB
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared, Witness
+from penstock.spark.sink.errors import Contended
 from penstock.spark.sink.names import Attempt, TaskNumbers, next_attempt
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.rows import BatchBuilder
-from penstock.spark.sink.trouble import Contended
 
 CHUNK_BYTES = 4 * MIB  # so many are put in order at once: each partition gets whole batches of them
 TRIES_MAX = 4

@@ -6,9 +6,9 @@ from penstock.client.admin.transactions import reclaim
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused, UnsupportedByBroker
 from penstock.model.error import ErrorCode
+from penstock.spark.sink.errors import NoTwoPhase
 from penstock.spark.sink.names import probe_id
 from penstock.spark.sink.options import TwoPhase
-from penstock.spark.sink.trouble import NoTwoPhase
 
 REFUSALS = frozenset(
     {

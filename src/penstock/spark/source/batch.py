@@ -9,13 +9,13 @@ from pyspark.sql.types import StructType
 
 from penstock.model.offset import Offset
 from penstock.spark.source.columns import check_schema
+from penstock.spark.source.errors import BadPosition
 from penstock.spark.source.filters import Narrowed, narrowed
-from penstock.spark.source.lookout import Lookout
+from penstock.spark.source.offset_poller import Lookout
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import ReadRange, begins, ranges, read_beyond, split
 from penstock.spark.source.positions import NoneThatYoung, beyond, told_offsets
 from penstock.spark.source.read import RangePartition, read_range, report_loss
-from penstock.spark.source.trouble import BadPosition
 
 
 class BatchReader(DataSourceReader):

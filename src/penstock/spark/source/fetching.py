@@ -1,8 +1,8 @@
 """The bytes of one range, reply by reply: the next is on its way while the last is being decoded.
 
-What a reply means is `answer`'s to say. Here is the shell: it finds the leader, asks, asks again
-after what passes, and gives up after `wait_ms_max` without progress. In memory are at most the
-reply in the caller's hands and the one after it.
+What a reply means is `fetch_reply`'s to say. Here is the shell: it finds the leader, asks, asks
+again after what passes, and gives up after `wait_ms_max` without progress. In memory are at most
+the reply in the caller's hands and the one after it.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ from penstock.client.network.errors import ClientError, Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID, ProducerId
 from penstock.model.offset import Offset
-from penstock.spark.source.answer import (
+from penstock.spark.source.errors import NoProgress
+from penstock.spark.source.fetch_reply import (
     Again,
     Answer,
     Brought,
@@ -30,7 +31,6 @@ from penstock.spark.source.answer import (
     judged,
 )
 from penstock.spark.source.plan import ReadRange
-from penstock.spark.source.trouble import NoProgress
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 FETCH_WAIT_MS = 500

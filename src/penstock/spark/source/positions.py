@@ -15,7 +15,7 @@ from typing import assert_never
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.options import BadOption
-from penstock.spark.source.trouble import BadPosition, ForeignCheckpoint
+from penstock.spark.source.errors import BadPosition, ForeignCheckpoint
 
 OFFSET_MAX = 2**63 - 1
 INTERNAL = "__"  # the topics of brokers and sinks begin so

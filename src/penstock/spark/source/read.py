@@ -17,18 +17,18 @@ from penstock.client.consume.visible_batches import VisibleBatches
 from penstock.client.network.cluster import Cluster
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, MIB
 from penstock.records.batch import BatchView, whole_batches
+from penstock.records.errors import CorruptBatch
 from penstock.records.gathered import Payload
 from penstock.records.iterate import payload_of, records_of
 from penstock.records.layout import MAGIC_V2, TimestampType
-from penstock.records.trouble import CorruptBatch
 from penstock.records.write import encode_records
 from penstock.spark.connection import connect
-from penstock.spark.source.background import Background
 from penstock.spark.source.columns import ColumnBuilder
+from penstock.spark.source.errors import DataLoss
 from penstock.spark.source.fetching import FetchedBytes, Lost, RangeFetcher
+from penstock.spark.source.loop_thread import Background
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import ReadRange
-from penstock.spark.source.trouble import DataLoss
 
 logger = logging.getLogger(__name__)
 

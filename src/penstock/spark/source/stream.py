@@ -29,8 +29,9 @@ from penstock.model.offset import Offset
 from penstock.spark.connection import run
 from penstock.spark.query_group import refuse_active
 from penstock.spark.source.columns import check_schema
+from penstock.spark.source.errors import BadPosition
 from penstock.spark.source.idle import Idle
-from penstock.spark.source.lookout import Layout, Lookout
+from penstock.spark.source.offset_poller import Layout, Lookout
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import (
     begins,
@@ -50,7 +51,6 @@ from penstock.spark.source.positions import (
     told_offsets,
 )
 from penstock.spark.source.read import RangePartition, read_range, report_loss
-from penstock.spark.source.trouble import BadPosition
 from penstock.world.clock import RealClock
 
 # A high watermark before a checkpoint is believed after so long: a leader that has been replaced

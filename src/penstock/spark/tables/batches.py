@@ -16,7 +16,7 @@ Batches may be missing in between, since not every batch has rows for every tabl
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from penstock.spark.tables.trouble import OlderBatch, Superseded
+from penstock.spark.tables.errors import OlderBatch, Superseded
 
 NO_QUERY = ""  # of batches that no streaming query has made
 

@@ -39,8 +39,8 @@ from penstock.spark.tables.delta_table import (
     open_or_make,
     schema_of,
 )
+from penstock.spark.tables.errors import TableTrouble
 from penstock.spark.tables.incoming import check_keys, check_named, run_through, running_query
-from penstock.spark.tables.trouble import TableTrouble
 
 Mode = Literal["append", "upsert"]
 

@@ -17,7 +17,7 @@ from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
 from penstock.spark.tables.batches import Batch, Verdict, Written, judge
-from penstock.spark.tables.trouble import Contended, OtherApp, TableTrouble, WrongColumns
+from penstock.spark.tables.errors import Contended, OtherApp, TableTrouble, WrongColumns
 
 OWNER = "penstock.app"  # in the configuration of tables that were made here
 APPEND_ONLY = "delta.appendOnly"

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from penstock.spark.tables.batches import NO_QUERY
-from penstock.spark.tables.trouble import WrongColumns, WrongKeys
+from penstock.spark.tables.errors import WrongColumns, WrongKeys
 
 QUERY_PROPERTY = "sql.streaming.queryId"
 

@@ -23,7 +23,7 @@ from typing import Self, TypedDict
 import psycopg
 from psycopg import sql
 
-from penstock.spark.tables.trouble import NoPackagedServer
+from penstock.spark.tables.errors import NoPackagedServer
 
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30

@@ -24,8 +24,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from penstock.spark.tables.batches import Batch, Verdict, Written, judge
-from penstock.spark.tables.postgres_text import CSV, csv_chunks
-from penstock.spark.tables.trouble import (
+from penstock.spark.tables.errors import (
     Contended,
     DatabaseUnreachable,
     TableTrouble,
@@ -33,6 +32,7 @@ from penstock.spark.tables.trouble import (
     WrongColumns,
     WrongKeys,
 )
+from penstock.spark.tables.postgres_text import CSV, csv_chunks
 
 CONNECT_SECONDS = 10
 # A driver that stands still in the midst of a transaction, stopped or cut off, loses it after this

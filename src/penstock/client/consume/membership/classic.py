@@ -30,6 +30,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.wire.definition import Message
 from penstock.wire.embedded import read_embedded, write_embedded
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -51,7 +52,6 @@ from penstock.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from penstock.wire.trouble import MalformedMessage
 
 PROTOCOL_TYPE = "consumer"
 SUBSCRIPTION_VERSION = 3

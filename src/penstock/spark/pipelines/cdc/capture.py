@@ -56,8 +56,8 @@ from penstock.spark.pipelines.cdc.record import (
     value_of,
 )
 from penstock.spark.pipelines.cdc.snapshot import new_slot, rows_of
+from penstock.spark.tables.errors import DatabaseUnreachable
 from penstock.spark.tables.postgres_table import address, one_line
-from penstock.spark.tables.trouble import DatabaseUnreachable
 
 ROUND_CHANGES_MAX = 5_000  # a single transaction of the database may have more
 TRANSACTION_MS_MAX = 900_000  # as much as brokers allow by default: the rows of a large table

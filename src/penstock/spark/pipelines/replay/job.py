@@ -11,8 +11,8 @@ from penstock.spark.connection import connect, run
 from penstock.spark.options import ConnectionOptions
 from penstock.spark.pipelines.place import Place
 from penstock.spark.pipelines.replay import steps, views
+from penstock.spark.pipelines.replay.checkpoint_progress import reached
 from penstock.spark.pipelines.replay.pointer import Pointer, goes_forward
-from penstock.spark.pipelines.replay.reached import reached
 from penstock.spark.pipelines.streams import read_topics, write_topics
 
 LEDGER = "replay.ledger"

@@ -7,7 +7,7 @@ comes between any two of them, not only where the process waits.
 
 import asyncio
 
-from penstock.sim.trouble import Severed
+from penstock.sim.errors import Severed
 
 
 class Tether:

@@ -5,7 +5,7 @@ longer the more members this node has, so that all of them together stay within 
 was set explicitly, for the group or for all, is told as it is.
 """
 
-from penstock.groups.situation import Situation
+from penstock.groups.decision_context import Situation
 
 RECONCILING_MS = 100
 SETTLED_MS = 400

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.model.offset import Offset
-from penstock.spark.letter import Ranges
+from penstock.spark.dead_letter_headers import Ranges
 
 
 class Settled(NamedTuple):

@@ -26,7 +26,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.connection import connect
-from penstock.spark.source.background import Background
+from penstock.spark.source.loop_thread import Background
 from penstock.spark.source.options import Patience, SourceOptions
 from penstock.spark.source.positions import (
     Assigned,

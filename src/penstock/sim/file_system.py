@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from penstock.world.trouble import DiskError
+from penstock.world.errors import DiskError
 
 SECTOR_BYTES = 512
 KEEP_CHANCES = (0.0, 0.3, 0.7, 0.95, 1.0)  # of what is unsynced; one is drawn for each power loss
