@@ -1,4 +1,7 @@
-"""Imports point down the layer list of the design; the list itself stands in pyproject.toml."""
+"""Imports point down the layer list of the design, and down the rooms of client and broker.
+
+The lists themselves stand in pyproject.toml.
+"""
 
 import subprocess
 import sys
