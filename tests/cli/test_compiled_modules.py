@@ -18,10 +18,10 @@ ALTERING = "mark." + "alters_code"  # in two pieces, so that this file does not 
 
 # What a request passes through: enough to see that nothing leans on being compiled.
 HOT_PATH = (
-    "broker/test_single_produce.py",
-    "broker/test_produce.py",
-    "broker/test_fetch.py",
-    "broker/test_long_poll.py",
+    "broker/api/test_single_produce.py",
+    "broker/api/test_produce.py",
+    "broker/api/test_fetch.py",
+    "broker/api/test_long_poll.py",
     "log/test_append_and_read.py",
     "records/test_produced_batch_rules.py",
     "replication/test_leading_a_partition.py",

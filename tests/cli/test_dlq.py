@@ -25,7 +25,7 @@ from penstock.wire.messages.metadata import (
 )
 from rig.client_cluster import run_with_cluster
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.command import Outcome
 from rig.raw_serving import run as run_scenario
 from rig.raw_serving import serving

@@ -16,14 +16,14 @@ from rig.apache_kafka.broker import ApacheKafka
 from rig.broker import Broker
 from rig.clients.aio_kafka import AioKafkaClient
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import KafkaClient
+from rig.clients.interface import KafkaClient
 from rig.clients.java import JavaClient
 from rig.clients.kafka_python import KafkaPythonClient
 from rig.members.java_member import java_member
 from rig.serve import ServedNode
 from rig.transactional.aio_kafka import AioKafkaTransactions
 from rig.transactional.confluent import ConfluentTransactions
-from rig.transactional.face import TransactionalClient
+from rig.transactional.interface import TransactionalClient
 from rig.transactional.java import JavaTransactions
 from rig.transactional.kafka_python import KafkaPythonTransactions
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rig.clients.face import KafkaClient, Message, Refused
+from rig.clients.interface import KafkaClient, Message, Refused
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 OFFSET_OUT_OF_RANGE = 1

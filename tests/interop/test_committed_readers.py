@@ -12,7 +12,7 @@ from rig.apache_kafka.agent import KafkaAgent
 from rig.clients.confluent import QUIET
 from rig.transactional.aio_kafka import AioKafkaTransactions
 from rig.transactional.confluent import ConfluentProducer, ConfluentTransactions
-from rig.transactional.face import PATIENCE_SECONDS, Transactional, TransactionalClient, take
+from rig.transactional.interface import PATIENCE_SECONDS, Transactional, TransactionalClient, take
 from rig.transactional.java import JavaTransactions
 from rig.transactional.kafka_python import KafkaPythonTransactions
 from rig.transactional.looking import read

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 
 from rig.apache_kafka.agent import KafkaAgent, ToolRun
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.clients.polling import PollingMember, commit
 
 TopicMaker = Callable[..., str]

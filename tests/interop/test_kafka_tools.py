@@ -8,7 +8,7 @@ from random import Random
 from rig.apache_kafka.agent import KafkaAgent, ToolRun
 from rig.broker import Broker
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.clients.java import JavaClient
 
 TopicMaker = Callable[..., str]

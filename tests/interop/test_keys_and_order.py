@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
-from rig.clients.face import KafkaClient, Message, Receipt, Refused
+from rig.clients.interface import KafkaClient, Message, Receipt, Refused
 from rig.clients.java import JavaClient
 
 TopicMaker = Callable[..., str]

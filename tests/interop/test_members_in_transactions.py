@@ -7,8 +7,8 @@ from contextlib import closing
 import pytest
 
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
-from rig.transactional.face import GroupWentOn, TransactionalClient, take
+from rig.clients.interface import Message
+from rig.transactional.interface import GroupWentOn, TransactionalClient, take
 from rig.transactional.looking import committed_offset, read
 
 NUMBERS = itertools.count(1)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rig.broker import Broker
-from rig.clients.face import KafkaClient, Message, Receipt, Refused
+from rig.clients.interface import KafkaClient, Message, Receipt, Refused
 from rig.stored_batches import stored_batches
 
 MESSAGE_TOO_LARGE = 10

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.clients.polling import PollingMember, commit
 from rig.command import Outcome, run_command
 

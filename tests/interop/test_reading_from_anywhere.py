@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from rig.clients.face import KafkaClient, Message
+from rig.clients.interface import KafkaClient, Message
 
 TopicMaker = Callable[..., str]
 NOON_MS = 1_700_000_000_000

@@ -6,7 +6,7 @@ import pytest
 
 from rig.broker import Broker
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Found, KafkaClient, Message, Receipt
+from rig.clients.interface import Found, KafkaClient, Message, Receipt
 from rig.stored_batches import stored_batches
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -13,7 +13,7 @@ import pytest
 from rig.apache_kafka.jars import PeerMissing
 from rig.broker import Broker
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.numbered_rows import judge_topic, write_numbers
 from rig.spark_connector import connector_jars
 from rig.spark_driving import SparkDriver, decoded

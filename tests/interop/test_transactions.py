@@ -13,7 +13,7 @@ from rig.apache_kafka.agent import KafkaAgent
 from rig.clients.confluent import QUIET
 from rig.serve import ServedNode
 from rig.transactional.confluent import ConfluentProducer, ConfluentTransactions
-from rig.transactional.face import (
+from rig.transactional.interface import (
     Fenced,
     NothingOpen,
     Transactional,

@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.spark.source.errors import BadPosition, DataLoss
 from rig.apache_kafka.broker import ApacheKafka
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.spark_source import batch_reader, places, rows_of, stream_reader
 
 START_MS = 1_700_000_000_000

@@ -1,6 +1,6 @@
 """A pytest plugin: `--outcome-record=FILE` writes what came of a run, when it ends.
 
-    {"status": 1, "passed": 2077, "failed": ["tests/broker/test_fetch.py::test_..."]}
+    {"status": 1, "passed": 2077, "failed": ["tests/broker/api/test_fetch.py::test_..."]}
 
 `status` is pytest's exit status. A run that crashes or is killed writes nothing.
 """

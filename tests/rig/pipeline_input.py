@@ -11,7 +11,7 @@ from penstock.client.admin.topology_apply import apply_topology
 from penstock.spark.pipelines.catalogue import PIPELINES
 from penstock.spark.pipelines.generated import Event
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message, Receipt
+from rig.clients.interface import Message, Receipt
 from rig.sink_output import cluster_at
 
 

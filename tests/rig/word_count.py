@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 from rig.apache_kafka.java import compiled, java_command
 from rig.clients.confluent import QUIET
 from rig.source_tree import ROOT
-from rig.transactional.face import PATIENCE_SECONDS, await_that
+from rig.transactional.interface import PATIENCE_SECONDS, await_that
 
 SOURCE = ROOT / "examples" / "streams_word_count" / "WordCount.java"
 MAIN = "WordCount"

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 from rig.source_tree import ROOT

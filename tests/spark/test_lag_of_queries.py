@@ -19,7 +19,7 @@ from penstock.spark.connection import connect
 from penstock.spark.lag import PATIENCE_MS, _place
 from penstock.spark.query_group import behind
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.command import run_command
 from rig.serve import ServedNode
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.sink_output import committed_records
 from rig.spark_query import PENSTOCK, batch_writer

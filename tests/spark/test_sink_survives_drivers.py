@@ -18,7 +18,7 @@ from rig.spark_query import Carrying, carry
 from rig.spark_strikes import Where
 from rig.struck_queries import Struck, struck
 from rig.transactional.confluent import ConfluentTransactions
-from rig.transactional.face import await_that
+from rig.transactional.interface import await_that
 
 # A program with five queries takes its time where others are at work.
 pytestmark = pytest.mark.timeout(600)

@@ -15,7 +15,7 @@ from penstock.spark.source.offset_poller import Lookout
 from penstock.spark.source.positions import Offsets
 from penstock.spark.source.stream import StreamDriver, StreamReader
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.spark_source import batch_reader, places, rows_of, stream_reader
 from rig.transactional.confluent import ConfluentProducer

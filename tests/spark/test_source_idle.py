@@ -16,7 +16,7 @@ from penstock.spark.source.offset_poller import Layout, Lookout
 from penstock.spark.source.positions import Selection
 from penstock.spark.source.stream import StreamDriver
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.spark_source import stream_reader
 

@@ -19,7 +19,7 @@ from penstock.spark.source.offset_poller import Lookout
 from penstock.spark.source.positions import Offsets
 from penstock.spark.source.read import RangePartition
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.spark_source import batch_reader, places, rows_of
 

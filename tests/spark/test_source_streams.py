@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from penstock.spark.source.errors import BadPosition, DataLoss, ForeignCheckpoint
 from penstock.spark.source.stream import StreamReader
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.serve import ServedNode
 from rig.spark_source import places, rows_of, stream_reader
 

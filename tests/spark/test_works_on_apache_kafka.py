@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from rig.apache_kafka.agent import KafkaAgent
 from rig.apache_kafka.broker import ApacheKafka
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.sink_output import committed_records, open_transactional_ids
 
 PATIENCE_SECONDS = 240

@@ -11,7 +11,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from rig.clients.face import PATIENCE_SECONDS, REQUEST_BYTES_MAX, Found, Message, Receipt, Refused
+from rig.clients.interface import (
+    PATIENCE_SECONDS,
+    REQUEST_BYTES_MAX,
+    Found,
+    Message,
+    Receipt,
+    Refused,
+)
 
 
 class AioKafkaClient:

@@ -17,7 +17,14 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from rig.clients.face import PATIENCE_SECONDS, REQUEST_BYTES_MAX, Found, Message, Receipt, Refused
+from rig.clients.interface import (
+    PATIENCE_SECONDS,
+    REQUEST_BYTES_MAX,
+    Found,
+    Message,
+    Receipt,
+    Refused,
+)
 
 # Syslog's "critical": librdkafka otherwise tells standard error of every broker that went away.
 QUIET = 2

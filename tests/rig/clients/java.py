@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rig.apache_kafka.agent import JavaRefused, KafkaAgent
-from rig.clients.face import REQUEST_BYTES_MAX, Found, Message, Receipt, Refused
+from rig.clients.interface import REQUEST_BYTES_MAX, Found, Message, Receipt, Refused
 
 
 class JavaClient:

@@ -9,7 +9,14 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
-from rig.clients.face import PATIENCE_SECONDS, REQUEST_BYTES_MAX, Found, Message, Receipt, Refused
+from rig.clients.interface import (
+    PATIENCE_SECONDS,
+    REQUEST_BYTES_MAX,
+    Found,
+    Message,
+    Receipt,
+    Refused,
+)
 
 
 class KafkaPythonClient:

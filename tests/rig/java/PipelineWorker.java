@@ -23,7 +23,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * A worker of the pipeline that uses the Java client. {@code rig/pipeline/stream.py} says what it reads and writes,
- * {@code rig/pipeline/told.py} what it tells and when. Its settings are the one argument, as JSON; it ends when its
+ * {@code rig/pipeline/messages.py} what it tells and when. Its settings are the one argument, as JSON; it ends when its
  * standard input does.
  */
 public final class PipelineWorker {

@@ -10,7 +10,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import KafkaError
 
-from rig.members.told import Commands, settings, tell, tell_owned, tell_read
+from rig.members.messages import Commands, settings, tell, tell_owned, tell_read
 
 ASSIGNORS = {
     assignor.name: assignor

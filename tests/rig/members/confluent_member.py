@@ -5,7 +5,7 @@ A commit may be refused while the group rebalances; what is given up is committe
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from rig.members.told import Commands, settings, tell, tell_owned, tell_read
+from rig.members.messages import Commands, settings, tell, tell_owned, tell_read
 
 QUIET = 2
 COMMIT_EVERY = 100

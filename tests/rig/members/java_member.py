@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rig.apache_kafka.java import COMPILE_SECONDS_MAX, compiled
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Message
+from rig.clients.interface import Message
 from rig.members.member import GroupOfMembers
 
 SOURCE = Path(__file__).resolve().parents[1] / "java" / "GroupMember.java"

@@ -6,7 +6,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.errors import KafkaError
 
-from rig.members.told import Commands, settings, tell, tell_owned, tell_read
+from rig.members.messages import Commands, settings, tell, tell_owned, tell_read
 
 # A join that is answered between two polls is lost to the library, and the member never gets on:
 # with long polls there is hardly a moment between them. A poll ends as soon as there are records.

@@ -7,8 +7,7 @@ from typing import TypeVar
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from rig.pipeline.stream import SINK, SOURCE, Attempt, sink_partition_of, written
-from rig.pipeline.told import (
+from rig.pipeline.messages import (
     BATCH,
     PATIENCE_SECONDS,
     POLL_SECONDS,
@@ -20,6 +19,7 @@ from rig.pipeline.told import (
     tell_commit,
     tell_error,
 )
+from rig.pipeline.stream import SINK, SOURCE, Attempt, sink_partition_of, written
 
 Result = TypeVar("Result")
 QUIET = 2

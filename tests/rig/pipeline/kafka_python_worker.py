@@ -15,8 +15,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
-from rig.pipeline.stream import SINK, SOURCE, Attempt, sink_partition_of, written
-from rig.pipeline.told import (
+from rig.pipeline.messages import (
     BATCH,
     PATIENCE_SECONDS,
     WorkerSettings,
@@ -27,6 +26,7 @@ from rig.pipeline.told import (
     tell_commit,
     tell_error,
 )
+from rig.pipeline.stream import SINK, SOURCE, Attempt, sink_partition_of, written
 
 # A join that is answered between two polls is lost to the library: there are few of them.
 POLL_MS = 1000

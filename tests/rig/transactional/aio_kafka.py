@@ -8,7 +8,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import InvalidProducerEpoch, ProducerFenced
 
-from rig.transactional.face import TRANSACTION_MS, Fenced, Reads, Transactional
+from rig.transactional.interface import TRANSACTION_MS, Fenced, Reads, Transactional
 
 POLL_MS = 100
 

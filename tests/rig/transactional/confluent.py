@@ -8,7 +8,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from rig.clients.confluent import QUIET
-from rig.transactional.face import (
+from rig.transactional.interface import (
     PATIENCE_SECONDS,
     TRANSACTION_MS,
     Fenced,

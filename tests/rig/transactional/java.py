@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rig.apache_kafka.agent import JavaRefused, KafkaAgent
-from rig.transactional.face import (
+from rig.transactional.interface import (
     TRANSACTION_MS,
     Fenced,
     GroupWentOn,

@@ -13,7 +13,7 @@ from kafka.errors import (
     UnknownMemberIdError,
 )
 
-from rig.transactional.face import (
+from rig.transactional.interface import (
     PATIENCE_SECONDS,
     TRANSACTION_MS,
     Fenced,

@@ -4,7 +4,7 @@ import confluent_kafka
 from confluent_kafka import TopicPartition
 
 from rig.clients.confluent import QUIET
-from rig.transactional.face import PATIENCE_SECONDS
+from rig.transactional.interface import PATIENCE_SECONDS
 
 
 def read(bootstrap: str, topic: str, *, partitions: int = 1, committed: bool = True) -> list[bytes]:

@@ -9,7 +9,7 @@ from penstock.broker.request.api_table import versions_served
 from penstock.wire.api import ApiKey
 from penstock.wire.kafka_versions import BROKER_VERSIONS, CONTROLLER_VERSIONS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
 
 
 def test_the_page_is_up_to_date() -> None:

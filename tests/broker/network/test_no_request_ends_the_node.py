@@ -57,7 +57,7 @@ from penstock.world.errors import NetworkError
 from penstock.world.ports import Stream
 from penstock.world.real import real_world
 from penstock.world.tcp import TcpNetwork
-from rig.absurd import NOW_MS, Absurd
+from rig.nonsense_requests import NOW_MS, Absurd
 
 GROUP_APIS: tuple[AnyApi, ...] = (
     consumer_group_describe.API,

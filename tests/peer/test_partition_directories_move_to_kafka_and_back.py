@@ -9,7 +9,7 @@ import pytest
 
 from rig.apache_kafka.broker import ApacheKafka
 from rig.clients.confluent import ConfluentClient
-from rig.clients.face import Found, Message
+from rig.clients.interface import Found, Message
 from rig.serve import ServedNode
 
 TOPIC = "moved"
