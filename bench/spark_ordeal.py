@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from rig.numbered_rows import Judgement, judge_topic, make_topics, write_numbers
 from rig.spark_cluster import SparkCluster
-from rig.spark_driving import DriverTrouble, SparkDriver
+from rig.spark_driving import DriverError, SparkDriver
 from rig.spark_query import Carrying
 from rig.spark_strikes import NAME, Strike, Where
 
@@ -175,7 +175,7 @@ class Ordeal:
                     try:
                         driver.ended(query)
                         return True
-                    except DriverTrouble as trouble:
+                    except DriverError as trouble:
                         self._note(trouble)
                         query = driver.start(self._carrying)
                 elif self._strike(victim, driver, query):
@@ -237,7 +237,7 @@ class Ordeal:
         driver.resume()
         try:
             driver.ended(query)
-        except DriverTrouble as trouble:
+        except DriverError as trouble:
             self._note(trouble)
         finally:
             driver.kill()
@@ -276,7 +276,7 @@ class Ordeal:
             settings |= SPECULATION
         return SparkDriver(log=self._folder / f"driver{self.progress.lives}.log", settings=settings)
 
-    def _note(self, trouble: DriverTrouble) -> None:
+    def _note(self, trouble: DriverError) -> None:
         self.progress.troubles.append(gist(str(trouble)))
 
 

@@ -10,7 +10,7 @@ from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.broker.coordinators.transaction_coordinator import transaction_batch
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.model.settings.transactions import TransactionSettings
-from penstock.transactions.decision_context import Situation
+from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.records import TransactionStored
 from rig.services import Broker
 
@@ -40,7 +40,7 @@ def led(tmp_path: Path) -> Iterator[LedTransactions]:
     )
     shard.host.replay((), next_offset=partition.log.end_offset)
     shard.loaded(
-        Situation(
+        DecisionContext(
             settings=TransactionSettings(),
             now_ms=0,
             monotonic_ms=0,

@@ -126,7 +126,7 @@ def test_what_members_read_is_found_out_once_for_all_offsets() -> None:
         world.shard.offsets,
         world.shard.pending,
         (),
-        world.situation(),
+        world.context(),
     )
     assert count_calls(read_embedded, round_of_expiry) == 1
 

@@ -19,7 +19,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.acked = 0  # offsets below it are in the page cache
-        self.synced = 0  # and below this on the platter
+        self.synced = 0  # and below this on disk
         self.start_min = 0  # the log begins here at the earliest
         self.start_max = 0  # and here at the latest
 

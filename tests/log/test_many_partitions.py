@@ -15,7 +15,7 @@ WANTED = [LogWanted(partition=one, topic_id=TOPIC_ID, settings=SMALL) for one in
 
 
 class CountingDisk(MemoryDisk):
-    """Counts what would wait for the platter."""
+    """Counts what would wait for the disk."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from penstock.metadata.controller.decide import (
     ControllerState,
     decide,
 )
-from penstock.metadata.controller.decision_context import Situation
+from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
@@ -54,14 +54,14 @@ class Cluster:
 
     def ask(self, request: ControllerRequest) -> ControllerReply:
         """RequestError when the whole request is refused."""
-        situation = Situation(
+        context = DecisionContext(
             image=self.image,
             node_id=self.settings.node_id,
             settings=effective_broker(self.settings, self.image, self.settings.node_id),
             next_offset=Offset(len(self.records)),
             fresh_ids=[self._fresh_id() for _ in range(100)],
         )
-        decision = decide(situation, request)
+        decision = decide(context, request)
         self._apply(decision.records)
         return decision.reply
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from penstock.groups.decide import decide, decide_due
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import (
     GroupRecord,
     TransactionalOffset,
@@ -104,8 +104,8 @@ class GroupWorld:
         self._ids = 0
         self._begin()
 
-    def situation(self) -> Situation:
-        return Situation(
+    def context(self) -> DecisionContext:
+        return DecisionContext(
             image=self.image,
             settings=self.settings,
             now_ms=self.now_ms,
@@ -131,7 +131,7 @@ class GroupWorld:
             else:
                 self.answers[ticket] = reply
 
-        self._submit(lambda: decide(self.shard, self.situation(), asked), answer)
+        self._submit(lambda: decide(self.shard, self.context(), asked), answer)
         if self.answers.get(ticket) in (NotDone.APPEND_FAILED, NotDone.TOO_LARGE):
             self._tell_that_nothing_was_stored(asked)
         return ticket
@@ -172,7 +172,7 @@ class GroupWorld:
         self.host.replay(self.journal.records(), next_offset=self.journal.end_offset)
         self.host.opened()
         self.host.advance(self.journal.end_offset)
-        self.shard.loaded(self.situation())
+        self.shard.loaded(self.context())
 
     def _submit(
         self,
@@ -186,7 +186,7 @@ class GroupWorld:
     def _run_due_timers(self) -> bool:
         """Whether the journal took what came of them."""
         for _ in range(TIMERS_MAX):
-            decided = decide_due(self.shard, self.situation())
+            decided = decide_due(self.shard, self.context())
             if decided is None:
                 return True
             answers: list[object] = []
@@ -198,7 +198,7 @@ class GroupWorld:
     def _tell_that_nothing_was_stored(self, asked: Asked[object]) -> None:
         failed = NotStored(request=asked.request, code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         told = replace(asked, request=failed)
-        self._submit(lambda: decide(self.shard, self.situation(), told), lambda _: None)
+        self._submit(lambda: decide(self.shard, self.context(), told), lambda _: None)
 
     def _carry_out(self, effect: object) -> None:
         assert isinstance(effect, Deliver), effect

@@ -16,8 +16,8 @@ from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
 from penstock.sim.clock import SimClock
-from penstock.sim.file_system import Platter
-from penstock.sim.kill_switch import Tether
+from penstock.sim.file_system import FileSystem
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
 from penstock.sim.trace import Trace
@@ -164,9 +164,9 @@ def run_in_virtual_time(scenario: Callable[[World], Coroutine[Any, Any, None]]) 
         loop=loop,
         clock=SimClock(loop),
         chance=Random(1),
-        platter=Platter(Random(1)),
+        file_system=FileSystem(Random(1)),
         wire=Wire(loop, Random(1), trace),
-        tether=Tether(),
+        kill_switch=KillSwitch(),
         trace=trace,
         host=HOST,
     )

@@ -8,7 +8,7 @@ from penstock.spark.sink.errors import (
     Contended,
     LostTransaction,
     OlderBatch,
-    SinkTrouble,
+    SinkError,
     Superseded,
     TransactionTimedOut,
 )
@@ -39,7 +39,7 @@ def let_end(world: SinkWorld) -> None:
         assert steps < STEPS_MAX, "somebody never ends"
 
 
-def unexpected(world: SinkWorld) -> list[SinkTrouble]:
+def unexpected(world: SinkWorld) -> list[SinkError]:
     """A driver that met another, or comes after it, may have to stop; nothing is lost by it."""
     stopped = Superseded | Contended | OlderBatch | BatchGivenUp
     return [one for one in world.troubles if not isinstance(one, stopped)]

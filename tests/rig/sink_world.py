@@ -15,7 +15,7 @@ from penstock.client.produce.prepared_transaction import Ending
 from penstock.spark.sink import actions
 from penstock.spark.sink.actions import Action, Reclaimed, Seen, WriteOutcome
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, decode, encode
-from penstock.spark.sink.errors import SinkTrouble
+from penstock.spark.sink.errors import SinkError
 from penstock.spark.sink.flows import (
     Driver,
     claim,
@@ -205,7 +205,7 @@ class Job:
     planned: SinkRecord | None
     tried: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     done: dict[int, Prepared | None] = field(default_factory=dict)
-    trouble: SinkTrouble | None = None
+    trouble: SinkError | None = None
 
 
 class SinkWorld:
@@ -220,7 +220,7 @@ class SinkWorld:
         self.tried = 0  # tasks
         self.drivers: dict[str, Steps] = {}
         self.tasks: dict[str, Steps] = {}
-        self.troubles: list[SinkTrouble] = []
+        self.troubles: list[SinkError] = []
         self.losses = 0
         self.failing = 0
         self.killed: set[str] = set()  # runs whose driver died
@@ -311,7 +311,7 @@ class SinkWorld:
         """Whatever trouble there is has been told, or is not this driver's."""
         try:
             yield from self._carry_out(flow)
-        except SinkTrouble as trouble:
+        except SinkError as trouble:
             self.troubles.append(trouble)
 
     def _run_batches(self, driver: Driver) -> Steps:
@@ -323,12 +323,12 @@ class SinkWorld:
                 try:
                     prepared = yield from self._run_tasks(driver, batch_id, planned)
                     yield from self._carry_out(decide(driver, batch_id, prepared))
-                except SinkTrouble:
+                except SinkError:
                     yield from self._carry_out(give_up(driver, batch_id))
                     raise
                 yield
                 self.committed_batches = max(self.committed_batches, batch_id + 1)
-        except SinkTrouble as trouble:
+        except SinkError as trouble:
             self.troubles.append(trouble)
 
     def _carry_out(self, flow: Generator[Action, Any, Any]) -> Generator[None, None, Any]:
@@ -438,7 +438,7 @@ class SinkWorld:
         if must_claim(mine, job.planned):
             try:
                 yield from self._claim(job, patience=0 if attempt.partition == 0 else PATIENCE)
-            except SinkTrouble as trouble:
+            except SinkError as trouble:
                 job.trouble = trouble
                 return
         if is_decided(mine, job.batch_id, job.planned):

@@ -33,7 +33,7 @@ END_SECONDS_MAX = 120
 LOOK_SECONDS = 0.1
 
 
-class DriverTrouble(Exception):
+class DriverError(Exception):
     """What a driver program says of a question that it could not answer."""
 
 
@@ -67,14 +67,14 @@ class SparkDriver:
     def ended(self, query: str) -> list[int]:
         told = self.ask("await", query=query)
         if told["error"] is not None:
-            raise DriverTrouble(told["error"])
+            raise DriverError(told["error"])
         return list(told["batches"])
 
     def await_strike(self, query: str, strike: Strike) -> None:
         """Until the query has come to where it is struck; it must not have ended before."""
         while not strike.was_reached:
             if not self.ask("look", query=query):
-                raise DriverTrouble(f"{strike} was not reached, batches {self.ended(query)}")
+                raise DriverError(f"{strike} was not reached, batches {self.ended(query)}")
             time.sleep(LOOK_SECONDS)
 
     def ask(self, operation: str, **arguments: object) -> Any:
@@ -117,10 +117,10 @@ class SparkDriver:
             watchdog.cancel()
         if not line:
             self.kill()
-            raise DriverTrouble(f"the driver ended: {self.logged()[-4000:]}")
+            raise DriverError(f"the driver ended: {self.logged()[-4000:]}")
         told = json.loads(line)
         if "trouble" in told:
-            raise DriverTrouble(told["trouble"])
+            raise DriverError(told["trouble"])
         return told["answer"]
 
     def _signal(self, number: signal.Signals) -> None:

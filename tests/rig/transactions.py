@@ -20,7 +20,7 @@ from penstock.transactions.decide import (
     decide_due,
     decide_loaded,
 )
-from penstock.transactions.decision_context import NEEDS_PRODUCER_ID, Situation
+from penstock.transactions.decision_context import NEEDS_PRODUCER_ID, DecisionContext
 from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.markers import MarkersNoted, MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored, decode, encode
@@ -106,10 +106,10 @@ class Coordinator:
         self.host.replay(records, next_offset=self.journal.end_offset)
         self.host.opened()
         self.host.advance(self.journal.end_offset)
-        self.submit(lambda: decide_loaded(self.shard, self.situation()))
+        self.submit(lambda: decide_loaded(self.shard, self.context()))
 
-    def situation(self) -> Situation:
-        return Situation(
+    def context(self) -> DecisionContext:
+        return DecisionContext(
             settings=self.settings,
             now_ms=self.now_ms,
             monotonic_ms=self.now_ms - 777,
@@ -130,7 +130,7 @@ class Coordinator:
         self, request: TransactionRequest, answer: Callable[[object], None], *, version: int = 0
     ) -> None:
         """Asks, and is answered once the watermark allows it."""
-        self.submit(lambda: decide(self.shard, self.situation(), request, version=version), answer)
+        self.submit(lambda: decide(self.shard, self.context(), request, version=version), answer)
 
     def ask(self, request: TransactionRequest, *, version: int = 0) -> TransactionReply:
         assert not self.is_held
@@ -170,7 +170,7 @@ class Coordinator:
         """Time passes, and what is due by then is done."""
         self.now_ms += ms
         while True:
-            due = decide_due(self.shard, self.situation())
+            due = decide_due(self.shard, self.context())
             if due is None:
                 return
             self.submit(lambda due=due: due)  # type: ignore[misc]  # bound as a default

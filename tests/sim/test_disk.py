@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from penstock.sim.disk import SimDisk
-from penstock.sim.errors import Severed
-from penstock.sim.file_system import Platter
-from penstock.sim.kill_switch import Tether
+from penstock.sim.errors import ProcessKilled
+from penstock.sim.file_system import FileSystem
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.trace import Trace
 from penstock.world.errors import DiskError
@@ -17,21 +17,21 @@ from penstock.world.errors import DiskError
 TRIES = 40
 
 
-def disk_on(platter: Platter, loop: SimLoop | None = None) -> SimDisk:
+def disk_on(file_system: FileSystem, loop: SimLoop | None = None) -> SimDisk:
     loop = loop or SimLoop()  # type: ignore[abstract]
-    return SimDisk(platter, Tether(), loop, Trace(loop))
+    return SimDisk(file_system, KillSwitch(), loop, Trace(loop))
 
 
 def fates(prepare: Callable[[SimDisk], None], path: str) -> set[bytes | None]:
     """What power losses leave of a file; None when it is gone."""
     left: set[bytes | None] = set()
     for seed in range(TRIES):
-        platter = Platter(Random(seed))
-        prepare(disk_on(platter))
-        platter.check()
-        platter.power_lost()
-        platter.check()
-        disk = disk_on(platter)
+        file_system = FileSystem(Random(seed))
+        prepare(disk_on(file_system))
+        file_system.check()
+        file_system.power_lost()
+        file_system.check()
+        disk = disk_on(file_system)
         left.add(disk.read(path) if disk.exists(path) else None)
     return left
 
@@ -101,46 +101,46 @@ def test_a_file_replaced_whole_is_there_after_any_power_loss() -> None:
 
 
 def test_a_killed_process_leaves_the_page_cache_and_no_lock() -> None:
-    platter = Platter(Random(1))
-    disk = disk_on(platter)
+    file_system = FileSystem(Random(1))
+    disk = disk_on(file_system)
     disk.lock("/lock")
     disk.open("/a", create=True).append([b"unsynced"])
     with pytest.raises(DiskError):
-        disk_on(platter).lock("/lock")
-    platter.process_killed()
-    disk_on(platter).lock("/lock")
-    assert disk_on(platter).read("/a") == b"unsynced"
+        disk_on(file_system).lock("/lock")
+    file_system.process_killed()
+    disk_on(file_system).lock("/lock")
+    assert disk_on(file_system).read("/a") == b"unsynced"
 
 
-def test_after_the_tether_is_cut_no_call_reaches_the_disk() -> None:
-    platter = Platter(Random(1))
-    disk = disk_on(platter)
+def test_after_the_kill_switch_has_tripped_no_call_reaches_the_disk() -> None:
+    file_system = FileSystem(Random(1))
+    disk = disk_on(file_system)
     file = disk.open("/a", create=True)
-    disk.tether.sever()
-    with pytest.raises(Severed):
+    disk.kill_switch.trip()
+    with pytest.raises(ProcessKilled):
         file.append([b"too late"])
-    with pytest.raises(Severed):
+    with pytest.raises(ProcessKilled):
         disk.exists("/a")
-    assert disk_on(platter).read("/a") == b""
+    assert disk_on(file_system).read("/a") == b""
 
 
 def test_an_armed_crash_strikes_at_its_call_and_may_tear_the_write() -> None:
-    platter = Platter(Random(3))
-    disk = disk_on(platter)
+    file_system = FileSystem(Random(3))
+    disk = disk_on(file_system)
     file = disk.open("/a", create=True)
-    disk.tether.sever_after(1)
+    disk.kill_switch.trip_after(1)
     file.append([b"whole"])
-    with pytest.raises(Severed):
+    with pytest.raises(ProcessKilled):
         file.append([b"0123456789"])
-    left = disk_on(platter).read("/a")
+    left = disk_on(file_system).read("/a")
     assert left.startswith(b"whole")
     assert len(left) < 15
 
 
 def test_a_sync_covers_what_was_written_before_it_began() -> None:
     loop = SimLoop()  # type: ignore[abstract]
-    platter = Platter(Random(1))
-    disk = disk_on(platter, loop)
+    file_system = FileSystem(Random(1))
+    disk = disk_on(file_system, loop)
 
     async def work() -> None:
         file = disk.open("/a", create=True)
@@ -153,14 +153,14 @@ def test_a_sync_covers_what_was_written_before_it_began() -> None:
         assert file.content.durable == b"before"
 
     loop.run_until_complete(work())
-    platter.check()
+    file_system.check()
 
 
 def test_a_full_disk_refuses_and_changes_nothing() -> None:
-    platter = Platter(Random(1))
-    disk = disk_on(platter)
+    file_system = FileSystem(Random(1))
+    disk = disk_on(file_system)
     file = disk.open("/a", create=True)
-    platter.room = 3
+    file_system.room = 3
     with pytest.raises(DiskError) as refused:
         file.append([b"four"])
     assert refused.value.full
@@ -169,12 +169,12 @@ def test_a_full_disk_refuses_and_changes_nothing() -> None:
 
 
 def test_a_sync_that_failed_spoils_the_file() -> None:
-    platter = Platter(Random(1))
-    disk = disk_on(platter)
+    file_system = FileSystem(Random(1))
+    disk = disk_on(file_system)
     file = disk.open("/a", create=True)
-    platter.syncs_fail = True
+    file_system.syncs_fail = True
     with pytest.raises(DiskError):
         file.sync()
-    platter.syncs_fail = False
+    file_system.syncs_fail = False
     with pytest.raises(DiskError):
         file.append([b"more"])

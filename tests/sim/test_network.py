@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from penstock.sim.errors import Severed
+from penstock.sim.errors import ProcessKilled
 from penstock.sim.frame_tap import FrameTap
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import SimNetwork, Wire
 from penstock.sim.trace import Trace
@@ -21,11 +21,11 @@ PLACE = Address(host="server", port=1)
 class Pair:
     """Both ends of one connection."""
 
-    def __init__(self, wire: Wire, client: Stream, server: Stream, tether: Tether) -> None:
+    def __init__(self, wire: Wire, client: Stream, server: Stream, kill_switch: KillSwitch) -> None:
         self.wire = wire
         self.client = client
         self.server = server
-        self.server_tether = tether
+        self.server_kill_switch = kill_switch
 
 
 def connected(scenario: Callable[[Pair], Awaitable[None]], *, short_chance: float = 0.0) -> None:
@@ -34,12 +34,12 @@ def connected(scenario: Callable[[Pair], Awaitable[None]], *, short_chance: floa
     wire.short_chance = short_chance
 
     async def work() -> None:
-        tether = Tether()
+        kill_switch = KillSwitch()
         accepted: list[Stream] = []
-        await SimNetwork(wire, tether, "server").listen(PLACE, accepted.append)
-        client = await SimNetwork(wire, Tether(), "client").connect(PLACE)
+        await SimNetwork(wire, kill_switch, "server").listen(PLACE, accepted.append)
+        client = await SimNetwork(wire, KillSwitch(), "client").connect(PLACE)
         await asyncio.sleep(0.01)
-        await scenario(Pair(wire, client, accepted[0], tether))
+        await scenario(Pair(wire, client, accepted[0], kill_switch))
 
     try:
         loop.run_until_complete(work())
@@ -125,8 +125,8 @@ def test_a_machine_that_came_back_resets_what_it_does_not_know() -> None:
 
 def test_a_crashed_process_sends_nothing_more() -> None:
     async def scenario(pair: Pair) -> None:
-        pair.server_tether.sever()
-        with pytest.raises(Severed):
+        pair.server_kill_switch.trip()
+        with pytest.raises(ProcessKilled):
             await pair.server.send([b"from beyond"])
 
     connected(scenario)

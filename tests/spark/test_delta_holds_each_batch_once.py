@@ -17,7 +17,7 @@ from penstock.spark.tables.errors import (
     OlderBatch,
     OtherApp,
     Superseded,
-    TableTrouble,
+    TableError,
     WrongColumns,
     WrongKeys,
 )
@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_refused_in_one_line(spark: SparkSession, table: st
 
 def test_a_table_for_appending_only_keeps_its_rows(spark: SparkSession, table: str) -> None:
     delta.write(orders(spark, (1, "made")), 0, table=table, app="orders", append_only=True)
-    with pytest.raises(TableTrouble, match="can only be appended to"):
+    with pytest.raises(TableError, match="can only be appended to"):
         rows = orders(spark, (1, "paid"))
         delta.write(rows, 1, table=table, app="orders", mode="upsert", keys=["id"])
     assert delta.write(orders(spark, (2, "made")), 1, table=table, app="orders")
@@ -177,13 +177,13 @@ def test_a_table_that_cannot_be_made_is_an_error_with_its_name(
     spark: SparkSession, folder: Path
 ) -> None:
     (folder / "file").write_text("not a folder")
-    with pytest.raises(TableTrouble, match="file/orders"):
+    with pytest.raises(TableError, match="file/orders"):
         delta.write(orders(spark, (1, "made")), 0, table=str(folder / "file/orders"), app="orders")
 
 
 def test_files_that_only_the_workers_see_are_not_committed(folder: Path) -> None:
     file = DataFile(path="part-1.parquet", size_bytes=4, row_count=1)
-    with pytest.raises(TableTrouble, match="the driver and all workers share"):
+    with pytest.raises(TableError, match="the driver and all workers share"):
         delta.check_shared(folder, [file])
     (folder / "part-1.parquet").write_bytes(b"rows")
     delta.check_shared(folder, [file])

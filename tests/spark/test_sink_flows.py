@@ -19,7 +19,7 @@ from penstock.spark.sink.errors import (
     MissingBatch,
     OlderBatch,
     SecondWrite,
-    SinkTrouble,
+    SinkError,
     Superseded,
     TransactionTimedOut,
     Unfinished,
@@ -125,7 +125,7 @@ def test_superseded_run_decides_nothing_and_never_claims_again(
 
 @pytest.mark.parametrize(("batch_id", "trouble"), [(3, OlderBatch), (6, MissingBatch)])
 def test_checkpoint_that_disagrees_with_the_decisions_is_an_error(
-    node: ServedNode, topic: Topics, batch_id: int, trouble: type[SinkTrouble]
+    node: ServedNode, topic: Topics, batch_id: int, trouble: type[SinkError]
 ) -> None:
     async def work(shell: SinkShell) -> None:
         await claimed(shell, "first", 4)

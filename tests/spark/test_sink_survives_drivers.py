@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from rig.numbered_rows import open_transactions
 from rig.serve import ServedNode
-from rig.spark_driving import DriverTrouble, SparkDriver
+from rig.spark_driving import DriverError, SparkDriver
 from rig.spark_query import Carrying, carry
 from rig.spark_strikes import Where
 from rig.struck_queries import Struck, struck
@@ -76,7 +76,7 @@ def fallen(
         carry(spark, queries[ZOMBIE].unharmed)
         driver.resume()
         queries[ZOMBIE].strike.release()
-        with pytest.raises(DriverTrouble) as woken:
+        with pytest.raises(DriverError) as woken:
             driver.ended(started[ZOMBIE])
     finally:
         driver.kill()

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.source.errors import DataLoss
-from penstock.spark.source.offset_poller import Lookout
+from penstock.spark.source.offset_poller import OffsetPoller
 from penstock.spark.source.positions import Offsets
 from penstock.spark.source.stream import StreamDriver, StreamReader
 from rig.clients.confluent import ConfluentClient
@@ -131,7 +131,7 @@ def test_a_high_watermark_that_lags_for_a_moment_is_no_loss(
     place = TopicPartition(name, 0)
     lags = [4, 4, 3]
 
-    class Lagging(Lookout):
+    class Lagging(OffsetPoller):
         """As a leader that was replaced and does not know it yet would have it."""
 
         def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -142,9 +142,9 @@ def test_a_high_watermark_that_lags_for_a_moment_is_no_loss(
             behind = lags.pop() if lags else 0
             return {one: Offset(at - behind) for one, at in found.items()}
 
-    with Lagging(options) as lookout:
+    with Lagging(options) as poller:
         start = {place: Offset(7)}
-        driver = StreamDriver(options, lookout)
+        driver = StreamDriver(options, poller)
         assert driver.next_end(start, records_max=None, patient=False) == start
         assert lags == []
 

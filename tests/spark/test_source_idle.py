@@ -12,7 +12,7 @@ from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.source.errors import DataLoss
 from penstock.spark.source.idle import LAYOUT_MS, OFFSETS_MS, Idle
-from penstock.spark.source.offset_poller import Layout, Lookout
+from penstock.spark.source.offset_poller import Layout, OffsetPoller
 from penstock.spark.source.positions import Selection
 from penstock.spark.source.stream import StreamDriver
 from rig.clients.confluent import ConfluentClient
@@ -53,7 +53,7 @@ def test_a_layout_is_looked_up_when_it_is_old_or_when_something_waits() -> None:
     assert not idle(5, 9).layout_is_known(start, 1)
 
 
-class Counting(Lookout):
+class Counting(OffsetPoller):
     layouts = 0
 
     def layout(self, selection: Selection) -> Layout:
@@ -65,14 +65,14 @@ def test_an_idle_stream_does_not_ask_for_the_layout_each_time(
     node: ServedNode, topic: Callable[..., str]
 ) -> None:
     options = stream_reader(node.bootstrap, subscribe=topic()).options
-    with Counting(options) as lookout:
-        driver = StreamDriver(options, lookout)
+    with Counting(options) as poller:
+        driver = StreamDriver(options, poller)
         start = driver.initial()
         began = time.monotonic()
         for _ in range(20):
             assert driver.next_end(start, records_max=None, patient=False) == start
         # However slow the machine is: to begin with, and then once in each LAYOUT_MS.
-        assert lookout.layouts <= 2 + (time.monotonic() - began) * 1000 / LAYOUT_MS
+        assert poller.layouts <= 2 + (time.monotonic() - began) * 1000 / LAYOUT_MS
 
 
 def test_an_idle_stream_sees_records_and_partitions_that_come(

@@ -15,7 +15,7 @@ from penstock.spark.source.batch import planned_once
 from penstock.spark.source.columns import COLUMNS, HEADERS_COLUMN
 from penstock.spark.source.errors import BadPosition, DataLoss
 from penstock.spark.source.filters import Narrowed
-from penstock.spark.source.offset_poller import Lookout
+from penstock.spark.source.offset_poller import OffsetPoller
 from penstock.spark.source.positions import Offsets
 from penstock.spark.source.read import RangePartition
 from rig.clients.confluent import ConfluentClient
@@ -190,7 +190,7 @@ def test_records_that_come_while_a_read_is_planned_are_no_loss(
     name = topic()
     confluent.produce(name, numbered(5))
 
-    class Busy(Lookout):
+    class Busy(OffsetPoller):
         """A record comes right after each question for the ends."""
 
         def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -200,8 +200,8 @@ def test_records_that_come_while_a_read_is_planned_are_no_loss(
 
     for options in ({}, {"startingTimestamp": str(START_MS + 50)}):
         told = batch_reader(node.bootstrap, subscribe=name, **options).options
-        with Busy(told) as lookout:
-            planned = planned_once(lookout, told, Narrowed())
+        with Busy(told) as poller:
+            planned = planned_once(poller, told, Narrowed())
         assert [(one.start, one.end) for one in planned] == ([] if options else [(0, 5)])
         confluent.delete_topic(name)
         confluent.create_topic(name)

@@ -16,7 +16,7 @@ COUNT = 2 * TRANSACTIONAL_IDS_PER_STEP + 1
 def expiry_steps(coordinator: Coordinator) -> list[int]:
     """Does what is due; how many ids each step removed."""
     removed = []
-    while (due := decide_due(coordinator.shard, coordinator.situation())) is not None:
+    while (due := decide_due(coordinator.shard, coordinator.context())) is not None:
         removed.append(len(due.records))
         coordinator.submit(lambda due=due: due)  # type: ignore[misc]  # bound as a default
     return removed
@@ -66,7 +66,7 @@ def test_ids_in_use_are_looked_at_once_in_a_round(coordinator: Coordinator) -> N
 
 
 def test_id_that_is_used_again_before_its_step_stays(coordinator: Coordinator) -> None:
-    first = decide_due(coordinator.shard, coordinator.situation())
+    first = decide_due(coordinator.shard, coordinator.context())
     assert first is not None
     coordinator.submit(lambda: first)
     use(coordinator, COUNT - 1)

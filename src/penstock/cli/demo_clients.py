@@ -32,7 +32,7 @@ Written = Callable[[int], None]  # told how many more were written
 Read = Callable[[Found], None]  # told what more was read
 
 
-class DemoTrouble(PenstockError):
+class DemoError(PenstockError):
     """A client could not write, or nothing came to read."""
 
 
@@ -91,7 +91,7 @@ def _confluent_produce(bootstrap: str, topic: str, records: Records, written: Wr
             count = 0
     left = producer.flush(SILENCE_SECONDS_MAX)
     if failed or left:
-        raise DemoTrouble(failed[0] if failed else f"{left} records were not delivered in time")
+        raise DemoError(failed[0] if failed else f"{left} records were not delivered in time")
     written(count)
 
 
@@ -111,7 +111,7 @@ def _confluent_consume(bootstrap: str, topic: str, count: int, read: Read) -> No
         while count > 0:
             messages = consumer.consume(RECORDS_AT_ONCE, SILENCE_SECONDS_MAX)
             if not messages:
-                raise DemoTrouble(f"nothing came for {SILENCE_SECONDS_MAX} s; {count} are missing")
+                raise DemoError(f"nothing came for {SILENCE_SECONDS_MAX} s; {count} are missing")
             found = [
                 (m.partition() or 0, m.key() or b"", m.value() or b"")
                 for m in messages
@@ -148,7 +148,7 @@ def _penstock_consume(bootstrap: str, topic: str, count: int, read: Read) -> Non
                     wait_ms=int(SILENCE_SECONDS_MAX * 1000), records_max=RECORDS_AT_ONCE
                 )
                 if not records:
-                    raise DemoTrouble(f"nothing came for a while; {left} are missing")
+                    raise DemoError(f"nothing came for a while; {left} are missing")
                 read([(r.partition, r.key or b"", r.value or b"") for r in records])
                 left -= len(records)
 

@@ -27,7 +27,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.heartbeat import decide_heartbeat as decide_consumer_heartbeat
 from penstock.groups.consumer.leave import decide_leave_group
 from penstock.groups.consumer.timeouts import decide_time_up
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.listing import list_groups
 from penstock.groups.offsets.commit import decide_commit
 from penstock.groups.offsets.delete import (
@@ -76,84 +76,84 @@ from penstock.wire.messages.sync_group import SyncGroupRequest
 from penstock.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 Decided = Decision[GroupRecord, object]
-Decide = Callable[[GroupShard, Situation, Asked[Any]], Decided]
+Decide = Callable[[GroupShard, DecisionContext, Asked[Any]], Decided]
 
 
-def decide(shard: GroupShard, situation: Situation, asked: Asked[object]) -> Decided:
+def decide(shard: GroupShard, context: DecisionContext, asked: Asked[object]) -> Decided:
     """What a coordinator does about a request. Errors are in the reply."""
     if shard.deletions:
         refused = refuse_while_deleted(shard.deletions, asked)
         if refused is not None:
             return Decision.refuse(refused)
-    return _TABLE[type(asked.request)](shard, situation, asked)
+    return _TABLE[type(asked.request)](shard, context, asked)
 
 
-def decide_due(shard: GroupShard, situation: Situation) -> Decided | None:
+def decide_due(shard: GroupShard, context: DecisionContext) -> Decided | None:
     """What happens because time is up, one deadline at a time; None when none is."""
-    key = shard.deadlines.due(situation.monotonic_ms)
+    key = shard.deadlines.due(context.monotonic_ms)
     if key is None:
         return None
     if isinstance(key, OffsetsExpire):
-        return decide_expiry(
-            shard.groups, shard.offsets, shard.pending, shard.expiry_left, situation
-        )
+        return decide_expiry(shard.groups, shard.offsets, shard.pending, shard.expiry_left, context)
     group = shard.groups.get(key.group)
     if isinstance(key, DeletionGoesOn):
         ticket = shard.deletions[key.group]
         return decide_deletion_goes_on(
-            shard.offsets, shard.pending, group, situation, key, ticket=ticket
+            shard.offsets, shard.pending, group, context, key, ticket=ticket
         )
     classic = group if isinstance(group, ClassicGroup) else None
     match key:
         case SessionEnds() | RevocationEnds() | MemberJoinEnds() | MemberSyncEnds() if isinstance(
             group, ConsumerGroup
         ):
-            return decide_time_up(group, situation, key)
+            return decide_time_up(group, context, key)
         case SessionEnds():
-            return decide_session_ended(classic, situation, key)
+            return decide_session_ended(classic, context, key)
         case PendingMemberEnds():
-            return decide_pending_member_ended(classic, situation, key)
+            return decide_pending_member_ended(classic, context, key)
         case JoinEnds():
-            return decide_join_ended(classic, situation, key)
+            return decide_join_ended(classic, context, key)
         case SyncEnds():
-            return decide_sync_ended(classic, situation, key)
+            return decide_sync_ended(classic, context, key)
         case RevocationEnds() | MemberJoinEnds() | MemberSyncEnds():
             return Decision(reply=None, volatile=(CancelDeadline(key=key),))
         case _:
             assert_never(key)
 
 
-def _join(shard: GroupShard, situation: Situation, asked: Asked[JoinGroupRequest]) -> Decided:
+def _join(shard: GroupShard, context: DecisionContext, asked: Asked[JoinGroupRequest]) -> Decided:
     group = shard.groups.get(asked.request.group_id)
     if isinstance(group, ConsumerGroup):
-        return classic_members.decide_join(group, situation, asked)
-    return decide_join(group, situation, asked)
+        return classic_members.decide_join(group, context, asked)
+    return decide_join(group, context, asked)
 
 
-def _sync(shard: GroupShard, situation: Situation, asked: Asked[SyncGroupRequest]) -> Decided:
+def _sync(shard: GroupShard, context: DecisionContext, asked: Asked[SyncGroupRequest]) -> Decided:
     if not names_its_protocol(asked):
         return Decision.refuse(sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     group = shard.groups.get(asked.request.group_id)
     if isinstance(group, ConsumerGroup):
-        return classic_members.decide_sync(group, situation, asked, shard.deadlines)
-    return decide_sync(group, situation, asked)
+        return classic_members.decide_sync(group, context, asked, shard.deadlines)
+    return decide_sync(group, context, asked)
 
 
-def _heartbeat(shard: GroupShard, situation: Situation, asked: Asked[HeartbeatRequest]) -> Decided:
+def _heartbeat(
+    shard: GroupShard, context: DecisionContext, asked: Asked[HeartbeatRequest]
+) -> Decided:
     group = shard.groups.get(asked.request.group_id)
     if isinstance(group, ConsumerGroup):
-        return classic_members.decide_heartbeat(group, situation, asked, shard.deadlines)
-    return decide_heartbeat(group, situation, asked)
+        return classic_members.decide_heartbeat(group, context, asked, shard.deadlines)
+    return decide_heartbeat(group, context, asked)
 
 
-def _leave(shard: GroupShard, situation: Situation, asked: Asked[LeaveGroupRequest]) -> Decided:
+def _leave(shard: GroupShard, context: DecisionContext, asked: Asked[LeaveGroupRequest]) -> Decided:
     group = shard.groups.get(asked.request.group_id)
     if isinstance(group, ConsumerGroup):
-        return decide_leave_group(group, situation, asked)
-    return decide_leave(group, situation, asked)
+        return decide_leave_group(group, context, asked)
+    return decide_leave(group, context, asked)
 
 
-def _describe(shard: GroupShard, situation: Situation, asked: Asked[DescribeGroup]) -> Decided:
+def _describe(shard: GroupShard, context: DecisionContext, asked: Asked[DescribeGroup]) -> Decided:
     name = asked.request.group
     group = shard.groups.get(name)
     if isinstance(group, ClassicGroup):
@@ -164,49 +164,51 @@ def _describe(shard: GroupShard, situation: Situation, asked: Asked[DescribeGrou
 
 
 def _consumer_heartbeat(
-    shard: GroupShard, situation: Situation, asked: Asked[ConsumerGroupHeartbeatRequest]
+    shard: GroupShard, context: DecisionContext, asked: Asked[ConsumerGroupHeartbeatRequest]
 ) -> Decided:
-    return decide_consumer_heartbeat(shard.groups.get(asked.request.group_id), situation, asked)
+    return decide_consumer_heartbeat(shard.groups.get(asked.request.group_id), context, asked)
 
 
 def _describe_consumer(
-    shard: GroupShard, situation: Situation, asked: Asked[DescribeConsumerGroup]
+    shard: GroupShard, context: DecisionContext, asked: Asked[DescribeConsumerGroup]
 ) -> Decided:
     name = asked.request.group
     group = shard.groups.get(name)
     if isinstance(group, ConsumerGroup):
-        return Decision(reply=consumer_describe.describe(group, situation))
+        return Decision(reply=consumer_describe.describe(group, context))
     not_found = f"Group {name} not found."
     why = not_found if group is None else f"Group {name} is not a consumer group."
     return Decision(reply=consumer_describe.describe_absent(name, why=why))
 
 
-def _not_stored(shard: GroupShard, situation: Situation, asked: Asked[NotStored]) -> Decided:
+def _not_stored(shard: GroupShard, context: DecisionContext, asked: Asked[NotStored]) -> Decided:
     failed = asked.request
     if not isinstance(failed.request, SyncGroupRequest):
         return Decision(reply=None)  # nobody else waits for what this request would have done
     group = shard.groups.get(failed.request.group_id)
     return decide_sync_not_stored(
         group if isinstance(group, ClassicGroup) else None,
-        situation,
+        context,
         generation=failed.request.generation_id,
         code=failed.code,
     )
 
 
-def _commit(shard: GroupShard, situation: Situation, asked: Asked[OffsetCommitRequest]) -> Decided:
-    return decide_commit(shard.groups.get(asked.request.group_id), situation, asked)
+def _commit(
+    shard: GroupShard, context: DecisionContext, asked: Asked[OffsetCommitRequest]
+) -> Decided:
+    return decide_commit(shard.groups.get(asked.request.group_id), context, asked)
 
 
 def _fetch(
-    shard: GroupShard, situation: Situation, asked: Asked[OffsetFetchRequestGroup]
+    shard: GroupShard, context: DecisionContext, asked: Asked[OffsetFetchRequestGroup]
 ) -> Decided:
     group = shard.groups.get(asked.request.group_id)
-    return decide_fetch(shard.offsets, group, situation, asked)
+    return decide_fetch(shard.offsets, group, context, asked)
 
 
 def _fetch_stable(
-    shard: GroupShard, situation: Situation, asked: Asked[FetchStableOffsets]
+    shard: GroupShard, context: DecisionContext, asked: Asked[FetchStableOffsets]
 ) -> Decided:
     fetching = Asked(
         request=asked.request.request,
@@ -215,44 +217,48 @@ def _fetch_stable(
         client_id=asked.client_id,
         client_host=asked.client_host,
     )
-    decided = _fetch(shard, situation, fetching)
+    decided = _fetch(shard, context, fetching)
     assert isinstance(decided.reply, OffsetFetchResponseGroup)
-    mark_unstable(decided.reply, shard.pending, situation)
+    mark_unstable(decided.reply, shard.pending, context)
     return decided
 
 
 def _commit_in_transaction(
-    shard: GroupShard, situation: Situation, asked: Asked[TxnOffsetCommitRequest]
+    shard: GroupShard, context: DecisionContext, asked: Asked[TxnOffsetCommitRequest]
 ) -> Decided:
-    return decide_transactional_commit(shard.groups.get(asked.request.group_id), situation, asked)
+    return decide_transactional_commit(shard.groups.get(asked.request.group_id), context, asked)
 
 
 def _end_transaction(
-    shard: GroupShard, situation: Situation, asked: Asked[EndTransaction]
+    shard: GroupShard, context: DecisionContext, asked: Asked[EndTransaction]
 ) -> Decided:
     return decide_end(asked.request)
 
 
 def _delete_offsets(
-    shard: GroupShard, situation: Situation, asked: Asked[OffsetDeleteRequest]
+    shard: GroupShard, context: DecisionContext, asked: Asked[OffsetDeleteRequest]
 ) -> Decided:
     group = shard.groups.get(asked.request.group_id)
-    return decide_delete_offsets(shard.offsets, shard.pending, group, situation, asked)
+    return decide_delete_offsets(shard.offsets, shard.pending, group, context, asked)
 
 
-def _delete_group(shard: GroupShard, situation: Situation, asked: Asked[DeleteGroup]) -> Decided:
+def _delete_group(
+    shard: GroupShard, context: DecisionContext, asked: Asked[DeleteGroup]
+) -> Decided:
     group = shard.groups.get(asked.request.group)
     under_way = asked.request.group in shard.deletions
     return decide_delete_group(
-        shard.offsets, shard.pending, group, situation, asked, under_way=under_way
+        shard.offsets, shard.pending, group, context, asked, under_way=under_way
     )
 
 
-def _forget_topics(shard: GroupShard, situation: Situation, asked: Asked[ForgetTopics]) -> Decided:
+def _forget_topics(
+    shard: GroupShard, context: DecisionContext, asked: Asked[ForgetTopics]
+) -> Decided:
     return decide_forget_topics(shard.offsets, shard.pending, asked.request)
 
 
-def _list(shard: GroupShard, situation: Situation, asked: Asked[ListGroupsRequest]) -> Decided:
+def _list(shard: GroupShard, context: DecisionContext, asked: Asked[ListGroupsRequest]) -> Decided:
     return Decision(reply=list_groups(shard.groups.values(), asked.request))
 
 

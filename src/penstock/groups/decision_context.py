@@ -9,7 +9,7 @@ from penstock.model.settings.groups import GroupSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class DecisionContext:
     """The cluster, the settings and the two clocks, as of one decision."""
 
     image: Image

@@ -15,7 +15,7 @@ from penstock.groups.consumer import subscription as consumer_subscription
 from penstock.groups.consumer import timeouts as consumer_timeouts
 from penstock.groups.consumer.conversion import changes_after_consumer_end, ended_records
 from penstock.groups.consumer.group import ConsumerGroup
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import ClassicGroupStored, GroupRecord, OffsetValue
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.list_groups import ListedGroup
@@ -145,11 +145,11 @@ def changes_at_end(group: Group) -> tuple[object, ...]:
     return changes_after_end(group)
 
 
-def changes_at_load(group: Group, situation: Situation) -> tuple[object, ...]:
+def changes_at_load(group: Group, context: DecisionContext) -> tuple[object, ...]:
     """What a group found in the journal needs outside it: deadlines, above all."""
     if isinstance(group, ConsumerGroup):
-        return consumer_timeouts.changes_after_load(group, situation)
-    return changes_after_load(group, situation)
+        return consumer_timeouts.changes_after_load(group, context)
+    return changes_after_load(group, context)
 
 
 def listed(group: Group) -> ListedGroup:

@@ -18,7 +18,7 @@ from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.stored import group_of
 from penstock.groups.consumer.changes import MetadataSeen
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerRecord
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.group import Group, changes_at_load, member_count, simple_group
 from penstock.groups.offsets.deletion import DeletionBegan, DeletionEnded
 from penstock.groups.offsets.expiry import ExpiryReached
@@ -103,13 +103,13 @@ class GroupShard:
             case _:
                 raise AssertionError(f"not a change of a shard: {change!r}")
 
-    def loaded(self, situation: Situation) -> None:
+    def loaded(self, context: DecisionContext) -> None:
         """The journal has been replayed: whoever it tells of gets a full time-out to be heard."""
         for group in tuple(self.groups.values()):
-            for change in changes_at_load(group, situation):
+            for change in changes_at_load(group, context):
                 self.apply_volatile(change)
-        interval_ms = situation.settings.offsets_retention_check_interval_ms
-        self.deadlines.set(OffsetsExpire(), situation.monotonic_ms + interval_ms)
+        interval_ms = context.settings.offsets_retention_check_interval_ms
+        self.deadlines.set(OffsetsExpire(), context.monotonic_ms + interval_ms)
 
     def check(self) -> None:
         for group in (*self.offsets, *self.pending):

@@ -1,4 +1,4 @@
-"""Whose the new directories are, on the platter with one sync for any number of them.
+"""Whose the new directories are, on disk with one sync for any number of them.
 
     <topic>-<partition>/partition.metadata    the claim itself, as Apache Kafka writes it
     unsynced-topic-ids, text, one line a claim, the latest one counts:
@@ -11,7 +11,7 @@ synced. A clean stop, or the next start, makes the listed claims last by themsel
 list away.
 
 Invariants:
- 1. A claim is on the platter, in its directory or in the list, before the directory is.
+ 1. A claim is on disk, in its directory or in the list, before the directory is.
  2. A claim that can be read in its directory goes before the list, which may name a topic that is
     gone.
 """

@@ -8,7 +8,7 @@ handful of syncs for any number of partitions, so a caller hands over all that i
 Invariants:
  1. One node at a time: the lock is held from `open` to `close`.
  2. The marker is on disk only while nobody runs, and only when every log was closed.
- 3. A new directory is claimed on the platter, and no checkpoint speaks of its name, before its log
+ 3. A new directory is claimed on disk, and no checkpoint speaks of its name, before its log
     can be written to.
 
 Start reading at `LogDirectory.open_logs` and `LogDirectory.delete_partitions`.
@@ -38,7 +38,7 @@ from penstock.world.ports import Disk, File
 NO_BROKER_EPOCH = -1
 
 # Why one partition cannot be opened, while the others can.
-OpenTrouble = DiskError | CorruptData | TopicIdMismatch
+OpenError = DiskError | CorruptData | TopicIdMismatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ class LogDirectory:
     def open_log(
         self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, *, now_ms: int
     ) -> PartitionLog:
-        """The partition's log, loaded or made; raises an `OpenTrouble`."""
+        """The partition's log, loaded or made; raises an `OpenError`."""
         wanted = LogWanted(partition=partition, topic_id=topic_id, settings=settings)
         opened = self.open_logs([wanted], now_ms=now_ms)[partition]
         if not isinstance(opened, PartitionLog):
@@ -127,10 +127,10 @@ class LogDirectory:
 
     def open_logs(
         self, wanted: Iterable[LogWanted], *, now_ms: int
-    ) -> dict[TopicPartition, PartitionLog | OpenTrouble]:
+    ) -> dict[TopicPartition, PartitionLog | OpenError]:
         """The logs of many partitions, loaded or made, or what keeps one from being opened."""
         wanted = list(wanted)
-        opened: dict[TopicPartition, PartitionLog | OpenTrouble] = {}
+        opened: dict[TopicPartition, PartitionLog | OpenError] = {}
         new = [one for one in wanted if not self._disk.exists(self._directory(one.partition))]
         try:
             self._make_directories(new)
@@ -210,10 +210,10 @@ class LogDirectory:
 
     def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Closes every log and leaves the marker of a clean stop."""
-        leaving = [log for log in self.logs.values() if not log.is_closed]
-        self._disk.sync_all([path for log in leaving for path in log.leave()])
-        for log in leaving:
-            log.left()
+        closing = [log for log in self.logs.values() if not log.is_closed]
+        self._disk.sync_all([path for log in closing for path in log.begin_close()])
+        for log in closing:
+            log.finish_close()
         self._claims.settle()
         self.save_checkpoints()
         marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))

@@ -307,10 +307,10 @@ class PartitionLog:
     def close(self) -> None:
         """Leaves on disk what the next start needs to scan nothing, and lets go of the files."""
         if not self.is_closed:
-            self._disk.sync_all(self.leave())
-            self.left()
+            self._disk.sync_all(self.begin_close())
+            self.finish_close()
 
-    def leave(self) -> list[str]:
+    def begin_close(self) -> list[str]:
         """The first half of `close`, for many logs at once: writes; what is to be synced now."""
         assert not self.is_closed
         durability = self._durability
@@ -320,8 +320,8 @@ class PartitionLog:
         durability.file_written(epochs, end_offset=self.end_offset)
         return durability.unsynced.paths
 
-    def left(self) -> None:
-        """The second half: everything named by `leave` is on the platter."""
+    def finish_close(self) -> None:
+        """The second half: everything named by `begin_close` is on disk."""
         self._durability.unsynced.clear()
         self._as_closed = True
         self._durability.recovery_point = self.end_offset

@@ -1,4 +1,4 @@
-"""What of a log has reached the page cache and not yet the platter, besides its active segment.
+"""What of a log has reached the page cache and not yet the disk, besides its active segment.
 
 Sealed segments with their indexes, snapshots, and the directory that names them. Each file is
 noted with the end offset of the log at that time; a sync that began at a later end has covered it.

@@ -8,7 +8,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
-def topic_name_trouble(name: str) -> str | None:
+def topic_name_error(name: str) -> str | None:
     """Why a topic cannot have this name, or None when it can."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"

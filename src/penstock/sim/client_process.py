@@ -7,10 +7,10 @@ from typing import Any
 
 from penstock.sim.clients import Laboratory
 from penstock.sim.entropy import stream
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 
-Work = Callable[[Laboratory, str, Tether, Random], Coroutine[Any, Any, None]]
+Work = Callable[[Laboratory, str, KillSwitch, Random], Coroutine[Any, Any, None]]
 
 
 class Client:
@@ -22,7 +22,7 @@ class Client:
         self._work = work
         self._lab = lab
         self._loop = loop
-        self._tether = Tether()
+        self._kill_switch = KillSwitch()
         self._lives = 0
 
     async def run(self) -> None:
@@ -30,13 +30,13 @@ class Client:
         while not self.done:
             self._lives += 1
             name = f"{self.kind}.{self._lives}"
-            self._tether = tether = Tether()
+            self._kill_switch = kill_switch = KillSwitch()
             chance = stream(lab.scenario.seed, name)
-            work = loop.start_for(name, self._work(lab, name, tether, chance), name=name)
-            cut = asyncio.ensure_future(tether.cut.wait())
+            work = loop.start_for(name, self._work(lab, name, kill_switch, chance), name=name)
+            cut = asyncio.ensure_future(kill_switch.tripped.wait())
             await asyncio.wait([work, cut], return_when=asyncio.FIRST_COMPLETED)
             cut.cancel()
-            if tether.is_cut:
+            if kill_switch.is_tripped:
                 lab.trace.note(name, "crashes")
                 for task in loop.tasks_of(name):
                     task.cancel()
@@ -47,4 +47,4 @@ class Client:
 
     def crash(self) -> None:
         if not self.done:
-            self._tether.sever()
+            self._kill_switch.trip()

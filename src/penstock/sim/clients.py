@@ -28,7 +28,7 @@ from penstock.records.errors import CorruptBatch
 from penstock.sim.clock import SimClock
 from penstock.sim.errors import Violation
 from penstock.sim.history import History, Sent
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.network import SimNetwork, Wire
 from penstock.sim.scenario import Scenario
 from penstock.sim.sim_node import ADDRESS
@@ -65,8 +65,8 @@ class Laboratory:
         self.ending = False  # readers and the admin have seen enough
 
     @asynccontextmanager
-    async def cluster(self, name: str, tether: Tether) -> AsyncIterator[Cluster]:
-        network = SimNetwork(self.wire, tether, name)
+    async def cluster(self, name: str, kill_switch: KillSwitch) -> AsyncIterator[Cluster]:
+        network = SimNetwork(self.wire, kill_switch, name)
         async with Cluster(network, self.clock, [ADDRESS], rules=CLUSTER_RULES) as cluster:
             yield cluster
 
@@ -80,11 +80,11 @@ async def answered(name: str, what: str, call: Awaitable[Result]) -> Result:
         raise Violation("answers", f"{name}: {what} has no end after {CALL_MS_MAX} ms") from None
 
 
-async def produce(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
+async def produce(lab: Laboratory, name: str, kill_switch: KillSwitch, chance: Random) -> None:
     """Sends keyed records at some pace, and waits for what became of them."""
     scenario, history, trace = lab.scenario, lab.history, lab.trace
     pause_ms = scenario.duration_ms / scenario.records_each
-    async with lab.cluster(name, tether) as cluster:
+    async with lab.cluster(name, kill_switch) as cluster:
         producer = Producer(cluster, rules=_producer_rules(scenario, chance))
         async with producer:
             for number in range(scenario.records_each):
@@ -111,7 +111,7 @@ async def produce(lab: Laboratory, name: str, tether: Tether, chance: Random) ->
             trace.note(name, "has sent all")
 
 
-async def read_along(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
+async def read_along(lab: Laboratory, name: str, kill_switch: KillSwitch, chance: Random) -> None:
     """Reads all topics from the beginning, as records come, until the simulation ends."""
     partitions = [
         TopicPartition(topic.name, index)
@@ -123,7 +123,10 @@ async def read_along(lab: Laboratory, name: str, tether: Tether, chance: Random)
         request_ms_max=CLUSTER_RULES.request_ms_max,
         fetch=FetchRules(partition_bytes_max=chance.choice((200, 2_000, 1 << 20))),
     )
-    async with lab.cluster(name, tether) as cluster, Consumer(cluster, rules=rules) as consumer:
+    async with (
+        lab.cluster(name, kill_switch) as cluster,
+        Consumer(cluster, rules=rules) as consumer,
+    ):
         await begin_at_start(lab, name, consumer, partitions)
         async for record in read_on(lab, name, consumer):
             lab.history.see(record)
@@ -162,9 +165,9 @@ async def read_on(lab: Laboratory, name: str, consumer: Consumer) -> AsyncIterat
             last[place] = record.offset
 
 
-async def administer(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
+async def administer(lab: Laboratory, name: str, kill_switch: KillSwitch, chance: Random) -> None:
     """Makes and deletes topics, changes settings, deletes records, and writes a little."""
-    async with lab.cluster(name, tether) as cluster:
+    async with lab.cluster(name, kill_switch) as cluster:
         admin = Admin(cluster)
         steps = (_make_topic, _drop_topic, _alter_topic, _delete_records)
         while not lab.ending:

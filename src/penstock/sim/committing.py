@@ -11,7 +11,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.checker.commits import check_group
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, answered
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,14 +23,14 @@ NAMES_VERSION = 9  # the last in which topics go by name
 LOOKS = 0.2  # of all times, it reads back what it committed
 
 
-async def commit_along(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
+async def commit_along(lab: Laboratory, name: str, kill_switch: KillSwitch, chance: Random) -> None:
     """Commits for some partitions, again and again, until the simulation ends."""
     places = [
         TopicPartition(topic.name, index)
         for topic in lab.scenario.topics
         for index in range(topic.partitions)
     ]
-    async with lab.cluster(name, tether) as cluster:
+    async with lab.cluster(name, kill_switch) as cluster:
         coordinators = Coordinators(cluster)
         offset = 0
         while not lab.ending:

@@ -1,6 +1,6 @@
-"""The Disk port of one process on a simulated platter.
+"""The Disk port of one process on a simulated file system.
 
-Every change first strains the tether, which is where an armed crash strikes: nothing of that call
+Every change first asks the kill switch, which is where an armed crash strikes: nothing of that call
 happens, except that a write may have got some of its bytes into the page cache.
 """
 
@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.sim.clock import BEGIN_MS
-from penstock.sim.errors import Severed
-from penstock.sim.file_system import Content, Edit, Folder, Platter
-from penstock.sim.kill_switch import Tether
+from penstock.sim.errors import ProcessKilled
+from penstock.sim.file_system import Content, Edit, FileSystem, Folder
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.trace import Trace
 from penstock.world.errors import DiskError
@@ -30,14 +30,14 @@ class SimFile:
         self._disk = disk
         self._locked = locked
         self._closed = False
-        self.spoiled = False  # a sync failed: what the platter holds is unknown
+        self.spoiled = False  # a sync failed: what the disk holds is unknown
 
     @property
     def size(self) -> int:
         return len(self.content.data)
 
     def read_at(self, position: int, count: int) -> bytes:
-        self._disk.tether.hold()
+        self._disk.kill_switch.check()
         self._refuse_if_closed()
         return bytes(self.content.data[position : position + count])
 
@@ -54,33 +54,33 @@ class SimFile:
     def write_at(self, position: int, data: Buffer) -> None:
         assert 0 <= position <= self.size, (position, self.size)
         self._refuse_if_closed()
-        torn = self._disk.strain("write", self.path, len(data))
+        torn = self._disk.check_disk_change("write", self.path, len(data))
         if torn:
-            data = bytes(data[: self._disk.platter.chance.randint(0, len(data))])
+            data = bytes(data[: self._disk.file_system.chance.randint(0, len(data))])
         self._refuse_if_spoiled()
         end = position + len(data)
-        self._disk.platter.take_room(self.path, max(0, end - self.size))
+        self._disk.file_system.take_room(self.path, max(0, end - self.size))
         self.content.touch(position, end)
         self.content.modified_us = self._disk.now_us
         self.content.data[position:end] = data
         if torn:
-            raise Severed
+            raise ProcessKilled
 
     def truncate(self, size: int) -> None:
         self._refuse_if_closed()
-        self._disk.strain_or_end("truncate", self.path, size)
+        self._disk.check_disk_change_or_end("truncate", self.path, size)
         self._refuse_if_spoiled()
         content = self.content
         content.touch(min(size, self.size), max(size, self.size))
-        self._disk.platter.give_room(max(0, self.size - size))
+        self._disk.file_system.give_room(max(0, self.size - size))
         del content.data[size:]
         content.data.extend(bytes(size - self.size))
 
     def sync(self) -> None:
         self._refuse_if_closed()
-        self._disk.strain_or_end("sync", self.path, self.size)
+        self._disk.check_disk_change_or_end("sync", self.path, self.size)
         self._refuse_if_spoiled()
-        if self._disk.platter.syncs_fail:
+        if self._disk.file_system.syncs_fail:
             raise self.spoil()
         self.content.end_sync(self.content.begin_sync())
 
@@ -89,8 +89,8 @@ class SimFile:
 
     def close(self) -> None:
         self._closed = True
-        if self._locked and not self._disk.tether.is_cut:
-            self._disk.platter.locks.discard(self.path)
+        if self._locked and not self._disk.kill_switch.is_tripped:
+            self._disk.file_system.locks.discard(self.path)
 
     def spoil(self) -> DiskError:
         self.spoiled = True
@@ -108,9 +108,11 @@ class SimFile:
 class SimDisk:
     """The file system as one process sees it; see `Disk` in ports."""
 
-    def __init__(self, platter: Platter, tether: Tether, loop: SimLoop, trace: Trace) -> None:
-        self.platter = platter
-        self.tether = tether
+    def __init__(
+        self, file_system: FileSystem, kill_switch: KillSwitch, loop: SimLoop, trace: Trace
+    ) -> None:
+        self.file_system = file_system
+        self.kill_switch = kill_switch
         self._loop = loop
         self._trace = trace
 
@@ -139,7 +141,7 @@ class SimDisk:
         return bytes(self._content(path).data)
 
     def free_bytes(self, path: str) -> int:
-        room = self.platter.room
+        room = self.file_system.room
         return TOTAL_BYTES // 2 if room is None else room
 
     def total_bytes(self, path: str) -> int:
@@ -152,9 +154,9 @@ class SimDisk:
 
     def lock(self, path: str) -> SimFile:
         content = self._opened(path, create=True)
-        if path in self.platter.locks:
+        if path in self.file_system.locks:
             raise DiskError(path, "locked by another node")
-        self.platter.locks.add(path)
+        self.file_system.locks.add(path)
         return SimFile(self, path, content, locked=True)
 
     def make_directory(self, path: str) -> None:
@@ -162,10 +164,10 @@ class SimDisk:
         if not path or self.is_directory(path):
             return
         self.make_directory(above)
-        folder, name = self.platter.folder_of(path)
-        self.strain_or_end("mkdir", path)
-        self.platter.take_room(path, 1)
-        self.platter.change(Edit(folder, name, Folder()))
+        folder, name = self.file_system.folder_of(path)
+        self.check_disk_change_or_end("mkdir", path)
+        self.file_system.take_room(path, 1)
+        self.file_system.change(Edit(folder, name, Folder()))
 
     def write_whole(self, path: str, data: bytes) -> None:
         temporary = self.open(f"{path}.tmp", create=True)
@@ -180,12 +182,12 @@ class SimDisk:
         entry = self._find(source)
         if entry is None:
             raise DiskError(source, "No such file or directory")
-        old_folder, old_name = self.platter.folder_of(source)
-        new_folder, new_name = self.platter.folder_of(target)
-        self.strain_or_end("rename", source, target)
-        if self.platter.about_to_rename is not None:
-            self.platter.about_to_rename(source, target)
-        self.platter.change(Edit(new_folder, new_name, entry), Edit(old_folder, old_name, None))
+        old_folder, old_name = self.file_system.folder_of(source)
+        new_folder, new_name = self.file_system.folder_of(target)
+        self.check_disk_change_or_end("rename", source, target)
+        if self.file_system.about_to_rename is not None:
+            self.file_system.about_to_rename(source, target)
+        self.file_system.change(Edit(new_folder, new_name, entry), Edit(old_folder, old_name, None))
 
     def remove(self, path: str) -> None:
         found = self._find(path)
@@ -193,7 +195,7 @@ class SimDisk:
             return
         assert isinstance(found, Content), path
         self._unlink(path)
-        self.platter.give_room(len(found.data))
+        self.file_system.give_room(len(found.data))
 
     def remove_tree(self, path: str) -> None:
         found = self._find(path)
@@ -206,10 +208,10 @@ class SimDisk:
 
     def sync_directory(self, path: str) -> None:
         folder = self._folder(path)
-        self.strain_or_end("sync", path)
-        if self.platter.syncs_fail:
+        self.check_disk_change_or_end("sync", path)
+        if self.file_system.syncs_fail:
             raise DiskError(path, "Input/output error")
-        self.platter.sync_folder(folder)
+        self.file_system.sync_folder(folder)
 
     def sync_all(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -219,12 +221,12 @@ class SimDisk:
                 self.open(path).sync()
 
     async def sync(self, files: Sequence[File]) -> None:
-        self.tether.hold()
+        self.kill_switch.check()
         under_way = [self._begin_sync(file) for file in files]
         for done in under_way:
             # Shielded, as the real one: a cancelled waiter does not call a sync back.
             await asyncio.shield(done)
-        self.tether.hold()
+        self.kill_switch.check()
 
     async def remove_trees(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -233,13 +235,13 @@ class SimDisk:
 
     # Parts
 
-    def strain(self, *what: object) -> bool:
+    def check_disk_change(self, *what: object) -> bool:
         self._trace.detail(*what)
-        return self.tether.strain()
+        return self.kill_switch.check_disk_change()
 
-    def strain_or_end(self, *what: object) -> None:
-        if self.strain(*what):
-            raise Severed
+    def check_disk_change_or_end(self, *what: object) -> None:
+        if self.check_disk_change(*what):
+            raise ProcessKilled
 
     def _begin_sync(self, file: File) -> "asyncio.Future[None]":
         assert isinstance(file, SimFile), "a file of another disk"
@@ -247,7 +249,7 @@ class SimDisk:
         if file.spoiled:
             _fail(done, DiskError(file.path, "an earlier sync failed; its state is unknown"))
             return done
-        delay_us = self.platter.chance.randint(*self.platter.sync_us)
+        delay_us = self.file_system.chance.randint(*self.file_system.sync_us)
         begun = file.content.begin_sync()
         self._loop.call_later(delay_us / 1_000_000, self._end_sync, file, begun, done)
         return done
@@ -256,9 +258,9 @@ class SimDisk:
         self, file: SimFile, begun: tuple[int, bytes], done: "asyncio.Future[None]"
     ) -> None:
         self._trace.detail("synced", file.path, len(begun[1]))
-        if self.tether.is_cut:
-            _fail(done, Severed())
-        elif self.platter.syncs_fail or file.spoiled:
+        if self.kill_switch.is_tripped:
+            _fail(done, ProcessKilled())
+        elif self.file_system.syncs_fail or file.spoiled:
             _fail(done, file.spoil())
         else:
             file.content.end_sync(begun)
@@ -267,23 +269,23 @@ class SimDisk:
     def _opened(self, path: str, *, create: bool) -> Content:
         found = self._find(path)
         if found is None and create:
-            folder, name = self.platter.folder_of(path)
-            self.strain_or_end("create", path)
-            self.platter.take_room(path, 1)
+            folder, name = self.file_system.folder_of(path)
+            self.check_disk_change_or_end("create", path)
+            self.file_system.take_room(path, 1)
             found = Content()
-            self.platter.change(Edit(folder, name, found))
+            self.file_system.change(Edit(folder, name, found))
         if not isinstance(found, Content):
             raise DiskError(path, "No such file or directory")
         return found
 
     def _unlink(self, path: str) -> None:
-        folder, name = self.platter.folder_of(path)
-        self.strain_or_end("unlink", path)
-        self.platter.change(Edit(folder, name, None))
+        folder, name = self.file_system.folder_of(path)
+        self.check_disk_change_or_end("unlink", path)
+        self.file_system.change(Edit(folder, name, None))
 
     def _find(self, path: str) -> Content | Folder | None:
-        self.tether.hold()
-        return self.platter.find(path)
+        self.kill_switch.check()
+        return self.file_system.find(path)
 
     def _content(self, path: str) -> Content:
         found = self._find(path)

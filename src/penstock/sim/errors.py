@@ -3,7 +3,7 @@
 from penstock.model.error import PenstockError
 
 
-class Severed(BaseException):
+class ProcessKilled(BaseException):
     """The process that made this call has crashed: not an error that its code could handle."""
 
 

@@ -44,7 +44,7 @@ class Faults:
         self._history = history
         self._chance = chance
         self._crash_client = crash_client
-        self._healthy = wire.delay_us_max, node.platter.sync_us
+        self._healthy = wire.delay_us_max, node.file_system.sync_us
 
     async def carry_out(self, faults: tuple[Fault, ...]) -> None:
         for fault in faults:
@@ -54,13 +54,13 @@ class Faults:
 
     def heal(self) -> None:
         """The world is well again, and stays so."""
-        self._wire.delay_us_max, self._node.platter.sync_us = self._healthy
-        self._node.platter.room, self._node.platter.squeeze = None, 0.0
-        self._node.platter.syncs_fail = False
+        self._wire.delay_us_max, self._node.file_system.sync_us = self._healthy
+        self._node.file_system.room, self._node.file_system.squeeze = None, 0.0
+        self._node.file_system.syncs_fail = False
         self._node.settle()
 
     async def _strike(self, fault: Fault) -> None:
-        node, platter, wire = self._node, self._node.platter, self._wire
+        node, file_system, wire = self._node, self._node.file_system, self._wire
         calls = round(fault.amount * CALLS_MAX)
         match fault.kind:
             case FaultKind.KILL:
@@ -74,20 +74,20 @@ class Faults:
             case FaultKind.STOP:
                 node.stop()
             case FaultKind.SLOW_DISK:
-                platter.sync_us = (20_000, 20_000 + round(fault.amount * 1_200_000))
+                file_system.sync_us = (20_000, 20_000 + round(fault.amount * 1_200_000))
             case FaultKind.FULL_DISK:
-                platter.has_troubled = True
+                file_system.has_troubled = True
                 if fault.amount < 0.5:
-                    platter.room = round(fault.amount * 4_000)
+                    file_system.room = round(fault.amount * 4_000)
                 else:
-                    platter.squeeze = 0.4
+                    file_system.squeeze = 0.4
                 await asyncio.sleep(0.2 + fault.amount)
-                platter.room, platter.squeeze = None, 0.0
+                file_system.room, file_system.squeeze = None, 0.0
             case FaultKind.FAILING_SYNC:
-                platter.has_troubled = True
-                platter.syncs_fail = True
+                file_system.has_troubled = True
+                file_system.syncs_fail = True
                 await asyncio.sleep(0.3 + fault.amount)
-                platter.syncs_fail = False
+                file_system.syncs_fail = False
             case FaultKind.FLIPPED_BIT:
                 self._flip()
             case FaultKind.RESET:
@@ -125,7 +125,7 @@ class Faults:
         if not found:
             return
         partition, path, base_offset = self._chance.choice(found)
-        content = self._node.platter.find(path)
+        content = self._node.file_system.find(path)
         assert isinstance(content, Content), path
         candidates = []
         start, end_offset = 0, base_offset

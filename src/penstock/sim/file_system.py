@@ -88,7 +88,7 @@ class Edit:
             names[self.name] = self.entry
 
 
-class Platter:
+class FileSystem:
     """The storage of one machine; processes come and go."""
 
     def __init__(self, chance: Random) -> None:

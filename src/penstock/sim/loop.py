@@ -17,7 +17,7 @@ from concurrent.futures import Executor
 from heapq import heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
-from penstock.sim.errors import Deadlock, Livelock, Severed
+from penstock.sim.errors import Deadlock, Livelock, ProcessKilled
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
@@ -180,7 +180,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """A callback failed; or a task that nobody asked about, which its owner's end explains."""
         failure = context.get("exception")
-        if "handle" in context and not isinstance(failure, Severed | None):
+        if "handle" in context and not isinstance(failure, ProcessKilled | None):
             self.failures.append(failure)
 
     # Parts

@@ -19,7 +19,7 @@ from enum import Enum
 from random import Random
 
 from penstock.sim.frame_tap import FrameTap
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.trace import Trace
 from penstock.world.errors import NetworkError
@@ -144,10 +144,12 @@ class Link:
 class SimStream:
     """One end of a connection; see `Stream` in ports."""
 
-    def __init__(self, link: Link, tether: Tether, peer: Address, *, is_client: bool) -> None:
+    def __init__(
+        self, link: Link, kill_switch: KillSwitch, peer: Address, *, is_client: bool
+    ) -> None:
         self.peer = peer
         self._link = link
-        self._tether = tether
+        self._kill_switch = kill_switch
         self._is_client = is_client
         self._out, self._in = (
             (link.requests, link.replies) if is_client else (link.replies, link.requests)
@@ -156,7 +158,7 @@ class SimStream:
 
     async def receive_into(self, view: memoryview) -> int:
         assert len(view) > 0
-        self._tether.hold()
+        self._kill_switch.check()
         pipe = self._in
         while True:
             self._refuse_if_gone()
@@ -170,7 +172,7 @@ class SimStream:
                 await pipe.readable
             finally:
                 pipe.readable = None
-            self._tether.hold()
+            self._kill_switch.check()
         count = self._link.wire.some_of(min(len(view), len(pipe.arrived)))
         view[:count] = pipe.arrived[:count]
         del pipe.arrived[:count]
@@ -183,7 +185,7 @@ class SimStream:
     async def send_file(self, span: FileRange) -> None:
         position, end = span.position, span.position + span.byte_count
         while position < end:
-            self._tether.hold()
+            self._kill_switch.check()
             piece = span.file.read_at(position, min(end - position, WINDOW_BYTES))
             if not piece:
                 raise NetworkError(f"{span.file.path} ends at {position}, before {end}")
@@ -199,13 +201,13 @@ class SimStream:
         self._link.unanswered.clear()
         self._in.wake()
         self._out.wake()
-        if not self._tether.is_cut:
+        if not self._kill_switch.is_tripped:
             self._link.end(self._out)
 
     async def _send(self, data: bytes) -> None:
         pipe = self._out
         while data:
-            self._tether.hold()
+            self._kill_switch.check()
             self._refuse_if_gone()
             if self._in.ended:
                 raise NetworkError(f"{self.peer}: Broken pipe")
@@ -248,7 +250,7 @@ class Wire:
     def __init__(self, loop: SimLoop, chance: Random, trace: Trace) -> None:
         self.loop = loop
         self.trace = trace
-        self.listeners: dict[Address, tuple[SimListener, Tether]] = {}
+        self.listeners: dict[Address, tuple[SimListener, KillSwitch]] = {}
         self.links: list[Link] = []
         self.delay_us_max = 1_000
         self.short_chance = 0.0  # of a read or a write that moves less than it could
@@ -299,9 +301,9 @@ class Wire:
 class SimNetwork:
     """The Network port of one process."""
 
-    def __init__(self, wire: Wire, tether: Tether, host: str) -> None:
+    def __init__(self, wire: Wire, kill_switch: KillSwitch, host: str) -> None:
         self._wire = wire
-        self._tether = tether
+        self._kill_switch = kill_switch
         self._host = host
 
     async def listen(
@@ -310,29 +312,29 @@ class SimNetwork:
         accept: Callable[[Stream], None],
         options: SocketOptions = DEFAULT_OPTIONS,
     ) -> SimListener:
-        self._tether.hold()
+        self._kill_switch.check()
         if address in self._wire.listeners:
             raise NetworkError(f"cannot listen on {address}: Address already in use")
         listener = SimListener(self._wire, address, accept)
-        self._wire.listeners[address] = listener, self._tether
+        self._wire.listeners[address] = listener, self._kill_switch
         return listener
 
     async def connect(self, address: Address) -> SimStream:
-        self._tether.hold()
+        self._kill_switch.check()
         wire = self._wire
         await asyncio.sleep(wire.delay_us() / 1_000_000)
-        self._tether.hold()
+        self._kill_switch.check()
         found = wire.listeners.get(address)
         if found is None:
             raise NetworkError(f"cannot connect to {address}: Connection refused")
-        listener, server_tether = found
+        listener, server_kill_switch = found
         wire.links_made += 1
         link = Link(wire, wire.links_made, self._host, address)
         wire.links.append(link)
         peer = Address(host=self._host, port=FIRST_PORT + link.number % 10_000)
-        server_end = SimStream(link, server_tether, peer, is_client=False)
+        server_end = SimStream(link, server_kill_switch, peer, is_client=False)
         wire.loop.call_soon(listener.accept, server_end, context=listener.context)
-        return SimStream(link, self._tether, address, is_client=True)
+        return SimStream(link, self._kill_switch, address, is_client=True)
 
     def host_name(self) -> str:
         return self._host

@@ -22,7 +22,7 @@ from penstock.model.identity import TopicPartition
 from penstock.records.batch import batches
 from penstock.sim.clock import BEGIN_MS, SimClock
 from penstock.sim.errors import Violation
-from penstock.sim.file_system import Content, Folder, Platter
+from penstock.sim.file_system import Content, FileSystem, Folder
 from penstock.sim.history import History
 from penstock.sim.scenario import TopicPlan
 from penstock.sim.trace import Trace
@@ -44,14 +44,14 @@ class RetentionWatch:
     def __init__(
         self,
         *,
-        platter: Platter,
+        file_system: FileSystem,
         clock: SimClock,
         history: History,
         trace: Trace,
         topics: tuple[TopicPlan, ...],
     ) -> None:
         self.found: Violation | None = None
-        self._platter = platter
+        self._file_system = file_system
         self._clock = clock
         self._history = history
         self._trace = trace
@@ -60,7 +60,7 @@ class RetentionWatch:
     def about_to_rename(self, source: str, target: str) -> None:
         directory, _, name = target.rpartition("/")
         if name == START_OFFSETS:
-            content = self._platter.find(source)
+            content = self._file_system.find(source)
             assert isinstance(content, Content), source
             for partition, start in sorted(decode_offsets(source, bytes(content.data)).items()):
                 self._begins(partition, start, directory=f"{directory}/{partition}")
@@ -139,7 +139,7 @@ class RetentionWatch:
         return segments
 
     def _folder(self, directory: str) -> Folder:
-        folder = self._platter.find(directory)
+        folder = self._file_system.find(directory)
         assert isinstance(folder, Folder), directory
         return folder
 

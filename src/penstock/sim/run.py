@@ -40,9 +40,9 @@ from penstock.sim.crash_points import CrashPoint, Places, Unit, draw_crash_point
 from penstock.sim.entropy import stream
 from penstock.sim.errors import Deadlock, Livelock, Violation
 from penstock.sim.faults import Faults
-from penstock.sim.file_system import Platter
+from penstock.sim.file_system import FileSystem
 from penstock.sim.history import NEVER, History
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
 from penstock.sim.reading import read_all
@@ -150,22 +150,22 @@ class Simulation:
         self.trace = Trace(loop)
         self.history = History()
         self.clock = SimClock(loop)
-        platter = Platter(stream(seed, "disk"))
+        file_system = FileSystem(stream(seed, "disk"))
         self.retention = RetentionWatch(
-            platter=platter,
+            file_system=file_system,
             clock=self.clock,
             history=self.history,
             trace=self.trace,
             topics=scenario.topics,
         )
-        platter.about_to_rename = self.retention.about_to_rename
+        file_system.about_to_rename = self.retention.about_to_rename
         self.wire = Wire(loop, stream(seed, "network"), self.trace)
         self.wire.short_chance = scenario.short_chance
         self.node = SimNode(
             loop=loop,
             chance=stream(seed, "node"),
             clock=self.clock,
-            platter=platter,
+            file_system=file_system,
             wire=self.wire,
             trace=self.trace,
             history=self.history,
@@ -209,7 +209,7 @@ class Simulation:
 
     async def _set_up(self) -> None:
         await self.node.up.wait()
-        async with self.lab.cluster("setup", Tether()) as cluster:
+        async with self.lab.cluster("setup", KillSwitch()) as cluster:
             told = await Admin(cluster).create_topics(
                 NewTopic(name=topic.name, partitions=topic.partitions, settings=topic.settings)
                 for topic in self.scenario.topics
@@ -277,7 +277,7 @@ class Simulation:
     async def _require_service(self) -> None:
         """Every partition is led again; where a disk was in the way, after a restart."""
         await self._until_up()
-        if self._unserved() and self.node.platter.has_troubled:
+        if self._unserved() and self.node.file_system.has_troubled:
             self.node.stop()
             await asyncio.sleep(0.1)
             await self._until_up()
@@ -327,7 +327,7 @@ class Simulation:
     async def _judge(self, when: str) -> None:
         await self._until_up()
         self.trace.note("judge", when)
-        async with self.lab.cluster("judge", Tether()) as cluster:
+        async with self.lab.cluster("judge", KillSwitch()) as cluster:
             try:
                 await answered("judge", "metadata", check_metadata(self.history, cluster))
                 commits = check_commits(self.history, Coordinators(cluster))

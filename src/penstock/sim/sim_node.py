@@ -1,8 +1,8 @@
 """One real node on simulated storage: it lives, crashes, and is started again on what is left.
 
 A life ends with a crash, with an error of its own, or with a clean stop; then the node is started
-anew after a while. A crash cuts the tether first, so that nothing more reaches disk or network, and
-only then cancels the tasks of that life. Start reading at `SimNode.keep_alive`.
+anew after a while. A crash trips the kill switch first, so that nothing more reaches disk or
+network, and only then cancels the tasks of that life. Start reading at `SimNode.keep_alive`.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ from penstock.node.build import OpenBroker, open_broker
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.sim.clock import SimClock
-from penstock.sim.errors import Severed, Violation
-from penstock.sim.file_system import Platter
+from penstock.sim.errors import ProcessKilled, Violation
+from penstock.sim.file_system import FileSystem
 from penstock.sim.history import History
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import Wire
 from penstock.sim.trace import Trace
@@ -49,14 +49,14 @@ class SimNode:
         loop: SimLoop,
         chance: Random,
         clock: SimClock,
-        platter: Platter,
+        file_system: FileSystem,
         wire: Wire,
         trace: Trace,
         history: History,
         settings: dict[str, str],
         lasting: frozenset[str],
     ) -> None:
-        self.platter = platter
+        self.file_system = file_system
         self.broker: OpenBroker | None = None
         self.up = asyncio.Event()
         self.lives = 0
@@ -72,7 +72,7 @@ class SimNode:
             data_directory=DIRECTORY,
             settings=parse_broker({"listeners": f"PLAINTEXT://{ADDRESS}", **settings}),
         )
-        self._tether = Tether()
+        self._kill_switch = KillSwitch()
         self._crash = Crash.KILL
         self._tear_start_after: int | None = None
         self._stop_asked = asyncio.Event()
@@ -81,12 +81,12 @@ class SimNode:
     @property
     def calls(self) -> int:
         """How often this life has changed its disk."""
-        return self._tether.calls
+        return self._kill_switch.calls
 
     @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
         """The logs that are open; none of a node that is crashing."""
-        return {} if self.broker is None or self._tether.is_cut else self.broker.logs
+        return {} if self.broker is None or self._kill_switch.is_tripped else self.broker.logs
 
     async def keep_alive(self) -> None:
         """Life after life, until cancelled."""
@@ -100,13 +100,13 @@ class SimNode:
     def crash(self, kind: Crash) -> None:
         """Now, between two steps of the node."""
         self._crash = kind
-        self._tether.sever()
+        self._kill_switch.trip()
 
     def crash_in_a_call(self, kind: Crash, *, calls: int) -> None:
         """Within a change of the disk, after so many others."""
         self._crash = kind
         if self.up.is_set():
-            self._tether.sever_after(calls)
+            self._kill_switch.trip_after(calls)
         else:
             self._tear_start_after = calls
 
@@ -118,11 +118,11 @@ class SimNode:
         self._settled = True
         self._tear_start_after = None
         self._stop_asked.clear()
-        self._tether.disarm()
+        self._kill_switch.disarm()
 
     def check(self) -> None:
         """The invariants of the node as they are now."""
-        if self.broker is not None and not self._tether.is_cut:
+        if self.broker is not None and not self._kill_switch.is_tripped:
             try:
                 self.broker.check()
             except AssertionError as broken:
@@ -131,37 +131,37 @@ class SimNode:
     async def _live(self) -> None:
         self.lives += 1
         owner = f"node {self.lives}"
-        self._tether = tether = Tether()
+        self._kill_switch = kill_switch = KillSwitch()
         if self._tear_start_after is not None:
-            tether.sever_after(self._tear_start_after)
+            kill_switch.trip_after(self._tear_start_after)
             self._tear_start_after = None
         self._stop_asked.clear()
         self._history.restarted()
         self._trace.note("node", f"starts, life {self.lives}")
         world = sim_world(
-            loop=self._loop, clock=self._clock, chance=self._chance, platter=self.platter,
-            wire=self._wire, tether=tether, trace=self._trace, host=ADDRESS.host,
+            loop=self._loop, clock=self._clock, chance=self._chance, file_system=self.file_system,
+            wire=self._wire, kill_switch=kill_switch, trace=self._trace, host=ADDRESS.host,
         )  # fmt: skip
         node = Node(lambda group: self._open(world, group))
-        failure = await self._serve(node, owner, tether)
+        failure = await self._serve(node, owner, kill_switch)
         self._note_synced()
-        if tether.is_cut:
+        if kill_switch.is_tripped:
             await self._end_by_crash(owner)
         else:
             await self._end_tasks(owner)
-            self.platter.process_killed()
-        if failure is not None and not tether.is_cut:
+            self.file_system.process_killed()
+        if failure is not None and not kill_switch.is_tripped:
             self._judge(failure)
 
     async def _open(self, world: World, group: TaskGroup) -> OpenBroker:
         self.broker = await open_broker(world, self._config, group)
         return self.broker
 
-    async def _serve(self, node: Node, owner: str, tether: Tether) -> BaseException | None:
+    async def _serve(self, node: Node, owner: str, kill_switch: KillSwitch) -> BaseException | None:
         """From the start to whatever ends this life; what went wrong, if it was not a crash."""
         starting = self._loop.start_for(owner, node.start(), name="start")
-        await _first_of(starting, tether.cut, within_ms=START_MS_MAX)
-        if tether.is_cut:
+        await _first_of(starting, kill_switch.tripped, within_ms=START_MS_MAX)
+        if kill_switch.is_tripped:
             return None
         if not starting.done():
             raise Violation("restart", f"the node has not started within {START_MS_MAX} ms")
@@ -171,17 +171,17 @@ class SimNode:
         self.up.set()
         self._trace.note("node", "is up")
         ended = self._loop.start_for(owner, node.failed(), name="failed")
-        await _first_of(ended, tether.cut, self._stop_asked)
-        if tether.is_cut:
+        await _first_of(ended, kill_switch.tripped, self._stop_asked)
+        if kill_switch.is_tripped:
             return None
         if ended.done():
             return ended.result()
         self.up.clear()
         stopping = self._loop.start_for(owner, node.stop(), name="stop")
-        await _first_of(stopping, tether.cut, within_ms=STOP_MS_MAX)
-        if not tether.is_cut and not stopping.done():
+        await _first_of(stopping, kill_switch.tripped, within_ms=STOP_MS_MAX)
+        if not kill_switch.is_tripped and not stopping.done():
             raise Violation("restart", f"the node has not stopped within {STOP_MS_MAX} ms")
-        if not tether.is_cut:
+        if not kill_switch.is_tripped:
             self._trace.note("node", "has stopped")
             await asyncio.sleep(0)
             return ended.result() if ended.done() else None
@@ -198,9 +198,9 @@ class SimNode:
         # What clients had received by then, they may still make up their minds about.
         await asyncio.sleep(0.001)
         if kind is Crash.KILL:
-            self.platter.process_killed()
+            self.file_system.process_killed()
             return
-        self.platter.power_lost()
+        self.file_system.power_lost()
         self._history.power_lost(lasting=self._lasting)
 
     async def _end_tasks(self, owner: str) -> None:
@@ -228,10 +228,10 @@ class SimNode:
         by_disk = isinstance(failure, DiskError) or (
             isinstance(failure, RequestError) and failure.code == ErrorCode.KAFKA_STORAGE_ERROR
         )
-        if by_disk and self.platter.has_troubled:
+        if by_disk and self.file_system.has_troubled:
             self._trace.note("node", f"gave up: {failure}")
             return
-        if isinstance(failure, Severed):
+        if isinstance(failure, ProcessKilled):
             return
         raise Violation("restart", f"the node ended: {where(failure)}") from failure
 

@@ -1,4 +1,4 @@
-"""The World of a simulated process: real ports for the code that runs on it, tied by a tether."""
+"""The World of a simulated process: ports that fail once its kill switch has tripped."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from random import Random
@@ -7,8 +7,8 @@ from typing import TypeVar
 from penstock.sim.clock import SimClock
 from penstock.sim.disk import SimDisk
 from penstock.sim.entropy import SimEntropy
-from penstock.sim.file_system import Platter
-from penstock.sim.kill_switch import Tether
+from penstock.sim.file_system import FileSystem
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.network import SimNetwork, Wire
 from penstock.sim.trace import Trace
@@ -22,18 +22,18 @@ Result = TypeVar("Result")
 class SimOffload:
     """Long work, done where it stands: time passes only when somebody waits for it."""
 
-    def __init__(self, disk: SimDisk, tether: Tether) -> None:
+    def __init__(self, disk: SimDisk, kill_switch: KillSwitch) -> None:
         self._disk = disk
-        self._tether = tether
+        self._kill_switch = kill_switch
 
     def run(self, work: Callable[..., Result], *arguments: object) -> Awaitable[Result]:
-        self._tether.hold()
+        self._kill_switch.check()
         return run_inline(work, *arguments)
 
     def run_on_disk(
         self, work: Callable[..., Generator[Item | Rest, None, None]], *arguments: object
     ) -> AsyncGenerator[Item, None]:
-        self._tether.hold()
+        self._kill_switch.check()
         return run_inline_on_disk(self._disk, work, *arguments)
 
     def close(self) -> None:
@@ -45,18 +45,18 @@ def sim_world(
     loop: SimLoop,
     clock: SimClock,
     chance: Random,
-    platter: Platter,
+    file_system: FileSystem,
     wire: Wire,
-    tether: Tether,
+    kill_switch: KillSwitch,
     trace: Trace,
     host: str,
 ) -> World:
-    """The ports of one process; all of them fail once its tether is cut."""
-    disk = SimDisk(platter, tether, loop, trace)
+    """The ports of one process; all of them fail once its kill switch has tripped."""
+    disk = SimDisk(file_system, kill_switch, loop, trace)
     return World(
         clock=clock,
         entropy=SimEntropy(chance),
         disk=disk,
-        network=SimNetwork(wire, tether, host),
-        offload=SimOffload(disk, tether),
+        network=SimNetwork(wire, kill_switch, host),
+        offload=SimOffload(disk, kill_switch),
     )

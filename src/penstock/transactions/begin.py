@@ -15,8 +15,8 @@ from penstock.transactions.changes import CancelDeadline
 from penstock.transactions.decision_context import (
     NEEDS_PRODUCER_ID,
     Asked,
+    DecisionContext,
     NeedsProducerId,
-    Situation,
     fenced,
 )
 from penstock.transactions.finish import abort_and_fence, traded
@@ -40,17 +40,17 @@ InitDecision = Decision[TransactionStored, InitProducerIdResponse | NeedsProduce
 
 
 def decide_init(
-    shard: TransactionShard, situation: Situation, asked: Asked[InitProducerIdRequest]
+    shard: TransactionShard, context: DecisionContext, asked: Asked[InitProducerIdRequest]
 ) -> InitDecision:
     request = asked.request
     transactional_id = request.transactional_id
     assert transactional_id is not None, "only producers with a transactional id come here"
-    trouble = _trouble_with(request, situation.settings)
+    trouble = _trouble_with(request, context.settings)
     if trouble is not None:
         return _refuse(trouble)
     transaction = shard.transactions.get(transactional_id)
     if transaction is None:
-        return _first(situation, transactional_id, request)
+        return _first(context, transactional_id, request)
     held = _held(request)
     is_retry = held is not None and held == transaction.previous
     if held is not None and not is_retry and not transaction.is_held_by(held):
@@ -58,10 +58,10 @@ def decide_init(
     if transaction.is_decided:
         return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if transaction.state is not TransactionState.ONGOING:
-        return _take_over(situation, transaction, request, held, is_retry=is_retry)
+        return _take_over(context, transaction, request, held, is_retry=is_retry)
     if request.keep_prepared_txn:
-        return _keep(situation, transaction, request, held, is_retry=is_retry)
-    record, volatile, effects = abort_and_fence(shard, situation, transaction)
+        return _keep(context, transaction, request, held, is_retry=is_retry)
+    record, volatile, effects = abort_and_fence(shard, context, transaction)
     reply = _refused(ErrorCode.CONCURRENT_TRANSACTIONS)
     return Decision(reply=reply, records=(record,), volatile=volatile, effects=effects)
 
@@ -84,9 +84,9 @@ def _trouble_with(
 
 
 def _first(
-    situation: Situation, transactional_id: str, request: InitProducerIdRequest
+    context: DecisionContext, transactional_id: str, request: InitProducerIdRequest
 ) -> InitDecision:
-    producer_id = situation.fresh_producer_id()
+    producer_id = context.fresh_producer_id()
     if producer_id is None:
         return Decision.refuse(NEEDS_PRODUCER_ID)
     transaction = Transaction(
@@ -95,13 +95,13 @@ def _first(
         producer_epoch=ProducerEpoch(0),
         timeout_ms=_timeout_ms(request),
         state=TransactionState.EMPTY,
-        last_update_ms=situation.now_ms,
+        last_update_ms=context.now_ms,
     )
     return Decision(reply=_told(transaction), records=(stored(transaction),))
 
 
 def _take_over(
-    situation: Situation,
+    context: DecisionContext,
     transaction: Transaction,
     request: InitProducerIdRequest,
     held: Identity | None,
@@ -110,7 +110,7 @@ def _take_over(
 ) -> InitDecision:
     """No transaction is open: the client gets the next identity, or the one it should have got."""
     is_waiting = is_retry and transaction.identity.epoch <= LAST_EPOCH
-    gained = transaction.identity if is_waiting else traded(transaction.identity, situation)
+    gained = transaction.identity if is_waiting else traded(transaction.identity, context)
     if gained is None:
         return Decision.refuse(NEEDS_PRODUCER_ID)
     taken = transaction.become(
@@ -120,14 +120,14 @@ def _take_over(
         previous_producer_id=successor(held, gained),
         timeout_ms=_timeout_ms(request),
         start_ms=None,
-        last_update_ms=situation.now_ms,
+        last_update_ms=context.now_ms,
         client_version=0,
     )
     return Decision(reply=_told(taken), records=(stored(taken),))
 
 
 def _keep(
-    situation: Situation,
+    context: DecisionContext,
     ongoing: Transaction,
     request: InitProducerIdRequest,
     held: Identity | None,
@@ -135,7 +135,7 @@ def _keep(
     is_retry: bool,
 ) -> InitDecision:
     """The transaction stays as it is; only its client changes."""
-    gained = ongoing.identity if is_retry else traded(ongoing.identity, situation)
+    gained = ongoing.identity if is_retry else traded(ongoing.identity, context)
     if gained is None:
         return Decision.refuse(NEEDS_PRODUCER_ID)
     kept = ongoing.become(
@@ -144,7 +144,7 @@ def _keep(
         previous_producer_id=successor(held, gained),
         # What is prepared may wait for its coordinator: it is never given a time-out again.
         timeout_ms=_timeout_ms(request) if request.enable2_pc else ongoing.timeout_ms,
-        last_update_ms=situation.now_ms,
+        last_update_ms=context.now_ms,
     )
     ends = TransactionEnds(kept.transactional_id)
     volatile = (CancelDeadline(key=ends),) if kept.is_two_phase else ()

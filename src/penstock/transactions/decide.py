@@ -9,7 +9,7 @@ from typing import assert_never
 
 from penstock.machine.decision import Decision
 from penstock.transactions.begin import decide_init
-from penstock.transactions.decision_context import Asked, NeedsProducerId, Situation
+from penstock.transactions.decision_context import Asked, DecisionContext, NeedsProducerId
 from penstock.transactions.describe import (
     DescribeTransaction,
     ListTransactions,
@@ -53,7 +53,7 @@ TransactionReply = (
 
 def decide(
     shard: TransactionShard,
-    situation: Situation,
+    context: DecisionContext,
     request: TransactionRequest,
     *,
     version: int = 0,
@@ -61,39 +61,37 @@ def decide(
     """What the coordinator does about a request; `version` is that of the client's message."""
     match request:
         case InitProducerIdRequest():
-            return decide_init(shard, situation, Asked(request=request, version=version))
+            return decide_init(shard, context, Asked(request=request, version=version))
         case Enlist():
-            return decide_enlist(shard, situation, Asked(request=request, version=version))
+            return decide_enlist(shard, context, Asked(request=request, version=version))
         case EndTxnRequest():
-            return decide_end(shard, situation, Asked(request=request, version=version))
+            return decide_end(shard, context, Asked(request=request, version=version))
         case MarkersWritten():
-            return decide_written(shard, situation, request)
+            return decide_written(shard, context, request)
         case DescribeTransaction():
             return decide_describe(shard, request)
         case ListTransactions():
-            return decide_list(shard, situation, request)
+            return decide_list(shard, context, request)
         case _:
             assert_never(request)
 
 
 def decide_loaded(
-    shard: TransactionShard, situation: Situation
+    shard: TransactionShard, context: DecisionContext
 ) -> Decision[TransactionStored, None]:
     """What a shard takes up again after replay: its deadlines, and markers yet to be written."""
-    return Decision(
-        reply=None, volatile=changes_after_load(shard, situation), effects=resume(shard)
-    )
+    return Decision(reply=None, volatile=changes_after_load(shard, context), effects=resume(shard))
 
 
 def decide_due(
-    shard: TransactionShard, situation: Situation
+    shard: TransactionShard, context: DecisionContext
 ) -> Decision[TransactionStored, None] | None:
     """The earliest deadline that has come; None when none has."""
-    match shard.deadlines.due(situation.monotonic_ms):
+    match shard.deadlines.due(context.monotonic_ms):
         case TransactionEnds() as key:
-            return decide_transaction_ended(shard, situation, key)
+            return decide_transaction_ended(shard, context, key)
         case IdsExpire():
-            return decide_ids_expired(shard, situation)
+            return decide_ids_expired(shard, context)
         case None:
             return None
         case never:

@@ -20,7 +20,7 @@ class Asked(Generic[Request]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class DecisionContext:
     """The settings and the two clocks, as of one decision."""
 
     settings: TransactionSettings

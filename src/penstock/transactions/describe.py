@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
-from penstock.transactions.decision_context import Situation
+from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import BY_WORD, Transaction
@@ -86,12 +86,12 @@ def decide_describe(
 
 
 def decide_list(
-    shard: TransactionShard, situation: Situation, asked: ListTransactions
+    shard: TransactionShard, context: DecisionContext, asked: ListTransactions
 ) -> Decision[TransactionStored, ListTransactionsResponse]:
     listed = []
     for transactional_id in asked.transactional_ids:
         transaction = shard.transactions.get(transactional_id)
-        if transaction is not None and _passes(transaction, asked.filters, situation.now_ms):
+        if transaction is not None and _passes(transaction, asked.filters, context.now_ms):
             listed.append(
                 list_transactions.TransactionState(
                     transactional_id=transactional_id,

@@ -13,7 +13,7 @@ from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.transactions.changes import SetDeadline
-from penstock.transactions.decision_context import Asked, Situation, fenced
+from penstock.transactions.decision_context import Asked, DecisionContext, fenced
 from penstock.transactions.finish import GENERATION_2
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard
@@ -53,7 +53,7 @@ class Enlisted:
 
 
 def decide_enlist(
-    shard: TransactionShard, situation: Situation, asked: Asked[Enlist]
+    shard: TransactionShard, context: DecisionContext, asked: Asked[Enlist]
 ) -> Decision[TransactionStored, Enlisted]:
     request = asked.request
     transaction = shard.transactions.get(request.transactional_id)
@@ -72,13 +72,13 @@ def decide_enlist(
         # Whoever adds partitions has got its identity: the one before it is fenced from here on.
         previous_producer_id=None,
         partitions=tuple(sorted(added.union(transaction.partitions))),
-        start_ms=situation.now_ms if begins else transaction.start_ms,
-        last_update_ms=situation.now_ms,
+        start_ms=context.now_ms if begins else transaction.start_ms,
+        last_update_ms=context.now_ms,
         client_version=request.client_version,
     )
     volatile: tuple[object, ...] = ()
     if begins and not enlisted.is_two_phase:
-        ends_ms = situation.monotonic_ms + enlisted.timeout_ms
+        ends_ms = context.monotonic_ms + enlisted.timeout_ms
         ends = TransactionEnds(enlisted.transactional_id)
         volatile = (SetDeadline(key=ends, at_ms=ends_ms),)
     return Decision(

@@ -17,8 +17,8 @@ from penstock.transactions.changes import CancelDeadline
 from penstock.transactions.decision_context import (
     NEEDS_PRODUCER_ID,
     Asked,
+    DecisionContext,
     NeedsProducerId,
-    Situation,
     fenced,
 )
 from penstock.transactions.markers import complete, markers_of
@@ -43,7 +43,7 @@ EndDecision = Decision[TransactionStored, EndTxnResponse | NeedsProducerId]
 
 
 def decide_end(
-    shard: TransactionShard, situation: Situation, asked: Asked[EndTxnRequest]
+    shard: TransactionShard, context: DecisionContext, asked: Asked[EndTxnRequest]
 ) -> EndDecision:
     request = asked.request
     if not request.transactional_id:
@@ -63,12 +63,12 @@ def decide_end(
     if not is_retry and not transaction.is_held_by(who):
         return _refuse(fenced(asked.version, told_from=FENCED_FROM_VERSION))
     if asked.version >= GENERATION_2_FROM_VERSION:
-        return _end_of_generation_2(shard, situation, transaction, request, is_retry=is_retry)
-    return _end_of_generation_1(shard, situation, transaction, request)
+        return _end_of_generation_2(shard, context, transaction, request, is_retry=is_retry)
+    return _end_of_generation_1(shard, context, transaction, request)
 
 
 def abort_and_fence(
-    shard: TransactionShard, situation: Situation, ongoing: Transaction
+    shard: TransactionShard, context: DecisionContext, ongoing: Transaction
 ) -> tuple[TransactionStored, tuple[object, ...], tuple[object, ...]]:
     """The abort of what its client has left open: record, volatile changes, effects.
 
@@ -77,7 +77,7 @@ def abort_and_fence(
     trades its identity in or aborts too. So it gets over a time-out (KIP-588).
     """
     aborted = _decided(
-        situation,
+        context,
         ongoing,
         S.PREPARE_ABORT,
         held=ongoing.identity,
@@ -87,21 +87,24 @@ def abort_and_fence(
     return stored(aborted), *_consequences(shard, aborted)
 
 
-def traded(held: Identity, situation: Situation) -> Identity | None:
+def traded(held: Identity, context: DecisionContext) -> Identity | None:
     """What a client gets for its identity; None when a producer id is needed and there is none."""
     if not held.exhausted:
         return held.bumped()
-    fresh = situation.fresh_producer_id()
+    fresh = context.fresh_producer_id()
     return None if fresh is None else Identity(fresh, ProducerEpoch(0))
 
 
 def _end_of_generation_1(
-    shard: TransactionShard, situation: Situation, transaction: Transaction, request: EndTxnRequest
+    shard: TransactionShard,
+    context: DecisionContext,
+    transaction: Transaction,
+    request: EndTxnRequest,
 ) -> EndDecision:
     state, is_commit = transaction.state, request.committed
     if state is S.ONGOING:
         end = _decided(
-            situation,
+            context,
             transaction,
             S.PREPARE_COMMIT if is_commit else S.PREPARE_ABORT,
             held=None,
@@ -118,7 +121,7 @@ def _end_of_generation_1(
 
 def _end_of_generation_2(
     shard: TransactionShard,
-    situation: Situation,
+    context: DecisionContext,
     transaction: Transaction,
     request: EndTxnRequest,
     *,
@@ -140,11 +143,11 @@ def _end_of_generation_2(
         return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if is_commit and state is not S.ONGOING:
         return _refuse(ErrorCode.INVALID_TXN_STATE)
-    gained = traded(transaction.identity, situation)
+    gained = traded(transaction.identity, context)
     if gained is None:
         return Decision.refuse(NEEDS_PRODUCER_ID)
     end = _decided(
-        situation,
+        context,
         transaction,
         S.PREPARE_COMMIT if is_commit else S.PREPARE_ABORT,
         held=transaction.identity,
@@ -154,12 +157,12 @@ def _end_of_generation_2(
     if state is S.ONGOING:
         return _decide(shard, end, _told(gained))
     # Nothing was added: an abort only fences what may still be under way, and is complete at once.
-    done = complete(end, now_ms=situation.now_ms)
+    done = complete(end, now_ms=context.now_ms)
     return Decision(reply=_told(gained), records=(stored(end), stored(done)))
 
 
 def _decided(
-    situation: Situation,
+    context: DecisionContext,
     transaction: Transaction,
     state: TransactionState,
     *,
@@ -177,8 +180,8 @@ def _decided(
         producer_epoch=marker.epoch,
         next_identity=None if gained == marker else gained,
         previous_producer_id=successor(held, gained),
-        start_ms=transaction.start_ms if was_ongoing else situation.now_ms,
-        last_update_ms=situation.now_ms,
+        start_ms=transaction.start_ms if was_ongoing else context.now_ms,
+        last_update_ms=context.now_ms,
         client_version=client_version,
     )
 

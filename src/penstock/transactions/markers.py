@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from penstock.machine.decision import Decision
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.transactions.changes import PartitionsMarked
-from penstock.transactions.decision_context import Situation
+from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.records import TransactionStored, stored
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import Transaction, TransactionState
@@ -96,7 +96,7 @@ def resume(shard: TransactionShard) -> tuple[SendMarkers | StopWriter, ...]:
 
 
 def decide_written(
-    shard: TransactionShard, situation: Situation, report: MarkersWritten
+    shard: TransactionShard, context: DecisionContext, report: MarkersWritten
 ) -> Decision[TransactionStored, MarkersNoted]:
     unmarked = shard.unmarked.get(report.transactional_id)
     if (
@@ -107,7 +107,7 @@ def decide_written(
         return Decision.refuse(MarkersNoted(completed=False))
     marked = frozenset(report.partitions)
     if marked.issuperset(unmarked.partitions):
-        done = complete(shard.transactions[report.transactional_id], now_ms=situation.now_ms)
+        done = complete(shard.transactions[report.transactional_id], now_ms=context.now_ms)
         return Decision(reply=MarkersNoted(completed=True), records=(stored(done),))
     change = PartitionsMarked(transactional_id=report.transactional_id, partitions=marked)
     return Decision(reply=MarkersNoted(completed=False), volatile=(change,))

@@ -8,7 +8,7 @@ another coordinator's to decide.
 from penstock.machine.decision import Decision
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.transactions.changes import CancelDeadline, ExpiryReached, SetDeadline
-from penstock.transactions.decision_context import Situation
+from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.finish import abort_and_fence
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
@@ -17,23 +17,23 @@ from penstock.transactions.timers import IDS_EXPIRE, TransactionEnds
 
 
 def decide_transaction_ended(
-    shard: TransactionShard, situation: Situation, key: TransactionEnds
+    shard: TransactionShard, context: DecisionContext, key: TransactionEnds
 ) -> Decision[TransactionStored, None]:
     """Its client may be gone or only slow: the abort fences it, so that it finds out."""
     transaction = shard.transactions.get(key.transactional_id)
     if transaction is None or not _may_time_out(transaction):
         return Decision(reply=None, volatile=(CancelDeadline(key=key),))
-    record, volatile, effects = abort_and_fence(shard, situation, transaction)
+    record, volatile, effects = abort_and_fence(shard, context, transaction)
     return Decision(reply=None, records=(record,), volatile=volatile, effects=effects)
 
 
 def decide_ids_expired(
-    shard: TransactionShard, situation: Situation
+    shard: TransactionShard, context: DecisionContext
 ) -> Decision[TransactionStored, None]:
     """One step of a round over all ids: removes those that are not in use, and comes again, at once
     if there are more to look at. What comes in between may end any of these.
     """
-    unused_since_ms = situation.now_ms - situation.settings.transactional_id_expiration_ms
+    unused_since_ms = context.now_ms - context.settings.transactional_id_expiration_ms
     to_see = shard.expiry_left or tuple(shard.transactions)
     left = to_see[TRANSACTIONAL_IDS_PER_STEP:]
     expired = tuple(
@@ -42,28 +42,30 @@ def decide_ids_expired(
         if _is_unused(shard.transactions.get(transactional_id), since_ms=unused_since_ms)
     )
     if left:
-        again = SetDeadline(key=IDS_EXPIRE, at_ms=situation.monotonic_ms)
+        again = SetDeadline(key=IDS_EXPIRE, at_ms=context.monotonic_ms)
     else:
-        again = next_expiry(situation)
+        again = next_expiry(context)
     return Decision(reply=None, records=expired, volatile=(ExpiryReached(left=left), again))
 
 
-def changes_after_load(shard: TransactionShard, situation: Situation) -> tuple[SetDeadline, ...]:
+def changes_after_load(
+    shard: TransactionShard, context: DecisionContext
+) -> tuple[SetDeadline, ...]:
     """The deadlines of a shard that has just been replayed."""
     ends = (
         SetDeadline(
             key=TransactionEnds(transactional_id),
-            at_ms=situation.monotonic_ms + _left_ms(transaction, now_ms=situation.now_ms),
+            at_ms=context.monotonic_ms + _left_ms(transaction, now_ms=context.now_ms),
         )
         for transactional_id, transaction in shard.transactions.items()
         if _may_time_out(transaction)
     )
-    return (*ends, next_expiry(situation))
+    return (*ends, next_expiry(context))
 
 
-def next_expiry(situation: Situation) -> SetDeadline:
-    interval = situation.settings.transaction_remove_expired_transaction_cleanup_interval_ms
-    return SetDeadline(key=IDS_EXPIRE, at_ms=situation.monotonic_ms + interval)
+def next_expiry(context: DecisionContext) -> SetDeadline:
+    interval = context.settings.transaction_remove_expired_transaction_cleanup_interval_ms
+    return SetDeadline(key=IDS_EXPIRE, at_ms=context.monotonic_ms + interval)
 
 
 def _may_time_out(transaction: Transaction) -> bool:

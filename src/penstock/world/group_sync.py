@@ -35,7 +35,7 @@ class GroupSync:
         self.threads = ThreadPoolExecutor(SYNC_THREADS_MAX, thread_name_prefix="penstock-sync")
 
     async def sync(self, files: Sequence[Syncable]) -> None:
-        """Returns when everything written to the files before the call is on the platter."""
+        """Returns when everything written to the files before the call is on disk."""
         syncs = [self._join(file) for file in files]
         for sync in syncs:
             # Shielded: others wait for the same sync, and a cancelled waiter must not take it

@@ -41,7 +41,7 @@ class Entropy(Protocol):
 
 
 class File(Protocol):
-    """One open file. Writes reach the page cache, not the platter: see `Disk.sync`."""
+    """One open file. Writes reach the page cache, not the disk: see `Disk.sync`."""
 
     @property
     def path(self) -> str: ...
@@ -124,7 +124,7 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def sync_all(self, paths: Sequence[str]) -> None:
-        """fsync of many files and directories at once; returns when all are on the platter."""
+        """fsync of many files and directories at once; returns when all are on disk."""
 
     def lock(self, path: str) -> File:
         """An exclusive lock held until the file is closed; DiskError when another holds it."""

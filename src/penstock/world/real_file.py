@@ -14,7 +14,7 @@ Invariants:
    it sends from, and the last of the two to go frees the disk. So what keeps count of descriptors
    knows those alone and never a file. A file whose name is gone (`hold`) keeps its descriptor
    until then: it could not be opened again.
-5. A file whose sync failed is spoiled too: what the platter holds is unknown.
+5. A file whose sync failed is spoiled too: what the disk holds is unknown.
 """
 
 import errno

@@ -1,21 +1,21 @@
-"""What the coordinator says of a transaction is told to its producer in words that it knows."""
+"""What the coordinator says of a transaction reaches its producer in words that it knows."""
 
 import pytest
 
-from penstock.broker.coordinators.verification import told
+from penstock.broker.coordinators.verification import refusal_for_producer
 from penstock.model.error import ErrorCode
 
 
 @pytest.mark.parametrize("version", [12, 13])
 def test_generation_two_is_told_of_markers_on_their_way(version: int) -> None:
-    assert told(ErrorCode.CONCURRENT_TRANSACTIONS, version=version).code is (
+    assert refusal_for_producer(ErrorCode.CONCURRENT_TRANSACTIONS, version=version).code is (
         ErrorCode.CONCURRENT_TRANSACTIONS
     )
 
 
 @pytest.mark.parametrize("version", [3, 11])
 def test_generation_one_is_told_what_it_tries_again_after(version: int) -> None:
-    assert told(ErrorCode.CONCURRENT_TRANSACTIONS, version=version).code is (
+    assert refusal_for_producer(ErrorCode.CONCURRENT_TRANSACTIONS, version=version).code is (
         ErrorCode.NOT_ENOUGH_REPLICAS
     )
 
@@ -27,4 +27,4 @@ def test_trouble_of_the_coordinator_is_told_as_one_to_try_again_after(version: i
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
     ):
-        assert told(code, version=version).code is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert refusal_for_producer(code, version=version).code is ErrorCode.NOT_ENOUGH_REPLICAS

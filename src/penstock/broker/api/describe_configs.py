@@ -22,7 +22,7 @@ from penstock.metadata.describe import (
 from penstock.metadata.image.image import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DESCRIBED_SETTINGS_MAX
-from penstock.model.topic_name import topic_name_trouble
+from penstock.model.topic_name import topic_name_error
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -104,7 +104,7 @@ def _describe(
 ) -> Iterable[Described]:
     image, name = standpoint.image, resource.resource_name
     if resource.resource_type == ResourceKind.TOPIC:
-        trouble = topic_name_trouble(name)
+        trouble = topic_name_error(name)
         if trouble is not None:
             raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, trouble)
         if name not in image.topics_by_name:

@@ -9,7 +9,7 @@ from penstock.log.producer_state import ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.offset import NO_OFFSET
 from penstock.model.sequence import NO_SEQUENCE
-from penstock.model.topic_name import topic_name_trouble
+from penstock.model.topic_name import topic_name_error
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -60,7 +60,7 @@ def _describe_all(
 
 
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
-    trouble = topic_name_trouble(topic)
+    trouble = topic_name_error(topic)
     if trouble is not None:
         return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, trouble)
     partition = services.partitions.find(topic, index)

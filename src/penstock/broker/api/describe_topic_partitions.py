@@ -6,7 +6,7 @@ from penstock.broker.request.partition_view import view_partition
 from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_trouble
+from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_error
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -65,7 +65,7 @@ def refuse(
 
 
 def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
-    known = topic_name_trouble(name) is None
+    known = topic_name_error(name) is None
     return DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if known

@@ -20,7 +20,7 @@ from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import METADATA_TOPIC, NO_TOPIC_ID, TopicId
-from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_trouble
+from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_error
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.wire.messages.metadata import (
@@ -100,7 +100,7 @@ def _to_create(services: Services, request: MetadataRequest) -> list[str]:
         and topic.name not in services.image.topics_by_name
         and topic.name not in INTERNAL_TOPICS
         and topic.name != METADATA_TOPIC
-        and topic_name_trouble(topic.name) is None
+        and topic_name_error(topic.name) is None
     ]
     return list(dict.fromkeys(missing))
 
@@ -168,7 +168,7 @@ def _topic(
     else:
         found = image.topics_by_name.get(name)
         trouble = troubles.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if topic_name_trouble(name) is not None:
+        if topic_name_error(name) is not None:
             trouble = ErrorCode.INVALID_TOPIC_EXCEPTION
     if found is None:
         return MetadataResponseTopic(

@@ -23,10 +23,10 @@ from penstock.broker.request.produce_refusals import (
     close_on_error,
     name_leaders,
     refuse,
+    refuse_unverified_writer,
     refuse_version,
     refused,
     refused_batch,
-    tell_stranger,
 )
 from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import CloseConnection, ErrorCode
@@ -159,7 +159,7 @@ def _produce(
                     guard=None if verified is None else verified.outcome(found.name),
                 )
                 if not isinstance(outcome, Appended) and request.transactional_id is None:
-                    tell_stranger(outcome, data.records)
+                    refuse_unverified_writer(outcome, data.records)
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
                 if isinstance(outcome, Appended) and not found.commits_at_once:
@@ -224,7 +224,7 @@ def answer_single(services: Services, frame: memoryview) -> bytes | None:
             start_offset=found.log.start_offset,
         )
     if not transactional:
-        tell_stranger(outcome, records)
+        refuse_unverified_writer(outcome, records)
     by_id = version >= TOPIC_IDS_FROM
     answer = TopicProduceResponse(partition_responses=[outcome])
     answer.topic_id, answer.name = (topic, "") if by_id else (answer.topic_id, topic.decode())

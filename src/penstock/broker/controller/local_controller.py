@@ -23,7 +23,7 @@ from penstock.metadata.controller.decide import (
     ControllerState,
     decide,
 )
-from penstock.metadata.controller.decision_context import Situation
+from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.loader import Loader
@@ -122,7 +122,7 @@ class LocalController:
 
     def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
         image = self._state.image
-        situation = Situation(
+        context = DecisionContext(
             image=image,
             node_id=self._node_id,
             settings=effective_broker(self._settings, image, self._node_id),
@@ -130,7 +130,7 @@ class LocalController:
             fresh_ids=self._fresh_ids(request),
         )
         try:
-            return decide(situation, request)
+            return decide(context, request)
         except RequestError as refused:
             return Decision.refuse(refused)
 

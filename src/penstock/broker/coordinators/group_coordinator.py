@@ -21,7 +21,7 @@ from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.coordinators.offsets_topic import offsets_topic
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.broker.partitions.partitions import Partitions
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.offsets.delete import ForgetTopics, Progress
 from penstock.groups.offsets.transactional import EndTransaction
 from penstock.groups.partitioning import OFFSETS_TOPIC
@@ -191,7 +191,7 @@ class GroupCoordinator:
     def _ask(self, led: LedShard, request: object, origin: Origin) -> Any | asyncio.Future[Any]:
         require_loaded(led.host)
         self._tickets_given += 1
-        situation = self._situation()
+        context = self._situation()
         reply = led.ask(
             Asked(
                 request=request,
@@ -200,20 +200,20 @@ class GroupCoordinator:
                 client_id=origin.header.client_id or "",
                 client_host=f"/{origin.peer.host}",
             ),
-            situation,
-            deadline_ms=self._deadline_ms(situation),
+            context,
+            deadline_ms=self._deadline_ms(context),
         )
         self._shards.wake_for(led)
         return reply
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> DecisionContext:
         clock = self._world.clock
         monotonic_ms = clock.monotonic_ms()
         counted_ms = self._members_counted_ms
         if counted_ms is None or monotonic_ms >= counted_ms + MEMBERS_COUNTED_EVERY_MS:
             self._members_counted_ms = monotonic_ms
             self._members = sum(shard.member_count() for shard in self.shards)
-        return Situation(
+        return DecisionContext(
             image=self._image,
             settings=self._settings,
             now_ms=clock.now_ms(),
@@ -222,8 +222,8 @@ class GroupCoordinator:
             members_on_node=self._members,
         )
 
-    def _deadline_ms(self, situation: Situation) -> int:
-        return situation.monotonic_ms + self._settings.offsets_commit_timeout_ms
+    def _deadline_ms(self, context: DecisionContext) -> int:
+        return context.monotonic_ms + self._settings.offsets_commit_timeout_ms
 
     def _fresh_id(self) -> str:
         """Random; without a leading dash, which looks like an option to tools."""
@@ -253,8 +253,8 @@ class GroupCoordinator:
             self._to_forget.set()
 
     def _keep_time_of(self, led: LedShard) -> bool:
-        situation = self._situation()
-        return led.keep_time(situation, deadline_ms=self._deadline_ms(situation))
+        context = self._situation()
+        return led.keep_time(context, deadline_ms=self._deadline_ms(context))
 
     async def _keep_forgetting(self) -> None:
         """Removes the offsets of deleted topics; a shard that cannot now is asked again."""

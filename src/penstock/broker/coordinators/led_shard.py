@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from penstock.broker.coordinators.led_host import LedHost, error_code, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.groups.decide import decide, decide_due
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked, Deliver, NotStored, Parked
 from penstock.groups.shard import GroupShard
@@ -49,13 +49,13 @@ class LedShard:
         """Follows records of the journal; the last call says where they end."""
         self.host.replay(records, next_offset=next_offset)
 
-    def loaded(self, situation: Situation) -> None:
+    def loaded(self, context: DecisionContext) -> None:
         """The journal has been followed to its end."""
         self.host.opened()
-        self.shard.loaded(situation)
+        self.shard.loaded(context)
 
     def ask(
-        self, asked: Asked[object], situation: Situation, *, deadline_ms: int
+        self, asked: Asked[object], context: DecisionContext, *, deadline_ms: int
     ) -> object | asyncio.Future[object]:
         """The reply, or a future of it. RequestError, now or later, when none was earned."""
         ticket = self._tickets[asked.ticket] = Ticket()
@@ -65,26 +65,26 @@ class LedShard:
                 self._answer(asked.ticket, reply)
 
         self.host.submit(
-            lambda: decide(self.shard, situation, asked), deadline_ms=deadline_ms, answer=answer
+            lambda: decide(self.shard, context, asked), deadline_ms=deadline_ms, answer=answer
         )
         if ticket.reply is None:
             return self._future(asked.ticket, ticket)
         if not isinstance(ticket.reply, NotDone):
             return ticket.reply
         if ticket.reply in NOT_STORED:
-            self._tell_not_stored(asked, ticket.reply, situation, deadline_ms=deadline_ms)
+            self._tell_not_stored(asked, ticket.reply, context, deadline_ms=deadline_ms)
         raise refusal(ticket.reply)
 
-    def keep_time(self, situation: Situation, *, deadline_ms: int) -> bool:
+    def keep_time(self, context: DecisionContext, *, deadline_ms: int) -> bool:
         """Does one thing whose time has come; False when there is none, for now."""
         return self.host.keep_time(
-            lambda: decide_due(self.shard, situation),
-            now_ms=situation.monotonic_ms,
+            lambda: decide_due(self.shard, context),
+            now_ms=context.monotonic_ms,
             deadline_ms=deadline_ms,
         )
 
     def _tell_not_stored(
-        self, asked: Asked[object], why: NotDone, situation: Situation, *, deadline_ms: int
+        self, asked: Asked[object], why: NotDone, context: DecisionContext, *, deadline_ms: int
     ) -> None:
         """Others may be parked for what this request would have brought."""
         failed = Asked(
@@ -95,7 +95,7 @@ class LedShard:
             client_host=asked.client_host,
         )
         self.host.submit(
-            lambda: decide(self.shard, situation, failed),
+            lambda: decide(self.shard, context, failed),
             deadline_ms=deadline_ms,
             answer=lambda _: None,
         )

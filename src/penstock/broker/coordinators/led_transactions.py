@@ -8,7 +8,7 @@ from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.machine.held_replies import NotDone
 from penstock.replication.partition import Partition
 from penstock.transactions.decide import TransactionRequest, decide, decide_due, decide_loaded
-from penstock.transactions.decision_context import Situation
+from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.markers import MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard
@@ -46,27 +46,32 @@ class LedTransactions:
         self._resumed = False
         self._waiting: dict[asyncio.Future[object], None] = {}
 
-    def loaded(self, situation: Situation) -> None:
+    def loaded(self, context: DecisionContext) -> None:
         """The journal has been followed to its end."""
         self.host.opened()
-        self.resume(situation, deadline_ms=situation.monotonic_ms)
+        self.resume(context, deadline_ms=context.monotonic_ms)
 
-    def resume(self, situation: Situation, *, deadline_ms: int) -> None:
+    def resume(self, context: DecisionContext, *, deadline_ms: int) -> None:
         """Once, as soon as decisions are taken and before any other: deadlines and markers."""
         if not self.host.serves or self._resumed:
             return
         self._resumed = True
         self.host.submit(
-            lambda: decide_loaded(self.shard, situation),
+            lambda: decide_loaded(self.shard, context),
             deadline_ms=deadline_ms,
             answer=lambda _: None,
         )
 
     def ask(
-        self, request: TransactionRequest, situation: Situation, *, version: int, deadline_ms: int
+        self,
+        request: TransactionRequest,
+        context: DecisionContext,
+        *,
+        version: int,
+        deadline_ms: int,
     ) -> object | asyncio.Future[object]:
         """The reply, or a future of it. RequestError, now or later, when none was earned."""
-        self.resume(situation, deadline_ms=deadline_ms)
+        self.resume(context, deadline_ms=deadline_ms)
         answers: list[object] = []
         waiting: asyncio.Future[object] | None = None
 
@@ -81,7 +86,7 @@ class LedTransactions:
                 waiting.set_result(reply)
 
         self.host.submit(
-            lambda: decide(self.shard, situation, request, version=version),
+            lambda: decide(self.shard, context, request, version=version),
             deadline_ms=deadline_ms,
             answer=answer,
         )
@@ -95,7 +100,9 @@ class LedTransactions:
             raise refusal(reply)
         return reply
 
-    def report(self, written: MarkersWritten, situation: Situation, *, deadline_ms: int) -> bool:
+    def report(
+        self, written: MarkersWritten, context: DecisionContext, *, deadline_ms: int
+    ) -> bool:
         """Whether the report was taken, or nobody needs it any more."""
         refused: list[NotDone] = []
 
@@ -104,18 +111,18 @@ class LedTransactions:
                 refused.append(reply)
 
         self.host.submit(
-            lambda: decide(self.shard, situation, written),
+            lambda: decide(self.shard, context, written),
             deadline_ms=deadline_ms,
             answer=answer,
         )
         return not refused
 
-    def keep_time(self, situation: Situation, *, deadline_ms: int) -> bool:
+    def keep_time(self, context: DecisionContext, *, deadline_ms: int) -> bool:
         """Does one thing whose time has come; False when there is none, for now."""
-        self.resume(situation, deadline_ms=deadline_ms)
+        self.resume(context, deadline_ms=deadline_ms)
         return self.host.keep_time(
-            lambda: decide_due(self.shard, situation),
-            now_ms=situation.monotonic_ms,
+            lambda: decide_due(self.shard, context),
+            now_ms=context.monotonic_ms,
             deadline_ms=deadline_ms,
         )
 

@@ -46,16 +46,16 @@ class Loading(Protocol[JournalRecord, Now]):
     @property
     def host(self) -> LedHost[JournalRecord]: ...
 
-    def loaded(self, situation: Now) -> None: ...
+    def loaded(self, context: Now) -> None: ...
 
 
-Situation = TypeVar("Situation")
+DecisionContext = TypeVar("DecisionContext")
 
 
 async def load(
-    led: Loading[JournalRecord, Situation],
+    led: Loading[JournalRecord, DecisionContext],
     latest: Latest[JournalRecord],
-    situation: Callable[[], Situation],
+    context: Callable[[], DecisionContext],
     clock: Clock,
 ) -> bool:
     """Whether it is loaded: leadership may have been lost meanwhile, and the journal may be
@@ -80,7 +80,7 @@ async def load(
         return False
     assert log.end_offset == end_offset, "nobody else writes to the journal"
     host.replay((), next_offset=end_offset)
-    led.loaded(situation())
+    led.loaded(context())
     logger.info(
         "coordinator partition=%s loaded records=%d took_ms=%d",
         host.partition.name, records, clock.monotonic_ms() - started_ms,

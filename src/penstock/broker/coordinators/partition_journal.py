@@ -17,7 +17,7 @@ from penstock.replication.partition import Partition
 from penstock.world.errors import DiskError
 from penstock.world.ports import Clock
 
-AppendTrouble = Callable[[Partition, DiskError], None]
+AppendError = Callable[[Partition, DiskError], None]
 WantSync = Callable[[Partition], None]
 
 
@@ -49,7 +49,7 @@ class PartitionJournal(Generic[JournalRecord]):
         build: BuildBatch[JournalRecord],
         *,
         clock: Clock,
-        append_failed: AppendTrouble,
+        append_failed: AppendError,
         want_sync: WantSync,
     ) -> None:
         self._partition = partition

@@ -32,7 +32,7 @@ from penstock.records.record import Record
 from penstock.replication.marker import Marker
 from penstock.replication.partition import Partition
 from penstock.transactions.decide import TransactionRequest
-from penstock.transactions.decision_context import NeedsProducerId, Situation
+from penstock.transactions.decision_context import DecisionContext, NeedsProducerId
 from penstock.transactions.describe import Filters, ListTransactions
 from penstock.transactions.markers import MarkersWritten, StopWriter
 from penstock.transactions.records import TransactionStored, encode
@@ -159,30 +159,30 @@ class TransactionCoordinator:
     def _ask(
         self, led: LedTransactions, request: TransactionRequest, *, version: int
     ) -> Any | asyncio.Future[Any]:
-        situation = self._situation()
+        context = self._situation()
         try:
             return led.ask(
-                request, situation, version=version, deadline_ms=self._deadline_ms(situation)
+                request, context, version=version, deadline_ms=self._deadline_ms(context)
             )
         finally:
             self._sending.flush()
             self._shards.wake_for(led)
 
     def _report(self, led: LedTransactions, written: MarkersWritten) -> bool:
-        situation = self._situation()
-        return led.report(written, situation, deadline_ms=self._deadline_ms(situation))
+        context = self._situation()
+        return led.report(written, context, deadline_ms=self._deadline_ms(context))
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> DecisionContext:
         clock = self._world.clock
-        return Situation(
+        return DecisionContext(
             settings=self._settings,
             now_ms=clock.now_ms(),
             monotonic_ms=clock.monotonic_ms(),
             fresh_producer_id=self._producer_ids.take,
         )
 
-    def _deadline_ms(self, situation: Situation) -> int:
-        return situation.monotonic_ms + COMMIT_WAIT_MS_MAX
+    def _deadline_ms(self, context: DecisionContext) -> int:
+        return context.monotonic_ms + COMMIT_WAIT_MS_MAX
 
     def _lead(self, partition: Partition) -> LedTransactions:
         journal: PartitionJournal[TransactionStored] = PartitionJournal(
@@ -217,8 +217,8 @@ class TransactionCoordinator:
         await load(led, LatestTransactions(), self._situation, self._world.clock)
 
     def _keep_time_of(self, led: LedTransactions) -> bool:
-        situation = self._situation()
-        did = led.keep_time(situation, deadline_ms=self._deadline_ms(situation))
+        context = self._situation()
+        did = led.keep_time(context, deadline_ms=self._deadline_ms(context))
         self._sending.flush()
         return did
 

@@ -28,9 +28,9 @@ from penstock.wire.messages.produce import ProduceRequest
 TOPIC_IDS_FROM = 13  # of Produce
 ABORTABLE_FROM = 11  # the error that lets a client go on after an abort
 ADDS_FROM = 12
-# Clients do not try again after these; after the one that is told instead they do. Those of
+# Clients do not try again after these; after the one that is sent instead they do. Those of
 # generation 2 know the one of them that stands for markers on their way.
-UNTOLD = frozenset(
+REPLACED_CODES = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -145,14 +145,14 @@ def note(verification: Verification, answer: Enlisted | RequestError, *, version
         name = partition.name
         code = answer.code if isinstance(answer, RequestError) else answer.errors[name]
         if code is not ErrorCode.NONE:
-            verification.refused[name] = told(code, version=version)
+            verification.refused[name] = refusal_for_producer(code, version=version)
 
 
-def told(code: ErrorCode, *, version: int) -> Unverified:
-    """How the coordinator's answer is told to a producer of this version."""
+def refusal_for_producer(code: ErrorCode, *, version: int) -> Unverified:
+    """The coordinator's answer in the words that a producer of this version knows."""
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and version >= ADDS_FROM:
         return Unverified(code=code, message=None)
-    if code in UNTOLD:
+    if code in REPLACED_CODES:
         return Unverified(
             code=ErrorCode.NOT_ENOUGH_REPLICAS,
             message=(

@@ -2,7 +2,7 @@
 
 What is expired of the logs themselves is `broker/partitions/retention`'s.
 
-Data reaches the platter when the system writes it back; what is synced here bounds how much a
+Data reaches the disk when the system writes it back; what is synced here bounds how much a
 start after a crash has to scan. A log is due when it has begun a new segment since its last sync,
 or when its flush settings say so; `broker/partitions/syncing` does it.
 """

@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-from penstock.log.directory import LogDirectory, LogWanted, OpenTrouble
+from penstock.log.directory import LogDirectory, LogWanted, OpenError
 from penstock.log.partition_log import PartitionLog
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
@@ -120,13 +120,13 @@ class LogDirectories:
 
     def open_logs(
         self, wanted: Iterable[LogWanted], *, now_ms: int, unheard_of: Container[TopicPartition]
-    ) -> dict[TopicPartition, PartitionLog | OpenTrouble]:
+    ) -> dict[TopicPartition, PartitionLog | OpenError]:
         """The logs of many partitions, loaded or made, or what keeps one from being opened.
 
         A partition that is in no directory is made only if none is offline, which may well hold
         it, or if it was `unheard_of` until now.
         """
-        opened: dict[TopicPartition, PartitionLog | OpenTrouble] = {}
+        opened: dict[TopicPartition, PartitionLog | OpenError] = {}
         by_home: dict[str, list[LogWanted]] = {}
         held = Counter(home.path for home in self._homes.values())
         for one in wanted:

@@ -21,7 +21,7 @@ from penstock.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-START_UNTOLD = frozenset(
+CODES_WITHOUT_START_OFFSET = frozenset(
     {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 )
 
@@ -65,7 +65,7 @@ def refused_batch(
     index: int, trouble: InvalidBatch, partition: Partition
 ) -> PartitionProduceResponse:
     """Like Kafka, tells the start offset unless the batch as a whole is beyond discussion."""
-    told = trouble.code not in START_UNTOLD and not isinstance(trouble, NotOneBatch)
+    told = trouble.code not in CODES_WITHOUT_START_OFFSET and not isinstance(trouble, NotOneBatch)
     start_offset = partition.log.start_offset if told else NO_OFFSET
     answer = refused(index, trouble.code, trouble.message, start_offset=start_offset)
     answer.record_errors = [
@@ -75,7 +75,7 @@ def refused_batch(
     return answer
 
 
-def tell_stranger(answer: PartitionProduceResponse, records: Buffer | None) -> None:
+def refuse_unverified_writer(answer: PartitionProduceResponse, records: Buffer | None) -> None:
     """Who names no transaction may not write in one, whatever state that is in."""
     if answer.error_code == ErrorCode.INVALID_TXN_STATE:
         assert records is not None

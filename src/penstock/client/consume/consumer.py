@@ -25,7 +25,7 @@ from penstock.client.consume.fetch_request import (
 )
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.consume.offsets import ListedOffset, When, list_offsets, offsets_of
-from penstock.client.network.background_tasks import Errands
+from penstock.client.network.background_tasks import BackgroundTasks
 from penstock.client.network.channel import Channel
 from penstock.client.network.cluster import Cluster, Lane
 from penstock.client.network.errors import RETRIABLE, STALE_METADATA, Refused, TimedOut
@@ -59,7 +59,7 @@ class Consumer:
         self._channels: dict[NodeId, Channel] = {}
         self._fetching: set[NodeId] = set()
         self._troubles: dict[TopicPartition, Refused] = {}  # the latest of each
-        self._errands = Errands(
+        self._background_tasks = BackgroundTasks(
             cluster.tasks, done=self._changed, backoff_ms=cluster.rules.backoff_ms
         )
         self._news = asyncio.Event()
@@ -77,7 +77,7 @@ class Consumer:
         trace: TracebackType | None,
     ) -> None:
         self._closed = True
-        self._errands.close()
+        self._background_tasks.close()
         if self._retry is not None:
             self._retry.cancel()
 
@@ -211,18 +211,18 @@ class Consumer:
     def _step(self) -> None:
         now_ms = self.cluster.clock.monotonic_ms()
         if self._cursors.without_position(now_ms):
-            self._errands.run("consumer: positions", self._look_up_positions)
+            self._background_tasks.run("consumer: positions", self._look_up_positions)
         by_node: dict[NodeId, list[Cursor]] = {}
         for cursor in self._cursors.fetchable(now_ms):
             leader = self.cluster.view.leader_of(cursor.partition)
             if leader is None:
-                self._errands.run("consumer: metadata", self._refresh)
+                self._background_tasks.run("consumer: metadata", self._refresh)
             elif leader not in self._fetching:
                 by_node.setdefault(leader, []).append(cursor)
         for node, cursors in by_node.items():
             channel = self._channels.get(node)
             if channel is None or not channel.is_open:
-                self._errands.run(f"consumer: node {node}", partial(self._connect, node))
+                self._background_tasks.run(f"consumer: node {node}", partial(self._connect, node))
             else:
                 self._fetch(node, channel, cursors)
 
@@ -271,7 +271,7 @@ class Consumer:
         elif code not in RETRIABLE:
             self._troubles[partition] = refused
         elif code in STALE_METADATA:
-            self._errands.run("consumer: metadata", self._refresh)
+            self._background_tasks.run("consumer: metadata", self._refresh)
         self._retry_later(partition)
 
     def _retry_later(self, partition: TopicPartition) -> None:
@@ -298,7 +298,7 @@ class Consumer:
         finally:
             # Where that failed, perhaps another node leads by now.
             if node not in self._channels or not self._channels[node].is_open:
-                self._errands.run("consumer: metadata", self._refresh)
+                self._background_tasks.run("consumer: metadata", self._refresh)
 
     async def _look_up_positions(self) -> None:
         """Finds the end of the log that each cursor without a position asks for."""

@@ -1,6 +1,6 @@
 """Work that must be awaited, run beside a loop that must not wait: connect, refresh, look up.
 
-Each errand has a name and is under way at most once. One that fails with a ClientError has only
+Each task has a name and is under way at most once. One that fails with a ClientError has only
 failed this time: it ends after the backoff, so that whoever needs it can ask again and does not
 ask too often.
 """
@@ -12,7 +12,7 @@ from penstock.client.network.errors import ClientError
 from penstock.world.tasks import TaskGroup
 
 
-class Errands:
+class BackgroundTasks:
     def __init__(self, tasks: TaskGroup, *, done: Callable[[], None], backoff_ms: int) -> None:
         self._tasks = tasks
         self._done = done

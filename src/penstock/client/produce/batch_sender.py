@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 
-from penstock.client.network.background_tasks import Errands
+from penstock.client.network.background_tasks import BackgroundTasks
 from penstock.client.network.channel import Channel
 from penstock.client.network.cluster import Cluster, Lane
 from penstock.client.network.errors import (
@@ -74,7 +74,7 @@ class BatchSender:
         self._given_up = given_up
         self._accumulator = Accumulator(batches)
         self._channels: dict[NodeId, Channel] = {}
-        self._errands = Errands(
+        self._background_tasks = BackgroundTasks(
             cluster.tasks, done=self._look_again, backoff_ms=cluster.rules.backoff_ms
         )
         self._wake = asyncio.Event()
@@ -92,7 +92,7 @@ class BatchSender:
 
     def close(self) -> None:
         self._closing = True
-        self._errands.close()
+        self._background_tasks.close()
         self._accumulator.abandon(ClientError("the producer was closed"))
         self._look_again()
 
@@ -229,19 +229,19 @@ class BatchSender:
         if self.writer is None and self._rules.idempotent:
             if not self._accumulator.is_empty:
                 assert self._identify is not None, "nobody to write as"
-                self._errands.run("producer: id", self._identify)
+                self._background_tasks.run("producer: id", self._identify)
             return
         nodes: dict[NodeId, None] = {}
         for partition in self._accumulator.ready_partitions(now_ms):
             leader = self.cluster.view.leader_of(partition)
             if leader is None:
-                self._errands.run("producer: metadata", self._refresh)
+                self._background_tasks.run("producer: metadata", self._refresh)
             else:
                 nodes[leader] = None
         for node in nodes:
             channel = self._channels.get(node)
             if channel is None or not channel.is_open:
-                self._errands.run(f"producer: node {node}", partial(self._connect, node))
+                self._background_tasks.run(f"producer: node {node}", partial(self._connect, node))
                 continue
             while channel.in_flight < REQUESTS_IN_FLIGHT_MAX:
                 batches = self._accumulator.drain(self.cluster.view.leader_of, node, now_ms)
@@ -298,7 +298,7 @@ class BatchSender:
                 continue
             accumulator.failed(batch, result, now_ms=now_ms)
             if not isinstance(result, Refused) or result.code in STALE_METADATA:
-                self._errands.run("producer: metadata", self._refresh)
+                self._background_tasks.run("producer: metadata", self._refresh)
         self._tell_given_up()
         self._look_again()
 
@@ -323,7 +323,7 @@ class BatchSender:
             self._channels[node] = await self.cluster.channel(node, Lane.PRODUCE)
         except ClientError:
             # Perhaps another node leads by now.
-            self._errands.run("producer: metadata", self._refresh)
+            self._background_tasks.run("producer: metadata", self._refresh)
             raise
 
 

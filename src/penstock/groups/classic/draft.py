@@ -12,7 +12,7 @@ from penstock.groups.classic.changes import ClassicGroupBecame
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.replies import join_refused, sync_refused
 from penstock.groups.classic.stored import value_of
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import ClassicGroupStored, GroupRecord
 from penstock.groups.requests import PARKED, Deliver
 from penstock.groups.timers import PendingMemberEnds, SessionEnds, TimerKey
@@ -25,9 +25,9 @@ from penstock.wire.messages.sync_group import SyncGroupResponse
 class Draft:
     """`group` is a copy, free to be changed; everything else is collected."""
 
-    def __init__(self, group: ClassicGroup, situation: Situation) -> None:
+    def __init__(self, group: ClassicGroup, context: DecisionContext) -> None:
         self.group = group.copy()
-        self.situation = situation
+        self.context = context
         self._records: list[GroupRecord] = []
         self._deadlines: dict[TimerKey, SetDeadline | CancelDeadline] = {}
         self._answers: dict[int, object] = {}
@@ -40,7 +40,7 @@ class Draft:
         )
 
     def wait(self, key: TimerKey, *, for_ms: int) -> None:
-        at_ms = self.situation.monotonic_ms + max(for_ms, 0)
+        at_ms = self.context.monotonic_ms + max(for_ms, 0)
         self._deadlines[key] = SetDeadline(key=key, at_ms=at_ms)
 
     def cancel(self, key: TimerKey) -> None:

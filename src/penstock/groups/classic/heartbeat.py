@@ -3,7 +3,7 @@
 from penstock.groups.changes import SetDeadline
 from penstock.groups.classic.checks import check_generation
 from penstock.groups.classic.group import ClassicGroup, ClassicState
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked
 from penstock.groups.timers import SessionEnds
@@ -13,7 +13,7 @@ from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def decide_heartbeat(
-    group: ClassicGroup | None, situation: Situation, asked: Asked[HeartbeatRequest]
+    group: ClassicGroup | None, context: DecisionContext, asked: Asked[HeartbeatRequest]
 ) -> Decision[GroupRecord, object]:
     request = asked.request
     if not request.group_id:
@@ -33,6 +33,6 @@ def decide_heartbeat(
     member = group.members[request.member_id]
     session = SetDeadline(
         key=SessionEnds(group=group.group_id, member=member.member_id),
-        at_ms=situation.monotonic_ms + member.session_timeout_ms,
+        at_ms=context.monotonic_ms + member.session_timeout_ms,
     )
     return Decision(reply=HeartbeatResponse(error_code=code), volatile=(session,))

@@ -14,7 +14,7 @@ from penstock.groups.classic.group import (
 from penstock.groups.classic.rebalance import complete_join_if_ready, rebalance_or_complete_join
 from penstock.groups.classic.rejoin import rejoin, replace_static
 from penstock.groups.classic.replies import join_refused
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked
 from penstock.groups.timers import PendingMemberEnds, SessionEnds
@@ -37,31 +37,31 @@ MEMBER_ID_REQUIRED_FROM = 4  # of the request's versions
 REBALANCE_TIMEOUT_FROM = 1
 
 
-def decide_join(group: ClassicGroup | None, situation: Situation, asked: Joining) -> Decided:
+def decide_join(group: ClassicGroup | None, context: DecisionContext, asked: Joining) -> Decided:
     request = asked.request
     member_id = request.member_id
     if not request.group_id:
         return _refuse(ErrorCode.INVALID_GROUP_ID, member_id)
-    settings = situation.settings
+    settings = context.settings
     code = check_session_timeout(request, settings)
     if code is not ErrorCode.NONE:
         return _refuse(code, member_id)
     if group is None:
         if member_id:
             return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
-        group = ClassicGroup(group_id=request.group_id, state_since_ms=situation.now_ms)
+        group = ClassicGroup(group_id=request.group_id, state_since_ms=context.now_ms)
     members_max = min(settings.group_max_size, CLASSIC_GROUP_MEMBERS_MAX)
     if not _has_room(group, member_id, members_max=members_max):
-        return _turn_away(group, situation, member_id)
+        return _turn_away(group, context, member_id)
     if not group.supports(request.protocol_type, [protocol.name for protocol in request.protocols]):
         return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
     if not member_id:
-        return _join_as_stranger(group, situation, asked)
+        return _join_as_stranger(group, context, asked)
     if member_id in group.pending:
         if request.group_instance_id is not None:
             return _refuse(ErrorCode.UNKNOWN_SERVER_ERROR, member_id)  # ids of static members
-        return _add(Draft(group, situation), asked, member_id)
-    return rejoin(group, situation, asked, member_of(asked, member_id))
+        return _add(Draft(group, context), asked, member_id)
+    return rejoin(group, context, asked, member_of(asked, member_id))
 
 
 def check_session_timeout(request: JoinGroupRequest, settings: GroupSettings) -> ErrorCode:
@@ -107,11 +107,11 @@ def _has_room(group: ClassicGroup, member_id: str, *, members_max: int) -> bool:
             return member is not None or len(group.members) < members_max
 
 
-def _turn_away(group: ClassicGroup, situation: Situation, member_id: str) -> Decided:
+def _turn_away(group: ClassicGroup, context: DecisionContext, member_id: str) -> Decided:
     refused = join_refused(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if member_id not in group.members and member_id not in group.pending:
         return Decision.refuse(refused)
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     if member_id in group.members:
         draft.remove(member_id)
     if member_id in group.pending:
@@ -121,13 +121,13 @@ def _turn_away(group: ClassicGroup, situation: Situation, member_id: str) -> Dec
     return draft.decision_with(refused)
 
 
-def _join_as_stranger(group: ClassicGroup, situation: Situation, asked: Joining) -> Decided:
+def _join_as_stranger(group: ClassicGroup, context: DecisionContext, asked: Joining) -> Decided:
     instance_id = asked.request.group_instance_id
     prefix = (instance_id or asked.client_id)[:MEMBER_ID_PREFIX_LENGTH_MAX]
-    new_id = f"{prefix}-{situation.fresh_id()}"
+    new_id = f"{prefix}-{context.fresh_id()}"
     if instance_id is None and asked.version >= MEMBER_ID_REQUIRED_FROM:
-        return _give_id(group, situation, asked, new_id)
-    draft = Draft(group, situation)
+        return _give_id(group, context, asked, new_id)
+    draft = Draft(group, context)
     if instance_id is not None:
         old_id = group.static_members.get(instance_id)
         if old_id is not None:
@@ -135,7 +135,7 @@ def _join_as_stranger(group: ClassicGroup, situation: Situation, asked: Joining)
     return _add(draft, asked, new_id)
 
 
-def _give_id(group: ClassicGroup, situation: Situation, asked: Joining, new_id: str) -> Decided:
+def _give_id(group: ClassicGroup, context: DecisionContext, asked: Joining, new_id: str) -> Decided:
     """The client comes back with the id, or nothing comes of it."""
     name = group.group_id
     changes: list[object] = []
@@ -150,7 +150,7 @@ def _give_id(group: ClassicGroup, situation: Situation, asked: Joining, new_id: 
     changes.append(
         SetDeadline(
             key=PendingMemberEnds(group=name, member=new_id),
-            at_ms=situation.monotonic_ms + wait_ms,
+            at_ms=context.monotonic_ms + wait_ms,
         )
     )
     return Decision(

@@ -4,7 +4,7 @@ from penstock.groups.classic.checks import check_member
 from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.classic.rebalance import complete_join_if_ready, prepare_rebalance
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked
 from penstock.machine.decision import Decision
@@ -20,7 +20,7 @@ MANY_MEMBERS_FROM = 3  # of the request's versions
 
 
 def decide_leave(
-    group: ClassicGroup | None, situation: Situation, asked: Asked[LeaveGroupRequest]
+    group: ClassicGroup | None, context: DecisionContext, asked: Asked[LeaveGroupRequest]
 ) -> Decision[GroupRecord, object]:
     if not asked.request.group_id:
         return Decision.refuse(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
@@ -28,7 +28,7 @@ def decide_leave(
     if group is None:
         codes = [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         return Decision.refuse(leave_reply(asked.version, leaving, codes))
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     codes = [_remove(draft, identity) for identity in leaving]
     reply = leave_reply(asked.version, leaving, codes)
     if ErrorCode.NONE not in codes:

@@ -31,7 +31,7 @@ def prepare_rebalance(draft: Draft) -> None:
     group.unsynced.clear()
     draft.cancel(SyncEnds(group=group.group_id))
     was_empty = group.state is ClassicState.EMPTY
-    group.become(ClassicState.PREPARING, now_ms=draft.situation.now_ms)
+    group.become(ClassicState.PREPARING, now_ms=draft.context.now_ms)
     if was_empty:
         _await_first_members(draft)
     elif group.all_joined:
@@ -57,7 +57,7 @@ def extend_initial_delay(draft: Draft) -> bool:
     initial = group.initial
     if initial is None or not initial.someone_came or initial.left_ms == 0:
         return False
-    step_ms = min(draft.situation.settings.group_initial_rebalance_delay_ms, initial.left_ms)
+    step_ms = min(draft.context.settings.group_initial_rebalance_delay_ms, initial.left_ms)
     group.initial = InitialDelay(step_ms=step_ms, left_ms=max(initial.left_ms - initial.step_ms, 0))
     draft.wait(JoinEnds(group=group.group_id), for_ms=step_ms)
     return True
@@ -98,7 +98,7 @@ def complete_join(draft: Draft) -> None:
         _begin_generation(draft)
     else:
         group.protocol_name = None
-        group.become(ClassicState.EMPTY, now_ms=draft.situation.now_ms)
+        group.become(ClassicState.EMPTY, now_ms=draft.context.now_ms)
         draft.store()
 
 
@@ -113,7 +113,7 @@ def void_assignment(draft: Draft, code: ErrorCode) -> None:
 
 def _await_first_members(draft: Draft) -> None:
     group = draft.group
-    step_ms = draft.situation.settings.group_initial_rebalance_delay_ms
+    step_ms = draft.context.settings.group_initial_rebalance_delay_ms
     group.initial = InitialDelay(
         step_ms=step_ms, left_ms=max(group.rebalance_timeout_ms - step_ms, 0)
     )
@@ -135,7 +135,7 @@ def _elect_joined_leader(group: ClassicGroup) -> bool:
 def _begin_generation(draft: Draft) -> None:
     group = draft.group
     group.protocol_name = group.elected_protocol()
-    group.become(ClassicState.COMPLETING, now_ms=draft.situation.now_ms)
+    group.become(ClassicState.COMPLETING, now_ms=draft.context.now_ms)
     for member_id in tuple(group.members):
         draft.answer_join(member_id, joined(group, member_id))
         draft.restart_session(member_id)

@@ -7,7 +7,7 @@ from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicMember, ClassicState
 from penstock.groups.classic.rebalance import rebalance_or_complete_join
 from penstock.groups.classic.replies import join_refused, joined
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked
 from penstock.machine.decision import Decision
@@ -21,7 +21,7 @@ SKIP_ASSIGNMENT_FROM = 9  # of the request's versions
 
 
 def rejoin(
-    group: ClassicGroup, situation: Situation, asked: Joining, member: ClassicMember
+    group: ClassicGroup, context: DecisionContext, asked: Joining, member: ClassicMember
 ) -> Decided:
     """`member` is what the request tells of it.
 
@@ -37,7 +37,7 @@ def rejoin(
         wants_rebalance = group.state is ClassicState.STABLE and group.leader == member_id
         if known.protocols == member.protocols and not wants_rebalance:
             return Decision.refuse(joined(group, member_id))
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     _update(draft, member)
     draft.park_join(member_id, asked.ticket)
     rebalance_or_complete_join(draft)

@@ -7,7 +7,7 @@ from penstock.groups.classic.draft import Draft
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.classic.rebalance import prepare_rebalance, void_assignment
 from penstock.groups.classic.replies import sync_refused, synced
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked
 from penstock.groups.timers import SyncEnds
@@ -21,13 +21,13 @@ Decided = Decision[GroupRecord, object]
 PROTOCOL_NAMED_FROM = 5  # of the request's versions
 
 
-def decide_sync(group: ClassicGroup | None, situation: Situation, asked: Syncing) -> Decided:
+def decide_sync(group: ClassicGroup | None, context: DecisionContext, asked: Syncing) -> Decided:
     code = _check(group, asked)
     if code is not ErrorCode.NONE:
         return Decision.refuse(sync_refused(code))
     assert group is not None
     member_id = asked.request.member_id
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     _has_synced(draft, member_id)
     if group.state is ClassicState.STABLE:
         return draft.decision_with(synced(group, member_id))
@@ -46,7 +46,7 @@ def names_its_protocol(asked: Syncing) -> bool:
 
 
 def decide_sync_not_stored(
-    group: ClassicGroup | None, situation: Situation, *, generation: int, code: ErrorCode
+    group: ClassicGroup | None, context: DecisionContext, *, generation: int, code: ErrorCode
 ) -> Decided:
     """The journal would not take this generation's assignment: those that wait for it are told,
     and the group rebalances.
@@ -57,7 +57,7 @@ def decide_sync_not_stored(
         or group.generation != generation
     ):
         return Decision.refuse(None)
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     void_assignment(draft, code)
     prepare_rebalance(draft)
     return draft.decision_with(None)
@@ -98,7 +98,7 @@ def _assign(draft: Draft, request: SyncGroupRequest) -> None:
     parts = {part.member_id: bytes(part.assignment) for part in request.assignments}
     for member_id, member in tuple(group.members.items()):
         group.change(replace(member, assignment=parts.get(member_id, b"")))
-    group.become(ClassicState.STABLE, now_ms=draft.situation.now_ms)
+    group.become(ClassicState.STABLE, now_ms=draft.context.now_ms)
     for member_id in tuple(group.members):
         draft.answer_sync(member_id, synced(group, member_id))
     draft.store()

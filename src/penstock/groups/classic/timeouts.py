@@ -14,7 +14,7 @@ from penstock.groups.classic.rebalance import (
     extend_initial_delay,
     prepare_rebalance,
 )
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.timers import JoinEnds, PendingMemberEnds, SessionEnds, SyncEnds
 from penstock.machine.decision import Decision
@@ -24,7 +24,7 @@ ClassicTimer = SessionEnds | PendingMemberEnds | JoinEnds | SyncEnds
 
 
 def decide_session_ended(
-    group: ClassicGroup | None, situation: Situation, key: SessionEnds
+    group: ClassicGroup | None, context: DecisionContext, key: SessionEnds
 ) -> Decided:
     """A member that waits for us is not silent; its session starts when it is answered."""
     member = None if group is None else group.members.get(key.member)
@@ -33,7 +33,7 @@ def decide_session_ended(
     waits = member.join_ticket is not None or member.sync_ticket is not None
     if waits and not member.is_new:
         return _nothing(key)
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     draft.remove(key.member)
     if group.state is ClassicState.PREPARING:
         complete_join_if_ready(draft)
@@ -43,7 +43,7 @@ def decide_session_ended(
 
 
 def decide_pending_member_ended(
-    group: ClassicGroup | None, situation: Situation, key: PendingMemberEnds
+    group: ClassicGroup | None, context: DecisionContext, key: PendingMemberEnds
 ) -> Decided:
     if group is None or key.member not in group.pending:
         return _nothing(key)
@@ -55,28 +55,32 @@ def decide_pending_member_ended(
                 CancelDeadline(key=key),
             ),
         )
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     draft.forget_pending(key.member)
     complete_join_if_ready(draft)
     return draft.decision_with(None)
 
 
-def decide_join_ended(group: ClassicGroup | None, situation: Situation, key: JoinEnds) -> Decided:
+def decide_join_ended(
+    group: ClassicGroup | None, context: DecisionContext, key: JoinEnds
+) -> Decided:
     """The generation begins with those that joined in time."""
     if group is None or group.state is not ClassicState.PREPARING:
         return _nothing(key)
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     if not extend_initial_delay(draft) and not await_handshakes(draft):
         draft.group.initial = None
         complete_join(draft)
     return draft.decision_with(None)
 
 
-def decide_sync_ended(group: ClassicGroup | None, situation: Situation, key: SyncEnds) -> Decided:
+def decide_sync_ended(
+    group: ClassicGroup | None, context: DecisionContext, key: SyncEnds
+) -> Decided:
     """Members that learned of the generation and never asked for their part are gone."""
     if group is None or not group.unsynced:
         return _nothing(key)
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     for member_id in group.members:
         if member_id in group.unsynced:
             draft.remove(member_id)
@@ -84,16 +88,16 @@ def decide_sync_ended(group: ClassicGroup | None, situation: Situation, key: Syn
     return draft.decision_with(None)
 
 
-def changes_after_load(group: ClassicGroup, situation: Situation) -> tuple[object, ...]:
+def changes_after_load(group: ClassicGroup, context: DecisionContext) -> tuple[object, ...]:
     """Members found in the journal get a full session to come and be seen.
 
     A group with more members than the settings now allow rebalances, to give each of them the
     chance to commit before some are turned away.
     """
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     for member_id in group.members:
         draft.restart_session(member_id)
-    if len(group.members) > situation.settings.group_max_size:
+    if len(group.members) > context.settings.group_max_size:
         prepare_rebalance(draft)
     return draft.decision_with(None).volatile
 

@@ -10,21 +10,21 @@ from penstock.groups.consumer.draft import Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
 from penstock.groups.consumer.stored import current_stored, member_stored, target_member_stored
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import ClassicGroupStored
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import CONSUMER_GROUP_MEMBERS_MAX
 
 
 def group_to_join(
-    group: ClassicGroup | ConsumerGroup | None, situation: Situation, group_id: str
+    group: ClassicGroup | ConsumerGroup | None, context: DecisionContext, group_id: str
 ) -> Draft:
     """The group that a member of the consumer protocol joins. An empty classic group gives way; one
     with members is upgraded, where that is allowed.
     """
     if isinstance(group, ConsumerGroup):
-        return Draft(group, situation)
-    draft = Draft(ConsumerGroup(group_id=group_id), situation)
+        return Draft(group, context)
+    draft = Draft(ConsumerGroup(group_id=group_id), context)
     if group is None:
         return draft
     if group.state is ClassicState.EMPTY:
@@ -40,7 +40,7 @@ def admit(
 ) -> ConsumerMember:
     """The member that joins, new or as it is known. RequestError when it may not."""
     group = draft.group
-    most = min(draft.situation.settings.group_consumer_max_size, CONSUMER_GROUP_MEMBERS_MAX)
+    most = min(draft.context.settings.group_consumer_max_size, CONSUMER_GROUP_MEMBERS_MAX)
     if len(group.members) >= most and member_id not in group.members:
         raise RequestError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,

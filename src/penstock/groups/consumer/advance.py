@@ -80,7 +80,7 @@ def raise_epoch(draft: Draft) -> None:
 
 
 def _begin_epoch(draft: Draft) -> None:
-    group, image = draft.group, draft.situation.image
+    group, image = draft.group, draft.context.image
     found = metadata_hash(group_names(group), image)
     draft.write(group_stored(group.group_id, epoch=group.epoch + 1, metadata_hash=found))
     draft.metadata_seen()
@@ -94,7 +94,7 @@ def _resolve_regex(draft: Draft, regex: str) -> None:
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"The members of the group have {GROUP_REGEXES_MAX} regular expressions already.",
         )
-    _store_regex(draft, regex, resolve(regex, draft.situation.image))
+    _store_regex(draft, regex, resolve(regex, draft.context.image))
 
 
 def _look_at_metadata(draft: Draft, *, resubscribes: bool) -> None:
@@ -104,7 +104,7 @@ def _look_at_metadata(draft: Draft, *, resubscribes: bool) -> None:
         return
     if not has_seen_all:
         _resolve_again(draft)
-    image = draft.situation.image
+    image = draft.context.image
     if resubscribes or metadata_hash(group_names(draft.group), image) != draft.group.metadata_hash:
         _begin_epoch(draft)
     draft.metadata_seen()
@@ -112,7 +112,7 @@ def _look_at_metadata(draft: Draft, *, resubscribes: bool) -> None:
 
 def _has_seen_all(draft: Draft) -> bool:
     seen = draft.group.seen
-    return seen is not None and seen.offset == draft.situation.image.offset
+    return seen is not None and seen.offset == draft.context.image.offset
 
 
 def _resolve_again(draft: Draft) -> None:
@@ -120,7 +120,7 @@ def _resolve_again(draft: Draft) -> None:
     effort = Effort(left=REGEX_STEPS_MAX)
     for regex, topics in tuple(draft.group.regexes.items()):
         found = resolved_again(
-            regex, topics, draft.situation.image, seen=draft.group.seen, effort=effort
+            regex, topics, draft.context.image, seen=draft.group.seen, effort=effort
         )
         if found != topics:
             _store_regex(draft, regex, found)
@@ -131,8 +131,8 @@ def _store_regex(draft: Draft, regex: str, topics: tuple[str, ...]) -> None:
         draft.group.group_id,
         regex,
         topics=topics,
-        version=draft.situation.image.offset,
-        now_ms=draft.situation.now_ms,
+        version=draft.context.image.offset,
+        now_ms=draft.context.now_ms,
     )
     draft.write(record)
 
@@ -165,7 +165,7 @@ def _take_next_step(
         last_reply=last_reply,
     )
     if stepped is member and resubscribes:
-        stepped = without_topics(member, subscribed_ids(group, member, draft.situation.image))
+        stepped = without_topics(member, subscribed_ids(group, member, draft.context.image))
     if stepped != member:
         draft.write(current_stored(group.group_id, stepped))
         _time_revocation(draft, stepped)

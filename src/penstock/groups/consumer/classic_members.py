@@ -25,7 +25,7 @@ from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ClassicSide, ConsumerMember, MemberState
 from penstock.groups.consumer.reconcile import LastReply
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.requests import Asked
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, TimerKey
 from penstock.machine.deadlines import Deadlines
@@ -41,10 +41,10 @@ from penstock.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 Joining = Asked[JoinGroupRequest]
 
 
-def decide_join(group: ConsumerGroup, situation: Situation, asked: Joining) -> Decided:
+def decide_join(group: ConsumerGroup, context: DecisionContext, asked: Joining) -> Decided:
     """An empty consumer group gives way to a classic one."""
     if not group.members:
-        decision = classic_join.decide_join(None, situation, asked)
+        decision = classic_join.decide_join(None, context, asked)
         if not decision.volatile:
             return decision  # refused: the group stays what it is
         return replace(
@@ -52,18 +52,18 @@ def decide_join(group: ConsumerGroup, situation: Situation, asked: Joining) -> D
             records=(*ended_records(group), *decision.records),
             volatile=(*changes_after_consumer_end(group), *decision.volatile),
         )
-    code = classic_join.check_session_timeout(asked.request, situation.settings)
+    code = classic_join.check_session_timeout(asked.request, context.settings)
     if code is not ErrorCode.NONE:
         return Decision.refuse(join_refused(code, asked.request.member_id))
     try:
-        return _join(group, situation, asked)
+        return _join(group, context, asked)
     except RequestError as refusal:
         return Decision.refuse(join_refused(refusal.code, asked.request.member_id))
 
 
 def decide_sync(
     group: ConsumerGroup,
-    situation: Situation,
+    context: DecisionContext,
     asked: Asked[SyncGroupRequest],
     deadlines: Deadlines[TimerKey],
 ) -> Decided:
@@ -78,7 +78,7 @@ def decide_sync(
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     except RequestError as refusal:
         return Decision.refuse(sync_refused(refusal.code))
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     if group.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _await_join(draft, member, deadlines)
         return draft.decision(sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -87,14 +87,14 @@ def decide_sync(
     reply = SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=encoded_assignment(member.assigned, situation.image, metadata=protocol.metadata),
+        assignment=encoded_assignment(member.assigned, context.image, metadata=protocol.metadata),
     )
     return draft.decision(reply)
 
 
 def decide_heartbeat(
     group: ConsumerGroup,
-    situation: Situation,
+    context: DecisionContext,
     asked: Asked[HeartbeatRequest],
     deadlines: Deadlines[TimerKey],
 ) -> Decided:
@@ -104,7 +104,7 @@ def decide_heartbeat(
         _check_generation(member, request.generation_id)
     except RequestError as refusal:
         return Decision.refuse(HeartbeatResponse(error_code=refusal.code))
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     draft.restart_session(member)
     if not _has_to_join(group, member):
         return draft.decision(HeartbeatResponse())
@@ -112,13 +112,13 @@ def decide_heartbeat(
     return draft.decision(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
 
 
-def _join(group: ConsumerGroup, situation: Situation, asked: Joining) -> Decided:
+def _join(group: ConsumerGroup, context: DecisionContext, asked: Joining) -> Decided:
     request, instance_id = asked.request, asked.request.group_instance_id
     protocols = _supported(group, request)
     subscription = _subscription(protocols[0])
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     if not request.member_id:
-        new_id = situation.fresh_id()
+        new_id = context.fresh_id()
         member = admit(draft, member_id=new_id, instance_id=instance_id, uses_classic_protocol=True)
         if instance_id is None and asked.version >= classic_join.MEMBER_ID_REQUIRED_FROM:
             return Decision.refuse(join_refused(ErrorCode.MEMBER_ID_REQUIRED, new_id))
@@ -142,7 +142,7 @@ def _join(group: ConsumerGroup, situation: Situation, asked: Joining) -> Decided
             session_timeout_ms=joined.session_timeout_ms, protocols=joined.protocols
         ),
     )
-    owned = frozenset(partitions_of(subscription.owned_partitions, situation.image))
+    owned = frozenset(partitions_of(subscription.owned_partitions, context.image))
     member = advance(draft, told, reported=owned, last_reply=LastReply.VOID)
     return _joined(group, draft, member)
 

@@ -33,7 +33,7 @@ from penstock.groups.consumer.stored import (
     target_stored,
 )
 from penstock.groups.consumer.subscription import NO_TOPICS_HASH
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import (
     ClassicGroupStored,
     ConsumerCurrentStored,
@@ -67,7 +67,7 @@ def upgrade(draft: Draft, group: ClassicGroup) -> None:
     """Writes the classic group's members into the draft of a consumer group: each keeps what it
     has, in the epoch of its generation. RequestError when the group cannot become one.
     """
-    settings = draft.situation.settings
+    settings = draft.context.settings
     most = min(settings.group_consumer_max_size, CONSUMER_GROUP_MEMBERS_MAX)
     if (
         settings.group_consumer_migration_policy not in UPGRADES
@@ -76,7 +76,7 @@ def upgrade(draft: Draft, group: ClassicGroup) -> None:
     ):
         message = f"Group {group.group_id} is not a consumer group."
         raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-    members = _upgraded_members(group, draft.situation.image)
+    members = _upgraded_members(group, draft.context.image)
     _end_classic(draft, group)
     name, epoch = group.group_id, max(group.generation, 0)
     for member in members:
@@ -84,14 +84,14 @@ def upgrade(draft: Draft, group: ClassicGroup) -> None:
     draft.write(group_stored(name, epoch=epoch, metadata_hash=NO_TOPICS_HASH))
     for member in members:
         draft.write(target_member_stored(name, member.member_id, frozenset(member.assigned)))
-    draft.write(target_stored(name, epoch=epoch, now_ms=draft.situation.now_ms))
+    draft.write(target_stored(name, epoch=epoch, now_ms=draft.context.now_ms))
     for member in members:
         draft.write(current_stored(name, member))
         draft.restart_session(member)
 
 
 def may_downgrade_without(
-    group: ConsumerGroup, situation: Situation, leaving: Collection[str]
+    group: ConsumerGroup, context: DecisionContext, leaving: Collection[str]
 ) -> bool:
     """Whether the group is to be a classic one once the members with these ids are gone."""
     others = [member for id_, member in group.members.items() if id_ not in leaving]
@@ -99,17 +99,17 @@ def may_downgrade_without(
         bool(others)
         and all(member.uses_classic_protocol for member in others)
         and not all(group.members[member_id].uses_classic_protocol for member_id in leaving)
-        and situation.settings.group_consumer_migration_policy in DOWNGRADES
-        and len(others) <= situation.settings.group_max_size
+        and context.settings.group_consumer_migration_policy in DOWNGRADES
+        and len(others) <= context.settings.group_max_size
         and _fit_one_record(others)
     )
 
 
 def downgrade(
-    group: ConsumerGroup, situation: Situation, *, without: Collection[str], reply: object
+    group: ConsumerGroup, context: DecisionContext, *, without: Collection[str], reply: object
 ) -> Decided:
     """The others form a classic group, which rebalances."""
-    draft = ClassicDraft(_as_classic(group, situation, without=without), situation)
+    draft = ClassicDraft(_as_classic(group, context, without=without), context)
     draft.store()
     for member_id in draft.group.members:
         draft.restart_session(member_id)
@@ -126,7 +126,7 @@ def has_become_classic(group: ConsumerGroup, draft: Draft) -> bool:
     """Whether the last member of the consumer protocol has come back, by its instance, with the
     classic one, so that the group is to be a classic one.
     """
-    settings = draft.situation.settings
+    settings = draft.context.settings
     return (
         any(not member.uses_classic_protocol for member in group.members.values())
         and all(member.uses_classic_protocol for member in draft.group.members.values())
@@ -138,7 +138,7 @@ def has_become_classic(group: ConsumerGroup, draft: Draft) -> bool:
 
 def replaced_by_classic(group: ConsumerGroup, draft: Draft, reply: JoinGroupResponse) -> Decided:
     """The members as they are in the draft form a classic group, without a rebalance."""
-    classic = ClassicDraft(_as_classic(draft.group, draft.situation, without=()), draft.situation)
+    classic = ClassicDraft(_as_classic(draft.group, draft.context, without=()), draft.context)
     classic.store()
     for member_id in classic.group.members:
         classic.restart_session(member_id)
@@ -275,12 +275,12 @@ def _end_classic(draft: Draft, group: ClassicGroup) -> None:
 
 
 def _as_classic(
-    group: ConsumerGroup, situation: Situation, *, without: Collection[str]
+    group: ConsumerGroup, context: DecisionContext, *, without: Collection[str]
 ) -> ClassicGroup:
     classic = ClassicGroup(
         group_id=group.group_id,
         state=ClassicState.STABLE,
-        state_since_ms=situation.now_ms,
+        state_since_ms=context.now_ms,
         generation=group.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
     )
@@ -303,7 +303,7 @@ def _as_classic(
     for member_id, joined in tuple(classic.members.items()):
         assignment = encoded_assignment(
             group.target.get(member_id, frozenset()),
-            situation.image,
+            context.image,
             metadata=joined.metadata(classic.protocol_name),
         )
         classic.change(replace(joined, assignment=assignment))

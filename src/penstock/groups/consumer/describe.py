@@ -7,7 +7,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import ConsumerMember
 from penstock.groups.consumer.stored import by_topic
 from penstock.groups.consumer.target import preferred_assignor
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.consumer_group_describe import (
@@ -21,14 +21,14 @@ CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
-def describe(group: ConsumerGroup, situation: Situation) -> DescribedGroup:
+def describe(group: ConsumerGroup, context: DecisionContext) -> DescribedGroup:
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
-        assignor_name=preferred_assignor(group, situation.settings.group_consumer_assignors),
-        members=[_described(group, member, situation.image) for member in group.members.values()],
+        assignor_name=preferred_assignor(group, context.settings.group_consumer_assignors),
+        members=[_described(group, member, context.image) for member in group.members.values()],
     )
 
 

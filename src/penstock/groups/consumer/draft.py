@@ -9,7 +9,7 @@ from penstock.groups.changes import CancelDeadline, SetDeadline
 from penstock.groups.consumer.changes import MetadataSeen
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerRecord
 from penstock.groups.consumer.member import ConsumerMember
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.timers import (
     MemberJoinEnds,
@@ -26,9 +26,9 @@ Decided = Decision[GroupRecord, object]
 class Draft:
     """`group` is the group as it follows from the records so far; it is not to be changed."""
 
-    def __init__(self, group: ConsumerGroup, situation: Situation) -> None:
+    def __init__(self, group: ConsumerGroup, context: DecisionContext) -> None:
         self.group = group
-        self.situation = situation
+        self.context = context
         self._is_copied = False
         self._records: list[GroupRecord] = []
         self._deadlines: dict[TimerKey, SetDeadline | CancelDeadline] = {}
@@ -52,7 +52,7 @@ class Draft:
         self._deadlines.update({change.key: change for change in changes})
 
     def wait(self, key: TimerKey, *, for_ms: int) -> None:
-        at_ms = self.situation.monotonic_ms + max(for_ms, 0)
+        at_ms = self.context.monotonic_ms + max(for_ms, 0)
         self._deadlines[key] = SetDeadline(key=key, at_ms=at_ms)
 
     def cancel(self, key: TimerKey) -> None:
@@ -61,7 +61,7 @@ class Draft:
     def restart_session(self, member: ConsumerMember) -> None:
         """From now on the member has to be heard of within its session time-out."""
         key = SessionEnds(group=self.group.group_id, member=member.member_id)
-        settings = self.situation.settings_of(self.group.group_id)
+        settings = self.context.settings_of(self.group.group_id)
         timeout_ms = (
             settings.group_consumer_session_timeout_ms
             if member.classic is None
@@ -78,7 +78,7 @@ class Draft:
         self.cancel(MemberSyncEnds(group=group, member=member_id))
 
     def metadata_seen(self) -> None:
-        self._seen = MetadataSeen(group=self.group.group_id, image=self.situation.image)
+        self._seen = MetadataSeen(group=self.group.group_id, image=self.context.image)
 
     def deliver(self, effect: object) -> None:
         self._effects.append(effect)

@@ -20,7 +20,7 @@ from penstock.groups.consumer.leave import decide_leave
 from penstock.groups.consumer.member import JOINING_EPOCH, ConsumerMember
 from penstock.groups.consumer.reconcile import LastReply, Partitions
 from penstock.groups.consumer.stored import by_topic
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.requests import Asked
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds
 from penstock.machine.decision import Decision
@@ -37,13 +37,13 @@ Heartbeat = Asked[ConsumerGroupHeartbeatRequest]
 
 
 def decide_heartbeat(
-    group: ClassicGroup | ConsumerGroup | None, situation: Situation, asked: Heartbeat
+    group: ClassicGroup | ConsumerGroup | None, context: DecisionContext, asked: Heartbeat
 ) -> Decided:
     try:
-        check_heartbeat(asked, situation.settings)
+        check_heartbeat(asked, context.settings)
         if is_leaving(asked.request):
-            return decide_leave(group, situation, asked)
-        return _stay(group, situation, asked)
+            return decide_leave(group, context, asked)
+        return _stay(group, context, asked)
     except RequestError as refusal:
         reply = ConsumerGroupHeartbeatResponse(
             error_code=refusal.code, error_message=refusal.message
@@ -52,20 +52,20 @@ def decide_heartbeat(
 
 
 def _stay(
-    group: ClassicGroup | ConsumerGroup | None, situation: Situation, asked: Heartbeat
+    group: ClassicGroup | ConsumerGroup | None, context: DecisionContext, asked: Heartbeat
 ) -> Decided:
     request = asked.request
     reported = reported_partitions(request)
     if request.member_epoch == JOINING_EPOCH:
-        draft = group_to_join(group, situation, request.group_id)
+        draft = group_to_join(group, context, request.group_id)
         member = admit(
             draft,
-            member_id=request.member_id or situation.fresh_id(),
+            member_id=request.member_id or context.fresh_id(),
             instance_id=request.instance_id,
             uses_classic_protocol=False,
         )
     elif isinstance(group, ConsumerGroup):
-        draft = Draft(group, situation)
+        draft = Draft(group, context)
         member = known_member(group, member_id=request.member_id, instance_id=request.instance_id)
         check_epoch(member, request.member_epoch, reported)
     else:
@@ -83,7 +83,7 @@ def _stay(
         member_id=member.member_id,
         member_epoch=member.epoch,
         heartbeat_interval_ms=heartbeat_interval_ms(
-            request.group_id, is_settled=draft.group.is_settled, situation=situation
+            request.group_id, is_settled=draft.group.is_settled, context=context
         ),
     )
     if last_reply is not LastReply.RECEIVED or member.assigned.keys() != assigned_before:

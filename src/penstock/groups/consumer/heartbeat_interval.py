@@ -5,7 +5,7 @@ longer the more members this node has, so that all of them together stay within 
 was set explicitly, for the group or for all, is told as it is.
 """
 
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 
 RECONCILING_MS = 100
 SETTLED_MS = 400
@@ -14,12 +14,12 @@ INTERVAL_SETTING = "group.consumer.heartbeat.interval.ms"
 HEARTBEATS_PER_SESSION_MIN = 3  # a lost one must not end the session
 
 
-def heartbeat_interval_ms(group_id: str, *, is_settled: bool, situation: Situation) -> int:
-    settings = situation.settings_of(group_id)
+def heartbeat_interval_ms(group_id: str, *, is_settled: bool, context: DecisionContext) -> int:
+    settings = context.settings_of(group_id)
     if INTERVAL_SETTING in settings.given:
         return settings.group_consumer_heartbeat_interval_ms
     wanted = SETTLED_MS if is_settled else RECONCILING_MS
-    affordable = situation.members_on_node * 1000 // HEARTBEATS_PER_SECOND_MAX
+    affordable = context.members_on_node * 1000 // HEARTBEATS_PER_SECOND_MAX
     longest = min(
         settings.group_consumer_heartbeat_interval_ms,
         settings.group_consumer_session_timeout_ms // HEARTBEATS_PER_SESSION_MIN,

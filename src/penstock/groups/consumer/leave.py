@@ -16,7 +16,7 @@ from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.member import NOTHING, STATIC_LEAVING_EPOCH, ConsumerMember
 from penstock.groups.consumer.stored import current_stored
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.requests import Asked
 from penstock.groups.timers import RevocationEnds
 from penstock.machine.decision import Decision
@@ -30,7 +30,7 @@ from penstock.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 def decide_leave(
     group: ClassicGroup | ConsumerGroup | None,
-    situation: Situation,
+    context: DecisionContext,
     asked: Asked[ConsumerGroupHeartbeatRequest],
 ) -> Decided:
     request = asked.request
@@ -42,12 +42,12 @@ def decide_leave(
         member_id=member.member_id, member_epoch=request.member_epoch
     )
     if request.member_epoch == STATIC_LEAVING_EPOCH:
-        return _step_out(Draft(group, situation), member, reply)
-    return put_out(group, situation, {member.member_id}, reply)
+        return _step_out(Draft(group, context), member, reply)
+    return put_out(group, context, {member.member_id}, reply)
 
 
 def decide_leave_group(
-    group: ConsumerGroup, situation: Situation, asked: Asked[LeaveGroupRequest]
+    group: ConsumerGroup, context: DecisionContext, asked: Asked[LeaveGroupRequest]
 ) -> Decided:
     """All members that the request names go in one epoch. A member that is named twice is there
     both times, as in Apache Kafka.
@@ -65,18 +65,18 @@ def decide_leave_group(
     reply = leave_reply(asked.version, identities, codes)
     if not leaving:
         return Decision.refuse(reply)
-    return put_out(group, situation, leaving.keys(), reply)
+    return put_out(group, context, leaving.keys(), reply)
 
 
 def put_out(
-    group: ConsumerGroup, situation: Situation, leaving: Collection[str], reply: object
+    group: ConsumerGroup, context: DecisionContext, leaving: Collection[str], reply: object
 ) -> Decided:
     """Removes members for good. With the last one that speaks the consumer protocol gone, the
     group is a classic one again, where that is allowed.
     """
-    if may_downgrade_without(group, situation, leaving):
-        return downgrade(group, situation, without=leaving, reply=reply)
-    draft = Draft(group, situation)
+    if may_downgrade_without(group, context, leaving):
+        return downgrade(group, context, without=leaving, reply=reply)
+    draft = Draft(group, context)
     for member_id in leaving:
         remove_member(draft, member_id)
     drop_unused_regexes(draft)

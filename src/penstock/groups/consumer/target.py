@@ -19,15 +19,15 @@ ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
 
 def bring_target_up_to_date(draft: Draft) -> None:
     """Computes the target of the group's epoch, unless it is there already."""
-    group, situation = draft.group, draft.situation
+    group, context = draft.group, draft.context
     if group.target_epoch >= group.epoch:
         return
-    assignors = situation.settings.group_consumer_assignors
+    assignors = context.settings.group_consumer_assignors
     assign = ASSIGNORS[preferred_assignor(group, assignors)]
-    for member_id, partitions in assign(_spec(group, situation.image)).items():
+    for member_id, partitions in assign(_spec(group, context.image)).items():
         if group.target.get(member_id) != partitions:
             draft.write(target_member_stored(group.group_id, member_id, partitions))
-    draft.write(target_stored(group.group_id, epoch=group.epoch, now_ms=situation.now_ms))
+    draft.write(target_stored(group.group_id, epoch=group.epoch, now_ms=context.now_ms))
 
 
 def preferred_assignor(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:

@@ -9,27 +9,27 @@ from penstock.groups.changes import CancelDeadline
 from penstock.groups.consumer.draft import Decided, Draft
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.consumer.leave import put_out
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.timers import MemberJoinEnds, MemberSyncEnds, RevocationEnds, SessionEnds
 from penstock.machine.decision import Decision
 
 ConsumerTimer = SessionEnds | RevocationEnds | MemberJoinEnds | MemberSyncEnds
 
 
-def decide_time_up(group: ConsumerGroup, situation: Situation, key: ConsumerTimer) -> Decided:
+def decide_time_up(group: ConsumerGroup, context: DecisionContext, key: ConsumerTimer) -> Decided:
     """A member that is silent, or keeps the others waiting, is put out of the group."""
     member = group.members.get(key.member)
     if member is None:
         return _nothing(key)
     if isinstance(key, RevocationEnds) and not member.revoking:
         return _nothing(key)
-    decision = put_out(group, situation, {member.member_id}, reply=None)
+    decision = put_out(group, context, {member.member_id}, reply=None)
     return replace(decision, volatile=(CancelDeadline(key=key), *decision.volatile))
 
 
-def changes_after_load(group: ConsumerGroup, situation: Situation) -> tuple[object, ...]:
+def changes_after_load(group: ConsumerGroup, context: DecisionContext) -> tuple[object, ...]:
     """Members found in the journal get a full session, and the time to give up partitions anew."""
-    draft = Draft(group, situation)
+    draft = Draft(group, context)
     for member_id, member in group.members.items():
         draft.restart_session(member)
         if member.revoking and not member.uses_classic_protocol:

@@ -3,7 +3,7 @@
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.changes import SetDeadline
 from penstock.groups.classic.group import ClassicGroup, ClassicState
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.group import Group, check_commit, check_partition_commit
 from penstock.groups.offsets.topics import find_topic
 from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
@@ -32,7 +32,7 @@ HELD_BY_COMMITS = (ClassicState.STABLE, ClassicState.PREPARING)
 
 
 def decide_commit(
-    group: Group | None, situation: Situation, asked: Committing
+    group: Group | None, context: DecisionContext, asked: Committing
 ) -> Decision[GroupRecord, object]:
     """Commits what can be; a partition that is not there does not hold up the others."""
     request = asked.request
@@ -40,7 +40,7 @@ def decide_commit(
         1
         for topic in request.topics
         for partition in topic.partitions
-        if _place(situation, asked, topic, partition) is ErrorCode.NONE
+        if _place(context, asked, topic, partition) is ErrorCode.NONE
     )
     refused = ErrorCode.NONE
     if known > DECISION_RECORDS_MAX:
@@ -49,9 +49,9 @@ def decide_commit(
         refused = _check_member(group, asked)
     records: list[GroupRecord] = []
     topics = [
-        _commit_topic(group, situation, asked, topic, refused, records) for topic in request.topics
+        _commit_topic(group, context, asked, topic, refused, records) for topic in request.topics
     ]
-    session = () if refused or not known else _session(group, situation, request.member_id)
+    session = () if refused or not known else _session(group, context, request.member_id)
     return Decision(
         reply=OffsetCommitResponse(topics=topics), records=tuple(records), volatile=session
     )
@@ -96,7 +96,7 @@ def _check_member(group: Group | None, asked: Committing) -> ErrorCode:
 
 def _commit_topic(
     group: Group | None,
-    situation: Situation,
+    context: DecisionContext,
     asked: Committing,
     topic: OffsetCommitRequestTopic,
     refused: ErrorCode,
@@ -104,16 +104,16 @@ def _commit_topic(
 ) -> OffsetCommitResponseTopic:
     answers = []
     for partition in topic.partitions:
-        code = _place(situation, asked, topic, partition)
+        code = _place(context, asked, topic, partition)
         metadata = partition.committed_metadata or ""
         if code is ErrorCode.NONE:
-            code = refused or _check_partition(group, situation, asked, topic, partition)
+            code = refused or _check_partition(group, context, asked, topic, partition)
         if code is ErrorCode.NONE and utf16_length(metadata) > (
-            situation.settings.offset_metadata_max_bytes
+            context.settings.offset_metadata_max_bytes
         ):
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         if code is ErrorCode.NONE:
-            records.append(_record(situation, asked, topic, partition, metadata))
+            records.append(_record(context, asked, topic, partition, metadata))
         answers.append(
             OffsetCommitResponsePartition(
                 partition_index=partition.partition_index, error_code=code
@@ -123,13 +123,13 @@ def _commit_topic(
 
 
 def _place(
-    situation: Situation,
+    context: DecisionContext,
     asked: Committing,
     topic: OffsetCommitRequestTopic,
     partition: OffsetCommitRequestPartition,
 ) -> ErrorCode:
     """Whether there is such a partition."""
-    found = find_topic(situation, name=topic.name, topic_id=topic.topic_id, version=asked.version)
+    found = find_topic(context, name=topic.name, topic_id=topic.topic_id, version=asked.version)
     if isinstance(found, ErrorCode):
         return found
     if 0 <= partition.partition_index < len(found.partitions):
@@ -139,13 +139,13 @@ def _place(
 
 def _check_partition(
     group: Group | None,
-    situation: Situation,
+    context: DecisionContext,
     asked: Committing,
     topic: OffsetCommitRequestTopic,
     partition: OffsetCommitRequestPartition,
 ) -> ErrorCode:
     """Whether the member speaks for the partition: one whose epoch is behind may have lost it."""
-    found = find_topic(situation, name=topic.name, topic_id=topic.topic_id, version=asked.version)
+    found = find_topic(context, name=topic.name, topic_id=topic.topic_id, version=asked.version)
     assert isinstance(found, TopicImage), found
     return check_partition_commit(
         group,
@@ -156,23 +156,23 @@ def _check_partition(
 
 
 def _record(
-    situation: Situation,
+    context: DecisionContext,
     asked: Committing,
     topic: OffsetCommitRequestTopic,
     partition: OffsetCommitRequestPartition,
     metadata: str,
 ) -> OffsetCommitted:
-    found = find_topic(situation, name=topic.name, topic_id=topic.topic_id, version=asked.version)
+    found = find_topic(context, name=topic.name, topic_id=topic.topic_id, version=asked.version)
     assert isinstance(found, TopicImage), found
     epoch = partition.committed_leader_epoch
     retention_ms = asked.request.retention_time_ms
     expires = retention_ms != BROKER_DECIDES
-    expiry_ms = min(max(situation.now_ms + retention_ms, 0), TIMESTAMP_MS_MAX)
+    expiry_ms = min(max(context.now_ms + retention_ms, 0), TIMESTAMP_MS_MAX)
     value = OffsetValue(
         offset=partition.committed_offset,
         leader_epoch=None if epoch < 0 else epoch,
         metadata=metadata,
-        commit_timestamp_ms=situation.now_ms,
+        commit_timestamp_ms=context.now_ms,
         expire_timestamp_ms=expiry_ms if expires else None,
         # The old version of the record that holds a time of expiry has no room for the id.
         topic_id=NO_TOPIC_ID if expires else found.topic_id,
@@ -185,14 +185,16 @@ def _record(
     )
 
 
-def _session(group: Group | None, situation: Situation, member_id: str) -> tuple[SetDeadline, ...]:
+def _session(
+    group: Group | None, context: DecisionContext, member_id: str
+) -> tuple[SetDeadline, ...]:
     """A commit of a classic member shows that it lives."""
     if not isinstance(group, ClassicGroup) or group.state not in HELD_BY_COMMITS:
         return ()
     member = group.members.get(member_id)
     if member is None:
         return ()
-    at_ms = situation.monotonic_ms + member.session_timeout_ms
+    at_ms = context.monotonic_ms + member.session_timeout_ms
     return (SetDeadline(key=SessionEnds(group=group.group_id, member=member_id), at_ms=at_ms),)
 
 

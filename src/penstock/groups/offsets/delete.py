@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import islice
 
 from penstock.groups.changes import CancelDeadline, SetDeadline
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.group import (
     Group,
     Readers,
@@ -69,7 +69,7 @@ def decide_delete_offsets(
     offsets: Offsets,
     pending: PendingOffsets,
     group: Group | None,
-    situation: Situation,
+    context: DecisionContext,
     asked: Asked[OffsetDeleteRequest],
 ) -> Decision[GroupRecord, OffsetDeleteResponse]:
     request = asked.request
@@ -87,7 +87,7 @@ def decide_delete_offsets(
         partitions = []
         for partition in topic.partitions:
             index = partition.partition_index
-            code = _check_partition(readers, situation, topic, index)
+            code = _check_partition(readers, context, topic, index)
             place = (request.group_id, topic.name, index)
             is_there = offsets.find(*place) is not None or pending.is_pending(*place)
             if code is ErrorCode.NONE and is_there:
@@ -102,7 +102,7 @@ def decide_delete_group(
     offsets: Offsets,
     pending: PendingOffsets,
     group: Group | None,
-    situation: Situation,
+    context: DecisionContext,
     asked: Asked[DeleteGroup],
     *,
     under_way: bool,
@@ -122,7 +122,7 @@ def decide_delete_group(
     return Decision(
         reply=PARKED,
         records=first,
-        volatile=(DeletionBegan(group=name, ticket=asked.ticket), _soon(name, situation)),
+        volatile=(DeletionBegan(group=name, ticket=asked.ticket), _soon(name, context)),
     )
 
 
@@ -130,7 +130,7 @@ def decide_deletion_goes_on(
     offsets: Offsets,
     pending: PendingOffsets,
     group: Group | None,
-    situation: Situation,
+    context: DecisionContext,
     key: DeletionGoesOn,
     *,
     ticket: int,
@@ -138,7 +138,7 @@ def decide_deletion_goes_on(
     name = key.group
     first = tuple(islice(_all_tombstones(offsets, pending, name), OFFSETS_PER_STEP + 1))
     if len(first) > OFFSETS_PER_STEP:
-        return Decision(reply=None, records=first, volatile=(_soon(name, situation),))
+        return Decision(reply=None, records=first, volatile=(_soon(name, context),))
     rest = () if group is None else tombstones(group)  # offsets that expired took it with them
     changes = () if group is None else changes_at_end(group)
     return Decision(
@@ -188,9 +188,9 @@ def _is_of(value: OffsetValue, asked: ForgetTopics) -> bool:
 
 
 def _check_partition(
-    readers: Readers, situation: Situation, topic: OffsetDeleteRequestTopic, index: int
+    readers: Readers, context: DecisionContext, topic: OffsetDeleteRequestTopic, index: int
 ) -> ErrorCode:
-    found = situation.image.topics_by_name.get(topic.name)
+    found = context.image.topics_by_name.get(topic.name)
     if found is None or not 0 <= index < len(found.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if readers.may_read(topic.name):
@@ -198,9 +198,9 @@ def _check_partition(
     return ErrorCode.NONE
 
 
-def _soon(group: str, situation: Situation) -> SetDeadline:
+def _soon(group: str, context: DecisionContext) -> SetDeadline:
     """Whatever else is due in the shard comes between two steps."""
-    return SetDeadline(key=DeletionGoesOn(group=group), at_ms=situation.monotonic_ms + 1)
+    return SetDeadline(key=DeletionGoesOn(group=group), at_ms=context.monotonic_ms + 1)
 
 
 def _tombstone(group: str, topic: str, partition: int) -> OffsetCommitted:

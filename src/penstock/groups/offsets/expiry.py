@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.groups.changes import SetDeadline
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.group import (
     Group,
     Readers,
@@ -42,7 +42,7 @@ def decide_expiry(
     offsets: Offsets,
     pending: PendingOffsets,
     left: tuple[str, ...],
-    situation: Situation,
+    context: DecisionContext,
 ) -> Decision[GroupRecord, None]:
     """One step; `left` is empty when a new round begins."""
     to_see = left or tuple(groups)
@@ -55,7 +55,7 @@ def decide_expiry(
         entries_seen += 1
         if group is None:
             continue
-        offsets_seen, is_empty = _expired(group, offsets, pending, situation, records)
+        offsets_seen, is_empty = _expired(group, offsets, pending, context, records)
         entries_seen += offsets_seen
         if (
             is_empty
@@ -65,14 +65,14 @@ def decide_expiry(
             records.extend(tombstones(group))
             changes.extend(changes_at_end(group))
     rest = to_see[groups_seen:]
-    wait_ms = 0 if rest else situation.settings.offsets_retention_check_interval_ms
+    wait_ms = 0 if rest else context.settings.offsets_retention_check_interval_ms
     return Decision(
         reply=None,
         records=tuple(records),
         volatile=(
             *changes,
             ExpiryReached(left=rest),
-            SetDeadline(key=OffsetsExpire(), at_ms=situation.monotonic_ms + wait_ms),
+            SetDeadline(key=OffsetsExpire(), at_ms=context.monotonic_ms + wait_ms),
         ),
     )
 
@@ -81,7 +81,7 @@ def _expired(
     group: Group,
     offsets: Offsets,
     pending: PendingOffsets,
-    situation: Situation,
+    context: DecisionContext,
     records: list[GroupRecord],
 ) -> tuple[int, bool]:
     """Adds the tombstones of what has expired; how much was looked at, and whether none is left.
@@ -101,7 +101,7 @@ def _expired(
             if (
                 is_read
                 or full
-                or not _has_expired(group, readers, value, situation)
+                or not _has_expired(group, readers, value, context)
                 or pending.is_pending(group.group_id, topic, partition)
             ):
                 is_empty = False
@@ -114,11 +114,13 @@ def _expired(
     return seen, is_empty
 
 
-def _has_expired(group: Group, readers: Readers, value: OffsetValue, situation: Situation) -> bool:
+def _has_expired(
+    group: Group, readers: Readers, value: OffsetValue, context: DecisionContext
+) -> bool:
     start_ms = expiry_start_ms(group, readers, value)
     if start_ms is None:
         return False
     if value.expire_timestamp_ms is not None:
-        return situation.now_ms >= value.expire_timestamp_ms
-    retention_ms = situation.settings.offsets_retention_minutes * MINUTE_MS
-    return situation.now_ms - start_ms >= retention_ms
+        return context.now_ms >= value.expire_timestamp_ms
+    retention_ms = context.settings.offsets_retention_minutes * MINUTE_MS
+    return context.now_ms - start_ms >= retention_ms

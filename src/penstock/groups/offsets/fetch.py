@@ -5,7 +5,7 @@ A partition without an offset, and a group that is not there, are no errors: the
 
 from collections.abc import Iterable
 
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.group import Group, check_fetch
 from penstock.groups.offsets.offsets import Offsets
 from penstock.groups.offsets.topics import TOPIC_IDS_FROM, find_topic, is_of_topic
@@ -29,7 +29,7 @@ Fetching = Asked[OffsetFetchRequestGroup]
 
 
 def decide_fetch(
-    offsets: Offsets, group: Group | None, situation: Situation, asked: Fetching
+    offsets: Offsets, group: Group | None, context: DecisionContext, asked: Fetching
 ) -> Decision[GroupRecord, OffsetFetchResponseGroup]:
     request = asked.request
     code = ErrorCode.NONE
@@ -38,16 +38,16 @@ def decide_fetch(
     if code is not ErrorCode.NONE:
         return Decision.refuse(OffsetFetchResponseGroup(group_id=request.group_id, error_code=code))
     if request.topics is None:
-        topics = _all_topics(offsets, situation, asked)
+        topics = _all_topics(offsets, context, asked)
     else:
-        topics = [_topic(offsets, situation, asked, topic) for topic in request.topics]
+        topics = [_topic(offsets, context, asked, topic) for topic in request.topics]
     return Decision(reply=OffsetFetchResponseGroup(group_id=request.group_id, topics=topics))
 
 
 def _topic(
-    offsets: Offsets, situation: Situation, asked: Fetching, wanted: OffsetFetchRequestTopics
+    offsets: Offsets, context: DecisionContext, asked: Fetching, wanted: OffsetFetchRequestTopics
 ) -> OffsetFetchResponseTopics:
-    found = find_topic(situation, name=wanted.name, topic_id=wanted.topic_id, version=asked.version)
+    found = find_topic(context, name=wanted.name, topic_id=wanted.topic_id, version=asked.version)
     by_id = asked.version >= TOPIC_IDS_FROM
     # A few bytes ask for kilobytes of metadata: not again and again.
     indexes = dict.fromkeys(wanted.partition_indexes)
@@ -65,11 +65,11 @@ def _topic(
 
 
 def _all_topics(
-    offsets: Offsets, situation: Situation, asked: Fetching
+    offsets: Offsets, context: DecisionContext, asked: Fetching
 ) -> list[OffsetFetchResponseTopics]:
     topics = []
     for name, committed in offsets.of_group(asked.request.group_id).items():
-        topic = situation.image.topics_by_name.get(name)
+        topic = context.image.topics_by_name.get(name)
         if topic is None and asked.version >= TOPIC_IDS_FROM:
             continue  # what is gone has no id to go by
         told = OffsetFetchResponseTopics(

@@ -1,6 +1,6 @@
 """Topics as a request about offsets names them: by name, or by id from version 10 on."""
 
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID, TopicId
@@ -9,13 +9,13 @@ TOPIC_IDS_FROM = 10  # of OffsetCommit and OffsetFetch
 
 
 def find_topic(
-    situation: Situation, *, name: str, topic_id: bytes, version: int
+    context: DecisionContext, *, name: str, topic_id: bytes, version: int
 ) -> TopicImage | ErrorCode:
     """The topic, or how it is told that there is none."""
     if version >= TOPIC_IDS_FROM:
-        found = situation.image.topics_by_id.get(TopicId(topic_id))
+        found = context.image.topics_by_id.get(TopicId(topic_id))
         return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found
-    found = situation.image.topics_by_name.get(name)
+    found = context.image.topics_by_name.get(name)
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found
 
 

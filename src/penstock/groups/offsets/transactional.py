@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.groups.assignor.spec import TopicIdPartition
-from penstock.groups.decision_context import Situation
+from penstock.groups.decision_context import DecisionContext
 from penstock.groups.group import Group, check_commit, check_partition_commit
 from penstock.groups.offsets.commit import utf16_length
 from penstock.groups.offsets.pending import PendingOffsets
@@ -49,11 +49,11 @@ class FetchStableOffsets:
 
 
 def decide_transactional_commit(
-    group: Group | None, situation: Situation, asked: Asked[TxnOffsetCommitRequest]
+    group: Group | None, context: DecisionContext, asked: Asked[TxnOffsetCommitRequest]
 ) -> Decision[GroupRecord, TxnOffsetCommitResponse]:
     request = asked.request
     known = sum(
-        _exists(situation, topic.name, partition.partition_index)
+        _exists(context, topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     )
@@ -69,12 +69,12 @@ def decide_transactional_commit(
         answers.append(answer)
         for partition in topic.partitions:
             code = refused
-            if not _exists(situation, topic.name, partition.partition_index):
+            if not _exists(context, topic.name, partition.partition_index):
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif refused is ErrorCode.NONE:
-                code = _check_partition(group, situation, request, topic.name, partition)
+                code = _check_partition(group, context, request, topic.name, partition)
             if code is ErrorCode.NONE:
-                records.append(_record(situation, request, topic.name, partition))
+                records.append(_record(context, request, topic.name, partition))
             answer.partitions.append(
                 TxnOffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=code
@@ -114,11 +114,11 @@ def decide_end(request: EndTransaction) -> Decision[GroupRecord, bool]:
 
 
 def mark_unstable(
-    reply: OffsetFetchResponseGroup, pending: PendingOffsets, situation: Situation
+    reply: OffsetFetchResponseGroup, pending: PendingOffsets, context: DecisionContext
 ) -> None:
     """What may change any moment is not told."""
     for topic in reply.topics:
-        by_id = situation.image.topics_by_id.get(TopicId(topic.topic_id))
+        by_id = context.image.topics_by_id.get(TopicId(topic.topic_id))
         name = topic.name or ("" if by_id is None else by_id.name)
         for partition in topic.partitions:
             if pending.is_pending(reply.group_id, name, partition.partition_index):
@@ -147,16 +147,16 @@ def _check_member(group: Group | None, asked: Asked[TxnOffsetCommitRequest]) -> 
 
 def _check_partition(
     group: Group | None,
-    situation: Situation,
+    context: DecisionContext,
     request: TxnOffsetCommitRequest,
     topic: str,
     partition: TxnOffsetCommitRequestPartition,
 ) -> ErrorCode:
     """A member whose epoch is behind may have lost the partition since."""
-    length_max = situation.settings.offset_metadata_max_bytes
+    length_max = context.settings.offset_metadata_max_bytes
     if utf16_length(partition.committed_metadata or "") > length_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
-    topic_id = situation.image.topics_by_name[topic].topic_id
+    topic_id = context.image.topics_by_name[topic].topic_id
     code = check_partition_commit(
         group,
         member_id=request.member_id,
@@ -171,13 +171,13 @@ def _told(code: ErrorCode) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
 
 
-def _exists(situation: Situation, topic: str, partition: int) -> bool:
-    found = situation.image.topics_by_name.get(topic)
+def _exists(context: DecisionContext, topic: str, partition: int) -> bool:
+    found = context.image.topics_by_name.get(topic)
     return found is not None and 0 <= partition < len(found.partitions)
 
 
 def _record(
-    situation: Situation,
+    context: DecisionContext,
     request: TxnOffsetCommitRequest,
     topic: str,
     partition: TxnOffsetCommitRequestPartition,
@@ -193,7 +193,7 @@ def _record(
             offset=partition.committed_offset,
             leader_epoch=None if epoch < 0 else epoch,
             metadata=partition.committed_metadata or "",
-            commit_timestamp_ms=situation.now_ms,
-            topic_id=situation.image.topics_by_name[topic].topic_id,
+            commit_timestamp_ms=context.now_ms,
+            topic_id=context.image.topics_by_name[topic].topic_id,
         ),
     )

@@ -8,7 +8,7 @@ A pass reads the keys of the dirty part and rewrites everything up to where it h
 
 Invariants:
  1. Whole segments are compacted, never the active one.
- 2. Everything up to `until_offset` is on the platter: where an older value goes because of a newer
+ 2. Everything up to `until_offset` is on disk: where an older value goes because of a newer
     one, a power loss must not take the newer one.
 """
 

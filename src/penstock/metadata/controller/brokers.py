@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.machine.decision import Decision
-from penstock.metadata.controller.decision_context import Situation
+from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord
@@ -92,16 +92,16 @@ def missing_features(image: Image) -> tuple[FeatureLevelRecord, ...]:
 
 
 def register_broker(
-    situation: Situation, request: RegisterBroker
+    context: DecisionContext, request: RegisterBroker
 ) -> Decision[MetadataRecord, BrokerRegistered]:
     """The broker's epoch is the offset of its registration: later ones are larger."""
-    present = situation.image.brokers.get(request.node_id)
+    present = context.image.brokers.get(request.node_id)
     if present is not None and present.incarnation == request.incarnation:
         return Decision(reply=BrokerRegistered(broker_epoch=present.epoch))
     record = RegisterBrokerRecord(
         broker_id=request.node_id,
         incarnation_id=request.incarnation,
-        broker_epoch=situation.next_offset,
+        broker_epoch=context.next_offset,
         end_points=[
             BrokerEndpoint(
                 name=endpoint.listener,
@@ -120,20 +120,20 @@ def register_broker(
         log_dirs=list(request.directories),
     )
     return Decision(
-        records=(record, *missing_features(situation.image)),
-        reply=BrokerRegistered(broker_epoch=situation.next_offset),
+        records=(record, *missing_features(context.image)),
+        reply=BrokerRegistered(broker_epoch=context.next_offset),
     )
 
 
 def resume_leadership(
-    situation: Situation, request: ResumeLeadership
+    context: DecisionContext, request: ResumeLeadership
 ) -> Decision[MetadataRecord, LeadershipResumed]:
-    broker = situation.image.brokers.get(request.node_id)
+    broker = context.image.brokers.get(request.node_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
     led = sorted(
         Place(topic_id, partition)
-        for topic_id, topic in situation.image.topics_by_id.items()
+        for topic_id, topic in context.image.topics_by_id.items()
         for partition, image in enumerate(topic.partitions)
         if image.leader == request.node_id
         and (request.after is None or Place(topic_id, partition) > request.after)
@@ -150,9 +150,9 @@ def resume_leadership(
 
 
 def unfence_broker(
-    situation: Situation, request: UnfenceBroker
+    context: DecisionContext, request: UnfenceBroker
 ) -> Decision[MetadataRecord, BrokerUnfenced]:
-    broker = situation.image.brokers.get(request.node_id)
+    broker = context.image.brokers.get(request.node_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
     if not broker.fenced:

@@ -14,7 +14,7 @@ from penstock.metadata.controller.brokers import (
     resume_leadership,
     unfence_broker,
 )
-from penstock.metadata.controller.decision_context import Situation
+from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.partitions import create_partitions
 from penstock.metadata.controller.producer_ids import (
     AllocateProducerIds,
@@ -63,28 +63,28 @@ ControllerReply = (
 
 
 def decide(
-    situation: Situation, request: ControllerRequest
+    context: DecisionContext, request: ControllerRequest
 ) -> Decision[MetadataRecord, ControllerReply]:
     """What the controller does about a request; RequestError when it refuses it as a whole."""
     match request:
         case CreateTopicsRequest():
-            return create_topics(situation, request)
+            return create_topics(context, request)
         case DeleteTopicsRequest():
-            return delete_topics(situation, request)
+            return delete_topics(context, request)
         case CreatePartitionsRequest():
-            return create_partitions(situation, request)
+            return create_partitions(context, request)
         case IncrementalAlterConfigsRequest():
-            return incremental_alter_configs(situation, request)
+            return incremental_alter_configs(context, request)
         case AlterConfigsRequest():
-            return alter_configs(situation, request)
+            return alter_configs(context, request)
         case AllocateProducerIds():
-            return allocate_producer_ids(situation, request)
+            return allocate_producer_ids(context, request)
         case RegisterBroker():
-            return register_broker(situation, request)
+            return register_broker(context, request)
         case ResumeLeadership():
-            return resume_leadership(situation, request)
+            return resume_leadership(context, request)
         case UnfenceBroker():
-            return unfence_broker(situation, request)
+            return unfence_broker(context, request)
         case _:
             assert_never(request)
 

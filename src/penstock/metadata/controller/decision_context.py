@@ -11,7 +11,7 @@ from penstock.model.settings.broker import BrokerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class DecisionContext:
     """The cluster as the controller knows it, uncommitted records included."""
 
     image: Image

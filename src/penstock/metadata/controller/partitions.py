@@ -3,7 +3,7 @@
 from collections import Counter
 
 from penstock.machine.decision import Decision
-from penstock.metadata.controller.decision_context import Refusal, Situation
+from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.placement import manual_trouble, new_partition, place
 from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.image.image import Image
@@ -20,7 +20,7 @@ from penstock.wire.messages.create_partitions import (
 
 
 def create_partitions(
-    situation: Situation, request: CreatePartitionsRequest
+    context: DecisionContext, request: CreatePartitionsRequest
 ) -> Decision[MetadataRecord, CreatePartitionsResponse]:
     """Grows each topic to the count asked for; existing partitions stay as they are."""
     asked = Counter(topic.name for topic in request.topics)
@@ -33,7 +33,7 @@ def create_partitions(
             grown = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
         else:
             grown = _grow(
-                situation.image, by_name[name], records_left=DECISION_RECORDS_MAX - len(records)
+                context.image, by_name[name], records_left=DECISION_RECORDS_MAX - len(records)
             )
         if isinstance(grown, Refusal):
             results.append(

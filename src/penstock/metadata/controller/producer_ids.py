@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from penstock.machine.decision import Decision
-from penstock.metadata.controller.decision_context import Situation
+from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId
@@ -28,12 +28,12 @@ class ProducerIdBlock:
 
 
 def allocate_producer_ids(
-    situation: Situation, request: AllocateProducerIds
+    context: DecisionContext, request: AllocateProducerIds
 ) -> Decision[MetadataRecord, ProducerIdBlock]:
-    broker = situation.image.brokers.get(request.node_id)
+    broker = context.image.brokers.get(request.node_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
-    first = ProducerId(situation.image.next_producer_id)
+    first = ProducerId(context.image.next_producer_id)
     record = ProducerIdsRecord(
         broker_id=request.node_id,
         broker_epoch=request.broker_epoch,

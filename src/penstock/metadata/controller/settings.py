@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from penstock.machine.decision import Decision
 from penstock.metadata.config_resources import UNSUPPORTED
-from penstock.metadata.controller.decision_context import Refusal, Situation
+from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.image.image import ConfigResource, ResourceKind
 from penstock.metadata.records import MetadataRecord
@@ -24,7 +24,7 @@ from penstock.model.settings.setting import (
 )
 from penstock.model.settings.single_group import SINGLE_GROUP_SETTINGS, validate_group
 from penstock.model.settings.topic import TOPIC_SETTINGS, validate_topic
-from penstock.model.topic_name import topic_name_trouble
+from penstock.model.topic_name import topic_name_error
 from penstock.wire.messages import alter_configs as replacing
 from penstock.wire.messages import incremental_alter_configs as incremental
 from penstock.wire.messages.metadata_records.config import ConfigRecord
@@ -48,10 +48,10 @@ class Operation(IntEnum):
 
 
 def incremental_alter_configs(
-    situation: Situation, request: incremental.IncrementalAlterConfigsRequest
+    context: DecisionContext, request: incremental.IncrementalAlterConfigsRequest
 ) -> Decision[MetadataRecord, incremental.IncrementalAlterConfigsResponse]:
     """Changes single settings; a resource changes wholly or not at all."""
-    outcomes = _alter(situation, request.resources, _altered_singly)
+    outcomes = _alter(context, request.resources, _altered_singly)
     reply = incremental.IncrementalAlterConfigsResponse(
         responses=[
             incremental.AlterConfigsResourceResponse(
@@ -67,10 +67,10 @@ def incremental_alter_configs(
 
 
 def alter_configs(
-    situation: Situation, request: replacing.AlterConfigsRequest
+    context: DecisionContext, request: replacing.AlterConfigsRequest
 ) -> Decision[MetadataRecord, replacing.AlterConfigsResponse]:
     """Replaces all settings of each resource: those that the request leaves out are removed."""
-    outcomes = _alter(situation, request.resources, _altered_wholly)
+    outcomes = _alter(context, request.resources, _altered_wholly)
     reply = replacing.AlterConfigsResponse(
         responses=[
             replacing.AlterConfigsResourceResponse(
@@ -86,7 +86,7 @@ def alter_configs(
 
 
 def _alter(
-    situation: Situation,
+    context: DecisionContext,
     resources: list[Asked],
     altered: Callable[[Config, Asked, Mapping[str, Setting]], Config | Refusal],
 ) -> list[list[ConfigRecord] | Refusal]:
@@ -97,16 +97,16 @@ def _alter(
         if named[asked.resource_type, asked.resource_name] > 1:
             outcomes.append(_invalid("Each resource must appear at most once."))
             continue
-        resource = _resource(situation, asked.resource_type, asked.resource_name)
+        resource = _resource(context, asked.resource_type, asked.resource_name)
         if isinstance(resource, Refusal):
             outcomes.append(resource)
             continue
-        before = situation.image.config(resource.kind, resource.name)
+        before = context.image.config(resource.kind, resource.name)
         after = altered(before, asked, KNOWN[resource.kind])
         if isinstance(after, Refusal):
             outcomes.append(after)
             continue
-        trouble = _trouble(situation, resource, before=before, after=after)
+        trouble = _trouble(context, resource, before=before, after=after)
         outcomes.append(trouble or _changes(resource, before=before, after=after))
     return outcomes
 
@@ -171,13 +171,13 @@ def _edited(present: str, change: str, operation: Operation) -> str:
     return ",".join(parts)
 
 
-def _resource(situation: Situation, number: int, name: str) -> ConfigResource | Refusal:
+def _resource(context: DecisionContext, number: int, name: str) -> ConfigResource | Refusal:
     """The resource that a request names, if it exists and can be altered."""
-    image = situation.image
+    image = context.image
     if number == ResourceKind.TOPIC:
         if not name:
             return _invalid("Default topic resources are not allowed.")
-        trouble = topic_name_trouble(name)
+        trouble = topic_name_error(name)
         if trouble is not None:
             return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=trouble)
         if name not in image.topics_by_name:
@@ -199,20 +199,20 @@ def _resource(situation: Situation, number: int, name: str) -> ConfigResource | 
 
 
 def _trouble(
-    situation: Situation, resource: ConfigResource, *, before: Config, after: Config
+    context: DecisionContext, resource: ConfigResource, *, before: Config, after: Config
 ) -> Refusal | None:
     if resource.kind == ResourceKind.BROKER:
-        return _broker_trouble(situation, resource, before=before, after=after)
+        return _broker_trouble(context, resource, before=before, after=after)
     validate = validate_topic if resource.kind == ResourceKind.TOPIC else validate_group
     try:
-        validate(after, situation.settings)
+        validate(after, context.settings)
     except InvalidSetting as trouble:
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(trouble))
     return None
 
 
 def _broker_trouble(
-    situation: Situation, resource: ConfigResource, *, before: Config, after: Config
+    context: DecisionContext, resource: ConfigResource, *, before: Config, after: Config
 ) -> Refusal | None:
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     for name in changed:
@@ -228,7 +228,7 @@ def _broker_trouble(
                 f"broker id must be specified: {name}"
             )
     try:
-        parse_broker({**situation.settings.given, **after})
+        parse_broker({**context.settings.given, **after})
     except InvalidSetting as trouble:
         return _invalid(str(trouble))
     return None

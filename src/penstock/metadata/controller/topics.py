@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from penstock.machine.decision import Decision
-from penstock.metadata.controller.decision_context import Refusal, Situation
+from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.placement import manual_trouble, new_partition, place
 from penstock.metadata.describe import (
     Described,
@@ -19,7 +19,7 @@ from penstock.model.identity import METADATA_TOPIC, NO_TOPIC_ID, TopicId
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.settings.setting import InvalidSetting
 from penstock.model.settings.topic import validate_topic
-from penstock.model.topic_name import collision_key, topic_name_trouble
+from penstock.model.topic_name import collision_key, topic_name_error
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -41,22 +41,22 @@ DEFAULT = -1  # on the wire: partitions or replicas are left to the cluster
 
 
 def create_topics(
-    situation: Situation, request: CreateTopicsRequest
+    context: DecisionContext, request: CreateTopicsRequest
 ) -> Decision[MetadataRecord, CreateTopicsResponse]:
     """Creates each topic that can be created; one that cannot does not hinder the others."""
     asked = Counter(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if asked[topic.name] == 1]
     duplicates = [name for name, count in asked.items() if count > 1]
-    if _records_at_least(situation, topics) > DECISION_RECORDS_MAX:
+    if _records_at_least(context, topics) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    names_taken = _names_taken(situation.image, topics)
+    names_taken = _names_taken(context.image, topics)
     defaults = describe_topic_defaults(
-        Standpoint(image=situation.image, static=situation.settings, node_id=situation.node_id)
+        Standpoint(image=context.image, static=context.settings, node_id=context.node_id)
     )
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
-    for topic, topic_id in zip(topics, situation.fresh_ids, strict=False):
-        created = _create_topic(situation, topic, topic_id, names_taken)
+    for topic, topic_id in zip(topics, context.fresh_ids, strict=False):
+        created = _create_topic(context, topic, topic_id, names_taken)
         if isinstance(created, Refusal):
             results.append(_refused(topic.name, created))
             continue
@@ -73,10 +73,10 @@ def create_topics(
 
 
 def delete_topics(
-    situation: Situation, request: DeleteTopicsRequest
+    context: DecisionContext, request: DeleteTopicsRequest
 ) -> Decision[MetadataRecord, DeleteTopicsResponse]:
     """Deletes topics by name or by id; each is answered on its own."""
-    if not situation.settings.delete_topic_enable:
+    if not context.settings.delete_topic_enable:
         raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
     results: list[DeletableTopicResult] = []
     names = Counter(request.topic_names)
@@ -94,8 +94,8 @@ def delete_topics(
             message = "Neither topic name nor id were specified."
             results.append(_not_deleted(None, NO_TOPIC_ID, message))
     doomed: dict[TopicId, str] = {}
-    results.extend(_find_by_id(situation.image, ids, doomed))
-    results.extend(_find_by_name(situation.image, names, doomed))
+    results.extend(_find_by_id(context.image, ids, doomed))
+    results.extend(_find_by_name(context.image, names, doomed))
     records = tuple(RemoveTopicRecord(topic_id=topic_id) for topic_id in doomed)
     if len(records) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
@@ -106,17 +106,17 @@ def delete_topics(
 
 
 def _create_topic(
-    situation: Situation,
+    context: DecisionContext,
     topic: CreatableTopic,
     topic_id: TopicId,
     names_taken: dict[str, str],
 ) -> list[MetadataRecord] | Refusal:
     """The records that make the topic: itself, its settings, its partitions."""
-    trouble = _name_trouble(situation.image, topic.name, names_taken)
-    trouble = trouble or _config_trouble(situation, topic)
+    trouble = _name_trouble(context.image, topic.name, names_taken)
+    trouble = trouble or _config_trouble(context, topic)
     if trouble is not None:
         return trouble
-    partitions = _partitions(situation, topic, topic_id)
+    partitions = _partitions(context, topic, topic_id)
     if isinstance(partitions, Refusal):
         return partitions
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
@@ -140,7 +140,7 @@ def _names_taken(image: Image, topics: Sequence[CreatableTopic]) -> dict[str, st
 
 
 def _name_trouble(image: Image, name: str, names_taken: dict[str, str]) -> Refusal | None:
-    trouble = topic_name_trouble(name)
+    trouble = topic_name_error(name)
     if trouble is not None:
         return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=trouble)
     if name == METADATA_TOPIC:
@@ -156,23 +156,23 @@ def _name_trouble(image: Image, name: str, names_taken: dict[str, str]) -> Refus
     return None
 
 
-def _config_trouble(situation: Situation, topic: CreatableTopic) -> Refusal | None:
+def _config_trouble(context: DecisionContext, topic: CreatableTopic) -> Refusal | None:
     without_value = [config.name for config in topic.configs if config.value is None]
     if without_value:
         message = f"Null value not supported for topic configs: {','.join(without_value)}"
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=message)
     try:
-        validate_topic(_overrides(topic), situation.settings)
+        validate_topic(_overrides(topic), context.settings)
     except InvalidSetting as trouble:
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(trouble))
     return None
 
 
 def _partitions(
-    situation: Situation, topic: CreatableTopic, topic_id: TopicId
+    context: DecisionContext, topic: CreatableTopic, topic_id: TopicId
 ) -> list[MetadataRecord] | Refusal:
     if topic.assignments:
-        return _partitions_by_hand(situation.image, topic, topic_id)
+        return _partitions_by_hand(context.image, topic, topic_id)
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         return Refusal(
             code=ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -183,9 +183,9 @@ def _partitions(
             code=ErrorCode.INVALID_PARTITIONS,
             message="Number of partitions was set to an invalid non-positive value.",
         )
-    defaults = situation.settings
+    defaults = context.settings
     placed = place(
-        situation.image,
+        context.image,
         topic_id=topic_id,
         from_partition=0,
         count=defaults.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions,
@@ -198,7 +198,7 @@ def _partitions(
     records: list[MetadataRecord] = []
     for partition, replicas in enumerate(placed):
         record = new_partition(
-            situation.image, topic_id=topic_id, partition=partition, replicas=replicas
+            context.image, topic_id=topic_id, partition=partition, replicas=replicas
         )
         assert record is not None, "the placement begins with a broker that is not fenced"
         records.append(record)
@@ -240,9 +240,9 @@ def _partitions_by_hand(
     return records
 
 
-def _records_at_least(situation: Situation, topics: Sequence[CreatableTopic]) -> int:
+def _records_at_least(context: DecisionContext, topics: Sequence[CreatableTopic]) -> int:
     """How many records the topics need, known before any is made."""
-    default = situation.settings.num_partitions
+    default = context.settings.num_partitions
     return sum(
         1
         + len(topic.configs)

@@ -28,7 +28,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, answered
 from penstock.sim.history import Sent
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.transacting.history import Attempt
 from penstock.sim.transacting.plan import Application, Style, TransactionPlan
 from penstock.sim.transacting.session import Session
@@ -47,11 +47,11 @@ async def transact(
     ends: Ends,
     lab: Laboratory,
     name: str,
-    tether: Tether,
+    kill_switch: KillSwitch,
     chance: Random,
 ) -> None:
     """Works until the simulation ends, and leaves nothing that only a database could end."""
-    async with lab.cluster(name, tether) as cluster:
+    async with lab.cluster(name, kill_switch) as cluster:
         instance = Instance(lab, name, cluster, application, ends, chance)
         while not lab.ending:
             await _try(lab, name, instance.take_over_and_work())

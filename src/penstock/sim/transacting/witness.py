@@ -8,10 +8,10 @@ from penstock.client.consume.fetch_request import FetchRules
 from penstock.client.consume.isolation import Isolation
 from penstock.model.identity import TopicPartition
 from penstock.sim.clients import CLUSTER_RULES, Laboratory, begin_at_start, read_on
-from penstock.sim.kill_switch import Tether
+from penstock.sim.kill_switch import KillSwitch
 
 
-async def watch(lab: Laboratory, name: str, tether: Tether, chance: Random) -> None:
+async def watch(lab: Laboratory, name: str, kill_switch: KillSwitch, chance: Random) -> None:
     assert lab.scenario.transactions is not None
     rules = ConsumerRules(
         reset=Reset.EARLIEST,
@@ -21,7 +21,10 @@ async def watch(lab: Laboratory, name: str, tether: Tether, chance: Random) -> N
             isolation=Isolation.READ_COMMITTED,
         ),
     )
-    async with lab.cluster(name, tether) as cluster, Consumer(cluster, rules=rules) as consumer:
+    async with (
+        lab.cluster(name, kill_switch) as cluster,
+        Consumer(cluster, rules=rules) as consumer,
+    ):
         await begin_at_start(lab, name, consumer, list(lab.scenario.transactions.places))
         async for record in read_on(lab, name, consumer):
             place = TopicPartition(record.topic, record.partition)

@@ -18,7 +18,7 @@ from penstock.spark.sink import single_writes
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Decided, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.errors import LostTransaction, SinkTrouble, Superseded
+from penstock.spark.sink.errors import LostTransaction, SinkError, Superseded
 from penstock.spark.sink.flows import Driver, lost_of, recover, take_away
 from penstock.spark.sink.names import attempt_of
 from penstock.spark.sink.options import TwoPhase
@@ -45,7 +45,7 @@ async def recover_writes(decisions: DecisionTopic) -> None:
             continue
         try:
             recovered = await _recover(decisions, sink, record, record.unfinished)
-        except (SinkTrouble, ClientError) as trouble:
+        except (SinkError, ClientError) as trouble:
             logger.warning("sink=%s: its write is not completed: %s", sink, trouble)
             continue
         if recovered is not None and recovered.lost is not None:

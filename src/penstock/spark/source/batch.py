@@ -11,7 +11,7 @@ from penstock.model.offset import Offset
 from penstock.spark.source.columns import check_schema
 from penstock.spark.source.errors import BadPosition
 from penstock.spark.source.filters import Narrowed, narrowed
-from penstock.spark.source.offset_poller import Lookout
+from penstock.spark.source.offset_poller import OffsetPoller
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import ReadRange, begins, ranges, read_beyond, split
 from penstock.spark.source.positions import NoneThatYoung, beyond, told_offsets
@@ -33,8 +33,8 @@ class BatchReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        with Lookout(self.options) as lookout:
-            found = planned_once(lookout, self.options, self.narrowed)
+        with OffsetPoller(self.options) as poller:
+            found = planned_once(poller, self.options, self.narrowed)
         parts = split(
             found,
             parts_min=self.options.partitions_min,
@@ -50,21 +50,21 @@ class BatchReader(DataSourceReader):
         return read_range(self.options, partition.wanted, self.schema)
 
 
-def planned_once(lookout: Lookout, options: SourceOptions, spared: Narrowed) -> list[ReadRange]:
+def planned_once(poller: OffsetPoller, options: SourceOptions, spared: Narrowed) -> list[ReadRange]:
     """One range for each partition, from where to where the options say."""
-    layout = lookout.layout(options.selection)
+    layout = poller.layout(options.selection)
     for name in layout.missing:
         raise BadPosition(f"there is no {name} to read ({options.selection})")
     partitions = layout.partitions
-    latest = lookout.latest(partitions)
-    start = lookout.resolved(
+    latest = poller.latest(partitions)
+    start = poller.resolved(
         options.starting, partitions, latest=latest, none_that_young=options.none_that_young
     )
-    end = lookout.resolved(
+    end = poller.resolved(
         options.ending, partitions, latest=latest, none_that_young=NoneThatYoung.LATEST
     )
     told = told_offsets(options.starting)
-    there = latest | lookout.high_watermarks(read_beyond(told, latest))
+    there = latest | poller.high_watermarks(read_beyond(told, latest))
     for what in (
         *beyond(options.starting, there, which="from"),
         *beyond(options.ending, latest, which="up to"),
@@ -73,19 +73,21 @@ def planned_once(lookout: Lookout, options: SourceOptions, spared: Narrowed) -> 
     # Records that came since `latest` was asked are not read, wherever times and edges lead now.
     end = {one: Offset(min(end[one], latest[one])) for one in end}
     start = {one: Offset(min(start[one], end[one])) for one in start}
-    found = begins(start, end, earliest=lookout.earliest(partitions))
+    found = begins(start, end, earliest=poller.earliest(partitions))
     for what in found.losses:
         report_loss(what, fail=options.fail_on_data_loss)
     return _since(
-        lookout, spared.cut(ranges(found.offsets, end, ids=layout.ids)), spared.timestamp_ms_min
+        poller, spared.cut(ranges(found.offsets, end, ids=layout.ids)), spared.timestamp_ms_min
     )
 
 
-def _since(lookout: Lookout, whole: list[ReadRange], timestamp_ms: int | None) -> list[ReadRange]:
+def _since(
+    poller: OffsetPoller, whole: list[ReadRange], timestamp_ms: int | None
+) -> list[ReadRange]:
     """Without what is older, as far as the brokers can tell."""
     if timestamp_ms is None or not whole:
         return whole
-    first = lookout.since(max(0, timestamp_ms), [one.partition for one in whole])
+    first = poller.since(max(0, timestamp_ms), [one.partition for one in whole])
     found = []
     for one in whole:
         at = first[one.partition]

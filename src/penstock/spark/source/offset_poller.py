@@ -59,8 +59,8 @@ class Layout:
     missing: tuple[str, ...] = ()
 
 
-class Lookout:
-    """Use as `with Lookout(...)`, or `close` it."""
+class OffsetPoller:
+    """Use as `with OffsetPoller(...)`, or `close` it."""
 
     def __init__(self, options: SourceOptions) -> None:
         self.options = options

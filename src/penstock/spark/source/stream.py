@@ -31,7 +31,7 @@ from penstock.spark.query_group import refuse_active
 from penstock.spark.source.columns import check_schema
 from penstock.spark.source.errors import BadPosition
 from penstock.spark.source.idle import Idle
-from penstock.spark.source.offset_poller import Layout, Lookout
+from penstock.spark.source.offset_poller import Layout, OffsetPoller
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import (
     begins,
@@ -72,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._driver is None:
             if self.options.group is not None:
                 run(refuse_active(self.options.connection, self.options.group))
-            self._driver = StreamDriver(self.options, Lookout(self.options))
+            self._driver = StreamDriver(self.options, OffsetPoller(self.options))
         return self._driver
 
     def initialOffset(self) -> OffsetsJson:
@@ -115,10 +115,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class StreamDriver:
     """What the driver remembers of a running query: nothing that a restart would miss."""
 
-    def __init__(self, options: SourceOptions, lookout: Lookout) -> None:
+    def __init__(self, options: SourceOptions, poller: OffsetPoller) -> None:
         self.options = options
         self.latest_seen: Offsets | None = None
-        self._lookout = lookout
+        self._poller = poller
         self._clock = RealClock()
         self._initial: Offsets | None = None  # where a query without a checkpoint begins
         self._written_down = not follows_the_end(options.starting, options.none_that_young)
@@ -128,7 +128,7 @@ class StreamDriver:
         self._idle: Idle | None = None  # when there was nothing to read, and nobody asked since
 
     def close(self) -> None:
-        self._lookout.close()
+        self._poller.close()
 
     def initial(self) -> Offsets:
         """The same however often Spark asks, which it does for each batch until one is done."""
@@ -137,7 +137,7 @@ class StreamDriver:
         return self._initial
 
     def fix_end(self) -> None:
-        self._fixed_end = self._lookout.latest(self._layout().partitions)
+        self._fixed_end = self._poller.latest(self._layout().partitions)
         self.latest_seen = self._fixed_end
 
     def next_end(self, start: Offsets, *, records_max: int | None, patient: bool) -> Offsets:
@@ -148,7 +148,7 @@ class StreamDriver:
         layout = self._layout()
         log_end = self._fixed_end
         if log_end is None:
-            log_end = self.latest_seen = self._lookout.latest(layout.partitions)
+            log_end = self.latest_seen = self._poller.latest(layout.partitions)
         self._check_checkpoint(start)
         layout, end = self._held(start, log_end, layout)
         found = begins(start, end, earliest=self._earliest(start, end), remade=self._remade(layout))
@@ -181,7 +181,7 @@ class StreamDriver:
         found = begins(
             {one: start[one] for one in start if one in kept},
             kept,
-            earliest=self._lookout.earliest(kept),
+            earliest=self._poller.earliest(kept),
             remade=self._remade(layout),
         )
         for what in found.losses:
@@ -196,15 +196,15 @@ class StreamDriver:
 
     def _looked_up_initial(self) -> Offsets:
         layout = self._layout()
-        latest = self._lookout.latest(layout.partitions)
-        start = self._lookout.resolved(
+        latest = self._poller.latest(layout.partitions)
+        start = self._poller.resolved(
             self.options.starting,
             layout.partitions,
             latest=latest,
             none_that_young=self.options.none_that_young,
         )
         told = told_offsets(self.options.starting)
-        there = latest | self._lookout.high_watermarks(read_beyond(told, latest))
+        there = latest | self._poller.high_watermarks(read_beyond(told, latest))
         for what in beyond(self.options.starting, there, which="from"):
             report_loss(what, fail=self.options.fail_on_data_loss)
         start |= {one: latest[one] for one in read_beyond(told, there)}
@@ -227,7 +227,7 @@ class StreamDriver:
         retries = 0
         while True:
             asked = read_beyond(start, end, remade=self._remade(layout))
-            high_watermarks = self._lookout.high_watermarks(asked)
+            high_watermarks = self._poller.high_watermarks(asked)
             waited_ms = self._clock.monotonic_ms() - began_ms
             if not read_beyond(start, high_watermarks) or patience.is_over(
                 retries=retries, waited_ms=waited_ms
@@ -257,13 +257,13 @@ class StreamDriver:
         now_ms = self._clock.monotonic_ms()
         if not idle.layout_is_known(start, now_ms):
             return False
-        if not self._lookout.still_end(idle.log_end):
+        if not self._poller.still_end(idle.log_end):
             return False
         self._idle = replace(idle, asked_ms=now_ms)
         return True
 
     def _layout(self) -> Layout:
-        layout = self._lookout.layout(self.options.selection)
+        layout = self._poller.layout(self.options.selection)
         if layout.missing and not self._ids:
             raise BadPosition(f"there is no {layout.missing[0]} to read ({self.options.selection})")
         for name, topic_id in layout.ids.items():
@@ -276,7 +276,7 @@ class StreamDriver:
     def _earliest(self, start: Offsets, end: Offsets) -> Offsets:
         """Asked only where it decides: in partitions that are new, or not as they were."""
         asked = [one for one in end if one not in start or start[one] > end[one]]
-        known = self._lookout.earliest(asked)
+        known = self._poller.earliest(asked)
         return {one: known.get(one, start.get(one, end[one])) for one in end}
 
     def _check_checkpoint(self, start: Offsets) -> None:

@@ -39,7 +39,7 @@ from penstock.spark.tables.delta_table import (
     open_or_make,
     schema_of,
 )
-from penstock.spark.tables.errors import TableTrouble
+from penstock.spark.tables.errors import TableError
 from penstock.spark.tables.incoming import check_keys, check_named, run_through, running_query
 
 Mode = Literal["append", "upsert"]
@@ -69,7 +69,7 @@ def write(
     if mode == "upsert":
         check_named(frame, keys=keys, deleted=deleted)
     elif keys or deleted is not None:
-        raise TableTrouble('keys and deleted are for mode="upsert"')
+        raise TableError('keys and deleted are for mode="upsert"')
     target = Target(uri=table, storage_options=storage_options)
     query = running_query(frame) if query is None else query
     batch = Batch(app=app, query=query, batch_id=batch_id)
@@ -120,7 +120,7 @@ def check_shared(folder: Path, files: list[DataFile]) -> None:
     for file in files:
         path = folder / file.path
         if not path.exists() or path.stat().st_size != file.size_bytes:
-            raise TableTrouble(
+            raise TableError(
                 f"{path} was written by a task and is not here: the table needs a folder that the "
                 "driver and all workers share"
             )

@@ -17,7 +17,7 @@ from deltalake.schema import Schema
 from deltalake.transaction import AddAction
 
 from penstock.spark.tables.batches import Batch, Verdict, Written, judge
-from penstock.spark.tables.errors import Contended, OtherApp, TableTrouble, WrongColumns
+from penstock.spark.tables.errors import Contended, OtherApp, TableError, WrongColumns
 
 OWNER = "penstock.app"  # in the configuration of tables that were made here
 APPEND_ONLY = "delta.appendOnly"
@@ -38,7 +38,7 @@ class Target:
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
-            raise TableTrouble(f"{self.uri} can't be opened: {first_line(error)}") from error
+            raise TableError(f"{self.uri} can't be opened: {first_line(error)}") from error
 
 
 def open_or_make(
@@ -72,7 +72,7 @@ def commit(target: Target, batch: Batch, change: Change) -> bool:
     for _ in range(ATTEMPTS_MAX):
         found = target.opened()
         if found is None:
-            raise TableTrouble(f"{target.uri} was removed while batch {batch.batch_id} was written")
+            raise TableError(f"{target.uri} was removed while batch {batch.batch_id} was written")
         if is_written(found, batch):
             return False
         numbers = CommitProperties(app_transactions=_numbers(found, batch))
@@ -82,7 +82,7 @@ def commit(target: Target, batch: Batch, change: Change) -> bool:
             said = first_line(error)
             continue  # somebody else committed; what that means, only the table knows
         except DeltaError as error:
-            raise TableTrouble(f"{target.uri}: {first_line(error)}") from error
+            raise TableError(f"{target.uri}: {first_line(error)}") from error
         return True
     raise Contended(
         f"{target.uri}: batch {batch.batch_id} gave way to other writers {ATTEMPTS_MAX} times; "
@@ -116,7 +116,7 @@ def merging_rows(rows: pyarrow.Table, *, keys: Sequence[str], deleted: str | Non
 
     def change(found: DeltaTable, numbers: CommitProperties) -> None:
         if found.metadata().configuration.get(APPEND_ONLY) == "true":
-            raise TableTrouble(f"{found.table_uri} can only be appended to, as its maker wished")
+            raise TableError(f"{found.table_uri} can only be appended to, as its maker wished")
         merge = found.merge(
             rows, same_key, source_alias="new", target_alias="old", commit_properties=numbers
         )
@@ -191,7 +191,7 @@ def _made(
         # Somebody else may have made it in the meantime.
         found = target.opened()
         if found is None:
-            raise TableTrouble(f"{target.uri} can't be made: {first_line(error)}") from error
+            raise TableError(f"{target.uri} can't be made: {first_line(error)}") from error
         return found
 
 

@@ -3,43 +3,43 @@
 from penstock.model.error import PenstockError
 
 
-class TableTrouble(PenstockError):
+class TableError(PenstockError):
     """The root of what writing into tables raises."""
 
 
-class OlderBatch(TableTrouble):
+class OlderBatch(TableError):
     """A batch that came before the last one in the table: a driver that was left behind, or a
     checkpoint that is older than the table.
     """
 
 
-class Superseded(TableTrouble):
+class Superseded(TableError):
     """Another query has gone on writing under this name, and this one is not to disturb it."""
 
 
-class WrongColumns(TableTrouble):
+class WrongColumns(TableError):
     """The batch does not fit the table: columns it lacks, or of another type."""
 
 
-class WrongKeys(TableTrouble):
+class WrongKeys(TableError):
     """Rows can't be told apart by their keys: a key is missing, or stands twice in one batch."""
 
 
-class OtherApp(TableTrouble):
+class OtherApp(TableError):
     """The table belongs to another application."""
 
 
-class UnknownTable(TableTrouble):
+class UnknownTable(TableError):
     """There is no such table, and it is not made here."""
 
 
-class DatabaseUnreachable(TableTrouble):
+class DatabaseUnreachable(TableError):
     """No PostgreSQL answered at the address given."""
 
 
-class Contended(TableTrouble):
+class Contended(TableError):
     """Others wrote to the table again and again, each time before this batch could be."""
 
 
-class NoPackagedServer(TableTrouble):
+class NoPackagedServer(TableError):
     """The packaged PostgreSQL is not installed, or does not start."""

@@ -27,7 +27,7 @@ from penstock.spark.tables.batches import Batch, Verdict, Written, judge
 from penstock.spark.tables.errors import (
     Contended,
     DatabaseUnreachable,
-    TableTrouble,
+    TableError,
     UnknownTable,
     WrongColumns,
     WrongKeys,
@@ -245,7 +245,7 @@ def _told(target: Target) -> Iterator[None]:
             f"{target.table}: the database went away: {one_line(error)}"
         ) from error
     except psycopg.Error as error:
-        raise TableTrouble(f"{target.table}: {one_line(error)}") from error
+        raise TableError(f"{target.table}: {one_line(error)}") from error
 
 
 def address(dsn: str) -> str:
