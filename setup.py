@@ -77,8 +77,8 @@ class BuildExtensions(build_ext):
             command.run()
         except SystemExit:
             return "mypyc does not take them"
-        except (BaseError, CCompilerError) as trouble:
-            return f"they cannot be compiled: {trouble}"
+        except (BaseError, CCompilerError) as error:
+            return f"they cannot be compiled: {error}"
         return None
 
 

@@ -147,9 +147,9 @@ class Served:
                 asking.produce_one(topic_id)
                 taken = time.perf_counter() - started
                 asking.delete_topic("first")
-        except OSError as trouble:
+        except OSError as error:
             tail = self.log.read_text("utf-8", "replace")[-2000:]
-            raise SystemExit(f"{self.name} does not serve: {trouble}\n{tail}") from trouble
+            raise SystemExit(f"{self.name} does not serve: {error}\n{tail}") from error
         return taken
 
 

@@ -221,12 +221,12 @@ def verdict(samples: list[Sample], ledger: Ledger, node: ServedNode) -> bool:
     print(f"{'cpu':12} {cpu:.1f} % of a core, on average")
     for what, number in sorted(ledger.counts().items()):
         print(f"{what:24} {number:,}")
-    troubles = [
+    errors = [
         line
         for line in node.logged().splitlines()
         if "level=error" in line or "level=critical" in line
     ]
-    for line in troubles[:5]:
+    for line in errors[:5]:
         print(f"logged: {line}")
     for fault in ledger.faults[:20]:
         print(f"FAULT: {fault}")

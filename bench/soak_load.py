@@ -95,8 +95,8 @@ def work(worker: Worker, ledger: Ledger) -> threading.Thread:
             while not ledger.stop.wait(worker.pause_seconds):
                 worker.turn()
             worker.finish()
-        except Exception as trouble:
-            ledger.fault(f"{name} ended: {trouble!r}")
+        except Exception as error:
+            ledger.fault(f"{name} ended: {error!r}")
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()

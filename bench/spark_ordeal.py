@@ -83,7 +83,7 @@ class Progress:
     lives: int = 0  # of driver programs
     struck: list[Victim] = field(default_factory=list)
     overtaken: int = 0  # tasks that hung, and whose batch was written all the same
-    troubles: list[str] = field(default_factory=list)  # what queries ended with
+    errors: list[str] = field(default_factory=list)  # what queries ended with
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -175,8 +175,8 @@ class Ordeal:
                     try:
                         driver.ended(query)
                         return True
-                    except DriverError as trouble:
-                        self._note(trouble)
+                    except DriverError as error:
+                        self._note(error)
                         query = driver.start(self._carrying)
                 elif self._strike(victim, driver, query):
                     keeps = victim is Victim.SLEEPING_DRIVER
@@ -237,8 +237,8 @@ class Ordeal:
         driver.resume()
         try:
             driver.ended(query)
-        except DriverError as trouble:
-            self._note(trouble)
+        except DriverError as error:
+            self._note(error)
         finally:
             driver.kill()
 
@@ -276,8 +276,8 @@ class Ordeal:
             settings |= SPECULATION
         return SparkDriver(log=self._folder / f"driver{self.progress.lives}.log", settings=settings)
 
-    def _note(self, trouble: DriverError) -> None:
-        self.progress.troubles.append(gist(str(trouble)))
+    def _note(self, error: DriverError) -> None:
+        self.progress.errors.append(gist(str(error)))
 
 
 def batches_of(carrying: Carrying) -> int:

@@ -242,8 +242,8 @@ def show(outcomes: list[Outcome], *, seed: int) -> None:
         )
         print(f"{one.scenario.name:34}" + "".join(f"{n:>14,}" for n in numbers) + f"  {told(one)}")
     for one in outcomes:
-        for trouble in sorted(set(one.progress.troubles)):
-            print(f"{one.scenario.name}: a query ended with: {trouble}")
+        for error in sorted(set(one.progress.errors)):
+            print(f"{one.scenario.name}: a query ended with: {error}")
 
 
 def told(outcome: Outcome) -> str:

@@ -77,9 +77,9 @@ def bill_batch(
             producer.flush()
             raise Crash
         producer.commit_transaction()
-    except KafkaException as trouble:
+    except KafkaException as error:
         # What was read is to be read again: who starts anew begins at what is committed.
-        if trouble.args[0].txn_requires_abort():
+        if error.args[0].txn_requires_abort():
             producer.abort_transaction()
         raise
 

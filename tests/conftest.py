@@ -38,8 +38,8 @@ hypothesis.settings.load_profile("penstock")
 def pytest_configure() -> None:
     try:
         refuse_stale()
-    except StaleModules as trouble:
-        pytest.exit(str(trouble), returncode=pytest.ExitCode.USAGE_ERROR)
+    except StaleModules as error:
+        pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 def pytest_report_header() -> str:

@@ -64,7 +64,7 @@ def test_demo_would_notice_loss_reordering_and_duplicates() -> None:
     good = OrderCheck()
     for record in records:
         good.take(*record)
-    assert good.trouble(2 * KEYS) is None
+    assert good.error(2 * KEYS) is None
     for wrong in (
         records[1:],
         records[:-1],
@@ -75,4 +75,4 @@ def test_demo_would_notice_loss_reordering_and_duplicates() -> None:
         check = OrderCheck()
         for record in wrong:
             check.take(*record)
-        assert check.trouble(2 * KEYS) is not None
+        assert check.error(2 * KEYS) is not None

@@ -29,7 +29,7 @@ def first_segment(data: Path) -> Path:
 def test_segment_is_shown_by_batch(run: Run, data: Path) -> None:
     dumped = run(f"log dump {first_segment(data)} --json").json()
     (batch,) = dumped["rows"]
-    assert dumped["trouble"] is None
+    assert dumped["error"] is None
     assert (batch["base offset"], batch["last offset"], batch["records"]) == (0, 2, 3)
     assert batch["checksum"] == "right"
     assert "base offset" in run(f"log dump {first_segment(data)}").text

@@ -121,11 +121,11 @@ def test_a_batch_counts_once_however_often_it_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "line"),
+    ("error", "line"),
     [
         (PenstockError("two\nlines"), "two lines"),
         (ValueError("first\n  at java\n"), "first"),
-        (ValueError("x\n  penstock.spark.trouble.Lost: it is: gone\n  at java"), "it is: gone"),
+        (ValueError("x\n  penstock.spark.errors.Lost: it is: gone\n  at java"), "it is: gone"),
         (
             ValueError("An error occurred while calling o8.start.\n: java.X: why\n at"),
             "java.X: why",
@@ -133,5 +133,5 @@ def test_a_batch_counts_once_however_often_it_is_told() -> None:
         (ValueError(), "ValueError"),
     ],
 )
-def test_whatever_fails_is_told_in_one_line(trouble: Exception, line: str) -> None:
-    assert one_line(trouble) == line
+def test_whatever_fails_is_told_in_one_line(error: Exception, line: str) -> None:
+    assert one_line(error) == line

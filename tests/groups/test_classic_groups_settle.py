@@ -101,7 +101,7 @@ class ClassicGroupUnderStress(RuleBasedStateMachine):
 
     @rule(refuses=st.booleans())
     def change_journal(self, refuses: bool) -> None:
-        self.world.journal.trouble = AppendFailed("no room") if refuses else None
+        self.world.journal.error = AppendFailed("no room") if refuses else None
 
     @invariant()
     def parked_requests_are_remembered_by_members(self) -> None:
@@ -120,7 +120,7 @@ class ClassicGroupUnderStress(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.world.journal.trouble = None
+        self.world.journal.error = None
         for _ in range(ROUNDS_MAX):
             for consumer in self.consumers:
                 consumer.act()

@@ -141,7 +141,7 @@ class ConsumerGroupUnderStress(RuleBasedStateMachine):
 
     @rule(refuses=st.booleans())
     def change_journal(self, refuses: bool) -> None:
-        self.world.journal.trouble = AppendFailed("no room") if refuses else None
+        self.world.journal.error = AppendFailed("no room") if refuses else None
 
     @invariant()
     def no_partition_is_owned_twice(self) -> None:
@@ -159,7 +159,7 @@ class ConsumerGroupUnderStress(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "world"):
             return
-        self.world.journal.trouble = None
+        self.world.journal.error = None
         for _ in range(ROUNDS_MAX):
             for consumer in self.living():
                 consumer.act()

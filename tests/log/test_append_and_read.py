@@ -168,9 +168,9 @@ def test_slice_outlives_the_partition_it_was_cut_from(tmp_path: Path) -> None:
 
 def test_bytes_that_the_disk_has_changed_are_reported_with_their_place(log: PartitionLog) -> None:
     log.segments[0].file.write_at(16, b"\x63")  # the magic of the first batch
-    with pytest.raises(CorruptLog) as trouble:
+    with pytest.raises(CorruptLog) as error:
         list(log.batches_from(Offset(0)))
-    assert trouble.value.position == 0
+    assert error.value.position == 0
 
 
 def test_smallest_message_of_the_first_format_is_found_at_the_end() -> None:

@@ -27,15 +27,15 @@ class Words:
 class Journal:
     def __init__(self, records: Sequence[str] = ()) -> None:
         self.records = list(records)
-        self.trouble: AppendFailed | None = None
+        self.error: AppendFailed | None = None
 
     @property
     def end_offset(self) -> Offset:
         return Offset(len(self.records))
 
     def append(self, records: Sequence[str]) -> None:
-        if self.trouble is not None:
-            raise self.trouble
+        if self.error is not None:
+            raise self.error
         self.records.extend(records)
 
 
@@ -105,7 +105,7 @@ def test_a_read_of_committed_state_is_answered_at_once() -> None:
 
 def test_a_failed_append_changes_nothing() -> None:
     case = opened()
-    case.journal.trouble = AppendFailed("full")
+    case.journal.error = AppendFailed("full")
     case.say("a")
     assert case.answers == [NotDone.APPEND_FAILED]
     assert case.words.said == []
@@ -114,7 +114,7 @@ def test_a_failed_append_changes_nothing() -> None:
 
 def test_an_append_that_is_too_large_says_so() -> None:
     case = opened()
-    case.journal.trouble = AppendFailed("9 MiB", NotDone.TOO_LARGE)
+    case.journal.error = AppendFailed("9 MiB", NotDone.TOO_LARGE)
     case.say("a")
     assert case.answers == [NotDone.TOO_LARGE]
 

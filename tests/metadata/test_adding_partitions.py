@@ -108,6 +108,6 @@ def test_a_topic_named_twice_does_not_grow() -> None:
 def test_growth_beyond_one_batch_is_refused_before_any_work() -> None:
     cluster = Cluster()
     cluster.create("orders")
-    with pytest.raises(RequestError) as trouble:
+    with pytest.raises(RequestError) as error:
         grow(cluster, to(2**31 - 1))
-    assert trouble.value.code == ErrorCode.POLICY_VIOLATION
+    assert error.value.code == ErrorCode.POLICY_VIOLATION

@@ -82,9 +82,9 @@ def test_a_process_of_the_past_is_refused() -> None:
         UnfenceBroker(node_id=NODE, broker_epoch=stale),
         AllocateProducerIds(node_id=NODE, broker_epoch=stale),
     ):
-        with pytest.raises(RequestError) as trouble:
+        with pytest.raises(RequestError) as error:
             cluster.ask(request)
-        assert trouble.value.code == ErrorCode.STALE_BROKER_EPOCH
+        assert error.value.code == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_blocks_of_producer_ids_never_overlap() -> None:

@@ -235,9 +235,9 @@ def test_only_fenced_brokers_cannot_take_a_topic() -> None:
 @pytest.mark.parametrize("partitions", [DECISION_RECORDS_MAX, 2**31 - 1])
 def test_more_than_one_batch_can_hold_is_refused_before_any_work(partitions: int) -> None:
     cluster = Cluster()
-    with pytest.raises(RequestError) as trouble:
+    with pytest.raises(RequestError) as error:
         cluster.try_create("orders", partitions=partitions)
-    assert trouble.value.code == ErrorCode.POLICY_VIOLATION
+    assert error.value.code == ErrorCode.POLICY_VIOLATION
 
 
 def test_the_largest_topic_that_fits_is_made() -> None:

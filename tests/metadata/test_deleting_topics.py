@@ -76,6 +76,6 @@ def test_a_doubtful_request_deletes_nothing(
 def test_deletion_can_be_switched_off() -> None:
     cluster = Cluster(delete_topic_enable="false")
     cluster.create("orders")
-    with pytest.raises(RequestError) as trouble:
+    with pytest.raises(RequestError) as error:
         cluster.ask(DeleteTopicsRequest(topic_names=["orders"]))
-    assert trouble.value.code == ErrorCode.TOPIC_DELETION_DISABLED
+    assert error.value.code == ErrorCode.TOPIC_DELETION_DISABLED

@@ -103,10 +103,10 @@ def test_every_server_name_reaches_its_topic_setting() -> None:
 def test_a_wrong_value_is_refused_with_what_would_be_right(
     name: str, value: str, expected: str
 ) -> None:
-    with pytest.raises(InvalidSetting, match=expected) as trouble:
+    with pytest.raises(InvalidSetting, match=expected) as error:
         validate_topic({name: value}, BROKER)
-    assert trouble.value.name == name
-    assert trouble.value.value == value
+    assert error.value.name == name
+    assert error.value.value == value
 
 
 def test_an_unknown_name_is_refused_with_the_nearest_one() -> None:

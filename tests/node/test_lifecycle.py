@@ -48,8 +48,8 @@ def open_descriptors(below: Path) -> list[str]:
     for name in os.listdir("/proc/self/fd"):
         try:
             paths.append(os.readlink(f"/proc/self/fd/{name}"))
-        except OSError as trouble:
-            assert trouble.errno == errno.ENOENT
+        except OSError as error:
+            assert error.errno == errno.ENOENT
     return [path for path in paths if path.startswith(str(below))]
 
 

@@ -120,8 +120,8 @@ def test_damage_is_found_alike(
     for module in (kernel_columns, twin_columns):
         try:
             answers.append(module.gather_columns(payloads, 0, 2**62, True, True, True))
-        except CorruptBatch as trouble:
-            answers.append(str(trouble))
+        except CorruptBatch as error:
+            answers.append(str(error))
     assert answers[0] == answers[1]
 
 

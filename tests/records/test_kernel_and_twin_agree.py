@@ -79,8 +79,8 @@ def outcome(function: Callable[..., Any], *arguments: object) -> object:
         if isinstance(found, Iterable) and not isinstance(found, bytes | bytearray | tuple):
             return one_by_one(iter(found))
         return found
-    except (CorruptBatch, ValueError) as trouble:
-        return type(trouble), str(trouble) if isinstance(trouble, CorruptBatch) else ""
+    except (CorruptBatch, ValueError) as error:
+        return type(error), str(error) if isinstance(error, CorruptBatch) else ""
 
 
 def one_by_one(found: Any) -> list[object]:
@@ -89,8 +89,8 @@ def one_by_one(found: Any) -> list[object]:
     try:
         for item in found:
             seen.append(item)
-    except CorruptBatch as trouble:
-        seen.append(str(trouble))
+    except CorruptBatch as error:
+        seen.append(str(error))
         assert next(found, None) is None
     return seen
 

@@ -88,9 +88,9 @@ def test_an_invalid_batch_changes_nothing(tmp_path: Path) -> None:
     partition = partition_in(tmp_path)
     data = produced()
     data[-1] ^= 1
-    with pytest.raises(InvalidBatch) as trouble:
+    with pytest.raises(InvalidBatch) as error:
         partition.append(data, all_acks=False, now_ms=NOW_MS)
-    assert trouble.value.code == ErrorCode.CORRUPT_MESSAGE
+    assert error.value.code == ErrorCode.CORRUPT_MESSAGE
     assert partition.log.end_offset == 0
 
 
@@ -98,9 +98,9 @@ def test_settings_take_effect_with_the_next_batch(tmp_path: Path) -> None:
     partition = partition_in(tmp_path)
     append(partition, produced(value=bytes(1000)))
     partition.reconfigure(TopicSettings(max_message_bytes=500))
-    with pytest.raises(InvalidBatch) as trouble:
+    with pytest.raises(InvalidBatch) as error:
         partition.append(produced(value=bytes(1000)), all_acks=False, now_ms=NOW_MS)
-    assert trouble.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert error.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_what_a_follower_lacks_is_not_visible(tmp_path: Path) -> None:

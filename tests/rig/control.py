@@ -164,8 +164,8 @@ class Control:
             response = api.handle(self.services, received, context)
             if not isinstance(response, Message):
                 response = await self._unless_ended(cast(Awaitable[Message], response))
-        except RequestError as trouble:
-            response = api.refuse(received, trouble.code, trouble.message)
+        except RequestError as error:
+            response = api.refuse(received, error.code, error.message)
         return decode_exact(answer, version, memoryview(encode(response, version)))
 
     async def _unless_ended(self, answer: Awaitable[Result]) -> Result:

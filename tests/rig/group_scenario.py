@@ -152,9 +152,9 @@ class Run:
         elif step == "the coordinator fails over":
             self.world.fail_over()
         elif step == "the journal refuses":
-            self.world.journal.trouble = AppendFailed("no room")
+            self.world.journal.error = AppendFailed("no room")
         elif step == "the journal recovers":
-            self.world.journal.trouble = None
+            self.world.journal.error = None
         elif step.startswith("the group is "):
             self._assert_group(step.removeprefix("the group is "))
         elif found := re.fullmatch(r"instance (\S+) is removed", step):

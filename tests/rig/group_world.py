@@ -39,15 +39,15 @@ class MemoryJournal:
 
     batches: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     of_transactions: dict[int, GroupRecord] = field(default_factory=dict)  # by offset
-    trouble: AppendFailed | None = None
+    error: AppendFailed | None = None
 
     @property
     def end_offset(self) -> Offset:
         return Offset(len(self.batches))
 
     def append(self, records: Sequence[GroupRecord]) -> None:
-        if self.trouble is not None:
-            raise self.trouble
+        if self.error is not None:
+            raise self.error
         encoded: list[tuple[bytes, bytes | None]] = []
         of_transactions: dict[int, GroupRecord] = {}
         for offset, record in enumerate(records, self.end_offset):

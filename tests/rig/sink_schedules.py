@@ -42,7 +42,7 @@ def let_end(world: SinkWorld) -> None:
 def unexpected(world: SinkWorld) -> list[SinkError]:
     """A driver that met another, or comes after it, may have to stop; nothing is lost by it."""
     stopped = Superseded | Contended | OlderBatch | BatchGivenUp
-    return [one for one in world.troubles if not isinstance(one, stopped)]
+    return [one for one in world.errors if not isinstance(one, stopped)]
 
 
 def all_step(world: SinkWorld, run: str, *, times: int) -> None:
@@ -83,8 +83,8 @@ def explore(seed: int, *, two_phase: bool, foreign: bool = False) -> SinkWorld:
             if not slow.setdefault(chosen, dice.random() < 0.25) or dice.random() < 0.02:
                 world.step(chosen)
     settle(world)
-    told = any(isinstance(one, LostTransaction) for one in world.troubles)
-    assert told == bool(world.cluster.lost), (seed, world.cluster.lost, world.troubles)
+    told = any(isinstance(one, LostTransaction) for one in world.errors)
+    assert told == bool(world.cluster.lost), (seed, world.cluster.lost, world.errors)
     if not foreign:
         assert not told, (seed, world.cluster.lost)
         assert unexpected(world) == [], seed

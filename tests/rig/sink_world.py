@@ -205,7 +205,7 @@ class Job:
     planned: SinkRecord | None
     tried: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     done: dict[int, Prepared | None] = field(default_factory=dict)
-    trouble: SinkError | None = None
+    error: SinkError | None = None
 
 
 class SinkWorld:
@@ -220,7 +220,7 @@ class SinkWorld:
         self.tried = 0  # tasks
         self.drivers: dict[str, Steps] = {}
         self.tasks: dict[str, Steps] = {}
-        self.troubles: list[SinkError] = []
+        self.errors: list[SinkError] = []
         self.losses = 0
         self.failing = 0
         self.killed: set[str] = set()  # runs whose driver died
@@ -311,8 +311,8 @@ class SinkWorld:
         """Whatever trouble there is has been told, or is not this driver's."""
         try:
             yield from self._carry_out(flow)
-        except SinkError as trouble:
-            self.troubles.append(trouble)
+        except SinkError as error:
+            self.errors.append(error)
 
     def _run_batches(self, driver: Driver) -> Steps:
         """A query: runs its batches, and gives up on trouble as Spark does."""
@@ -328,8 +328,8 @@ class SinkWorld:
                     raise
                 yield
                 self.committed_batches = max(self.committed_batches, batch_id + 1)
-        except SinkError as trouble:
-            self.troubles.append(trouble)
+        except SinkError as error:
+            self.errors.append(error)
 
     def _carry_out(self, flow: Generator[Action, Any, Any]) -> Generator[None, None, Any]:
         answer: object = None
@@ -400,8 +400,8 @@ class SinkWorld:
                 self._try(job, partition)  # speculation
         while len(job.done) < PARTITIONS:
             yield
-            if job.trouble is not None:
-                raise job.trouble
+            if job.error is not None:
+                raise job.error
             for partition in range(PARTITIONS):
                 running = any(self._is_of(name, job, partition) for name in self.tasks)
                 if partition not in job.done and not running:
@@ -438,8 +438,8 @@ class SinkWorld:
         if must_claim(mine, job.planned):
             try:
                 yield from self._claim(job, patience=0 if attempt.partition == 0 else PATIENCE)
-            except SinkError as trouble:
-                job.trouble = trouble
+            except SinkError as error:
+                job.error = error
                 return
         if is_decided(mine, job.batch_id, job.planned):
             job.done.setdefault(attempt.partition, None)

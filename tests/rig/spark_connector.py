@@ -31,13 +31,13 @@ def connector_jars() -> list[Path]:
 
 
 def fetched_jars() -> Path:
-    troubles = []
+    errors = []
     for version in TOKEN_PROVIDER_VERSIONS:
         try:
             return fetched(f"spark-connector-{VERSION}", project(token_provider_version=version))
         except PeerMissing as missing:
-            troubles.append(str(missing))
-    raise PeerMissing(troubles[0])
+            errors.append(str(missing))
+    raise PeerMissing(errors[0])
 
 
 def artifact_of(jar: Path) -> str:

@@ -49,8 +49,8 @@ def ended(query: StreamingQuery) -> dict[str, object]:
     """How a query came to its end; `error` is None where it came to the end of its rows."""
     try:
         query.awaitTermination()
-    except Exception as trouble:
-        return {"error": str(trouble)}
+    except Exception as error:
+        return {"error": str(error)}
     batches = [progress["batchId"] for progress in query.recentProgress if progress["numInputRows"]]
     return {"error": None, "batches": batches}
 
@@ -80,8 +80,8 @@ def main() -> None:
     for line in sys.stdin:
         try:
             told: dict[str, object] = {"answer": driver.answer(json.loads(line))}
-        except Exception as trouble:
-            told = {"trouble": f"{type(trouble).__name__}: {trouble}"}
+        except Exception as error:
+            told = {"trouble": f"{type(error).__name__}: {error}"}
         print(json.dumps(told), file=answers, flush=True)
     spark.stop()
 

@@ -36,7 +36,7 @@ class SteadyProducer:
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        trouble: BaseException | None,
+        error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
         self._stopping.set()

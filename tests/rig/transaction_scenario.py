@@ -193,8 +193,8 @@ STEPS: dict[str, Callable[..., str | None]] = {
 def reply_of(act: Callable[[], ErrorCode]) -> str:
     try:
         return error_text(act())
-    except NoReply as trouble:
-        return NOT_REPLIES.get(trouble.why, "needs a producer id")
+    except NoReply as error:
+        return NOT_REPLIES.get(error.why, "needs a producer id")
 
 
 NOT_REPLIES: dict[NotDone | None, str] = {NotDone.APPEND_FAILED: "not journalled"}

@@ -175,7 +175,7 @@ def test_a_recovery_without_checksums_keeps_torn_batches(monkeypatch: Patch) -> 
     def without_checksum(batch: BatchView, base_offset: int, end_offset: int) -> str | None:
         return None if batch.base_offset >= end_offset else "out of order"
 
-    monkeypatch.setattr(recovery, "_trouble", without_checksum)
+    monkeypatch.setattr(recovery, "_error", without_checksum)
     assert is_seen_by("contents", faults=POWER_LOSSES, likely=29)
 
 

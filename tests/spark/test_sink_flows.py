@@ -123,14 +123,14 @@ def test_superseded_run_decides_nothing_and_never_claims_again(
     assert values(node, name) == [b"row"]
 
 
-@pytest.mark.parametrize(("batch_id", "trouble"), [(3, OlderBatch), (6, MissingBatch)])
+@pytest.mark.parametrize(("batch_id", "error"), [(3, OlderBatch), (6, MissingBatch)])
 def test_checkpoint_that_disagrees_with_the_decisions_is_an_error(
-    node: ServedNode, topic: Topics, batch_id: int, trouble: type[SinkError]
+    node: ServedNode, topic: Topics, batch_id: int, error: type[SinkError]
 ) -> None:
     async def work(shell: SinkShell) -> None:
         await claimed(shell, "first", 4)
         await decided(shell, "first", 4, await shell.write(b"row", run_id="first", batch_id=4))
-        with pytest.raises(trouble, match=f"batch {batch_id} of query query"):
+        with pytest.raises(error, match=f"batch {batch_id} of query query"):
             await claimed(shell, "second", batch_id)
 
     with_sink(node.bootstrap, topic(), work)

@@ -26,7 +26,7 @@ def test_without_trouble_every_row_is_there_once() -> None:
     world.start_driver()
     settle(world)
     world.check()
-    assert world.troubles == []
+    assert world.errors == []
     assert world.finished
 
 
@@ -72,7 +72,7 @@ def run_until(
 
 @pytest.mark.parametrize("two_phase", [True, False])
 def test_any_order_of_steps_of_anyone(two_phase: bool) -> None:
-    met = sum(len(explore(seed, two_phase=two_phase).troubles) for seed in range(SCHEDULES))
+    met = sum(len(explore(seed, two_phase=two_phase).errors) for seed in range(SCHEDULES))
     assert met > 30, "drivers hardly ever met"
 
 
@@ -146,7 +146,7 @@ def test_decided_transaction_that_timed_out_is_an_error_and_never_silence() -> N
         whole = len(world.cluster.committed) == PARTITIONS * PARTS
         world.cluster.time_out()
         settle(world)
-        kinds = {type(trouble) for trouble in world.troubles}
+        kinds = {type(error) for error in world.errors}
         if decided and not whole:
             assert kinds == {LostTransaction}
             lost += 1
@@ -166,7 +166,7 @@ def test_batch_whose_transactions_time_out_before_its_decision_is_repeated() -> 
             break
         world.cluster.time_out_undecided()
         settle(world)
-        kinds = {type(trouble) for trouble in world.troubles}
+        kinds = {type(error) for error in world.errors}
         if LostTransaction in kinds:
             lost += 1
             continue
@@ -192,4 +192,4 @@ def test_two_phase_transactions_outlast_every_time_out() -> None:
 
 def test_what_a_late_task_writes_under_a_decided_id_is_not_taken_for_the_batch() -> None:
     world = explore_reused_id()
-    assert world.troubles == []
+    assert world.errors == []

@@ -31,9 +31,9 @@ NEEDED = {"kafka.bootstrap.servers": "h:1", "subscribe": "a"}
 
 
 def refused(streaming: bool = False, **options: str) -> str:
-    with pytest.raises(BadOption) as trouble:
+    with pytest.raises(BadOption) as error:
         source_options(NEEDED | options, streaming=streaming)
-    text = str(trouble.value)
+    text = str(error.value)
     assert "\n" not in text
     return text
 

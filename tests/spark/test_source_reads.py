@@ -295,6 +295,6 @@ def test_what_is_not_there_is_told_in_one_line(node: ServedNode) -> None:
 
 def test_brokers_that_are_not_there_are_told_in_one_line() -> None:
     at_once = {"kafka.default.api.timeout.ms": "0"}
-    with pytest.raises(Unreachable, match="no broker can be reached") as trouble:
+    with pytest.raises(Unreachable, match="no broker can be reached") as error:
         batch_reader("127.0.0.1:1", subscribe="t", **at_once).partitions()
-    assert "\n" not in str(trouble.value)
+    assert "\n" not in str(error.value)

@@ -137,8 +137,8 @@ def test_reply_may_be_as_long_as_a_cluster_is_large() -> None:
 def test_reason_is_told_in_words_of_the_protocol(data: str, reason: str | None) -> None:
     try:
         decode_exact(FindCoordinatorRequest, 1, memoryview(bytes.fromhex(data)))
-    except MalformedMessage as trouble:
-        assert str(trouble) == reason
+    except MalformedMessage as error:
+        assert str(error) == reason
     else:
         assert reason is None
 

@@ -220,8 +220,8 @@ class CountedFile:
 
     def unpin(self) -> None: ...
 
-    def spoil(self, trouble: OSError) -> DiskError:
-        raise AssertionError(trouble)
+    def spoil(self, error: OSError) -> DiskError:
+        raise AssertionError(error)
 
 
 def test_many_who_wait_share_few_syncs(tmp_path: Path) -> None:

@@ -63,11 +63,11 @@ def start_option(
 ) -> Start | None:
     try:
         return None if text is None else parse_start(text)
-    except ValueError as trouble:
+    except ValueError as error:
         raise click.BadParameter(
             f"{text!r}: expected earliest, latest, an offset, a time such as"
             " 2026-01-31T12:00:00, or @MILLISECONDS"
-        ) from trouble
+        ) from error
 
 
 @click.command()

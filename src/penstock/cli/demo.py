@@ -152,8 +152,8 @@ def _database(console: Console) -> Iterator[str | None]:
     try:
         packaged: Any = load("penstock.spark.tables.packaged_postgres", for_what="the table")
         server = packaged.PackagedPostgres()
-    except PenstockError as trouble:  # MissingExtra, or the server of the wheel is not there
-        console.print(f"without PostgreSQL: {trouble}")
+    except PenstockError as error:  # MissingExtra, or the server of the wheel is not there
+        console.print(f"without PostgreSQL: {error}")
         yield None
         return
     with server:

@@ -24,7 +24,7 @@ class OrderCheck:
         self.bytes = 0
         self._last: dict[bytes, int] = {}
         self._home: dict[bytes, int] = {}
-        self._trouble: str | None = None
+        self._error: str | None = None
 
     @property
     def keys(self) -> int:
@@ -36,15 +36,15 @@ class OrderCheck:
         self.count += 1
         self.bytes += len(key) + len(value)
         self._last[key] = number
-        if self._trouble is None and number != before + KEYS:
-            self._trouble = f"{key.decode()}: record {number} came after record {before}"
-        if self._trouble is None and self._home.setdefault(key, partition) != partition:
-            self._trouble = f"{key.decode()} is in two partitions"
+        if self._error is None and number != before + KEYS:
+            self._error = f"{key.decode()}: record {number} came after record {before}"
+        if self._error is None and self._home.setdefault(key, partition) != partition:
+            self._error = f"{key.decode()} is in two partitions"
 
-    def trouble(self, count: int) -> str | None:
+    def error(self, count: int) -> str | None:
         """What is wrong after all was read; None when all is as it was written."""
-        if self._trouble is not None:
-            return self._trouble
+        if self._error is not None:
+            return self._error
         if self.count != count:
             return f"{self.count} records came back of {count}"
         return None

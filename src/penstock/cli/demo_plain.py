@@ -43,9 +43,9 @@ def plain_demo(records: int, as_json: bool) -> None:
         console.print(f"client: {job.client}")
         check = OrderCheck()
         produced_s, consumed_s = _run(console, job, records, check)
-    trouble = check.trouble(records)
-    if trouble is not None:
-        raise DemoFailed(trouble)
+    error = check.error(records)
+    if error is not None:
+        raise DemoFailed(error)
     if as_json:
         print_json(
             {

@@ -40,13 +40,13 @@ def dump(file: Path, records: bool, as_json: bool) -> None:
                 "file": str(file),
                 "kind": found.kind,
                 "rows": [dict(zip(found.columns, row, strict=True)) for row in found.rows],
-                "trouble": found.trouble,
+                "error": found.error,
             }
         )
     else:
         _print(file, found)
-    if found.trouble is not None:
-        raise DamagedFile(f"{file}: {found.trouble}")
+    if found.error is not None:
+        raise DamagedFile(f"{file}: {found.error}")
 
 
 def _print(file: Path, found: Dump) -> None:

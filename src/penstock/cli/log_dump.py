@@ -1,7 +1,7 @@
 """What a file of a log holds, as rows. Which kind of file it is, its name says.
 
 Rows come one by one, so that a segment of a gigabyte is never held. What is wrong in a file ends
-its rows and is left in `trouble`; what stood before it has been shown.
+its rows and is left in `error`; what stood before it has been shown.
 """
 
 import os.path
@@ -51,7 +51,7 @@ class Dump:
     kind: str
     columns: tuple[str, ...]
     rows: Iterator[Row] = field(default_factory=lambda: iter(()))
-    trouble: str | None = None
+    error: str | None = None
 
 
 def dump_file(disk: Disk, path: str, *, records: bool = False) -> Dump:
@@ -73,13 +73,13 @@ def _guarded(dump: Dump) -> Dump:
     """The same dump, which ends where the file makes no sense."""
     rows = dump.rows
 
-    def until_trouble() -> Iterator[Row]:
+    def until_error() -> Iterator[Row]:
         try:
             yield from rows
-        except (CorruptBatch, CorruptIndex, CorruptSnapshot, CorruptCheckpoint) as trouble:
-            dump.trouble = str(trouble)
+        except (CorruptBatch, CorruptIndex, CorruptSnapshot, CorruptCheckpoint) as error:
+            dump.error = str(error)
 
-    dump.rows = until_trouble()
+    dump.rows = until_error()
     return dump
 
 
@@ -93,8 +93,8 @@ def _segment(disk: Disk, path: str, *, records: bool) -> Dump:
         try:
             for position, batch in whole_batches(file, start=0, end=file.size):
                 matches = batch.checksum_matches()
-                if not matches and dump.trouble is None:
-                    dump.trouble = f"wrong checksum of the batch at byte {position}"
+                if not matches and dump.error is None:
+                    dump.error = f"wrong checksum of the batch at byte {position}"
                 if not records:
                     yield _batch_row(position, batch, matches)
                 elif matches:

@@ -108,15 +108,15 @@ def main() -> None:
         penstock.main(prog_name="penstock", standalone_mode=False)
     except click.exceptions.Exit as ended:
         sys.exit(ended.exit_code)
-    except click.exceptions.NoArgsIsHelpError as trouble:
-        trouble.show()
-        sys.exit(trouble.exit_code)
-    except click.ClickException as trouble:
-        message = "\n".join(map(escaped, trouble.format_message().split("\n")))
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        message = "\n".join(map(escaped, error.format_message().split("\n")))
         click.echo(f"penstock: {message}", err=True)
-        sys.exit(trouble.exit_code)
-    except PenstockError as trouble:
-        click.echo(f"penstock: {escaped(' '.join(str(trouble).split()))}", err=True)
+        sys.exit(error.exit_code)
+    except PenstockError as error:
+        click.echo(f"penstock: {escaped(' '.join(str(error).split()))}", err=True)
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(status.INTERRUPTED)

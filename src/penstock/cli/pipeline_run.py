@@ -111,8 +111,8 @@ class _Run:
         try:
             for query in self._start(self._spark, self._wish.place()):
                 self._queries.setdefault(str(query.runId), query)
-        except Exception as trouble:  # whatever it is, it is told in one line
-            raise PipelineFailed(one_line(trouble)) from trouble
+        except Exception as error:  # whatever it is, it is told in one line
+            raise PipelineFailed(one_line(error)) from error
 
     def _wait(self) -> None:
         """Until all queries have ended, one has failed, or the time is over."""
@@ -223,16 +223,16 @@ def end_offsets(bootstrap: str, places: list[TopicPartition]) -> dict[TopicParti
         return {}
 
 
-def one_line(trouble: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """What is at the bottom of it. Spark wraps a Python error in pages of Java, in which the
     sentence that we wrote stands behind the name of our own class.
     """
-    if isinstance(trouble, PenstockError):
-        return " ".join(str(trouble).split())
-    lines = [line.strip() for line in str(trouble).splitlines() if line.strip()]
+    if isinstance(error, PenstockError):
+        return " ".join(str(error).split())
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith("penstock.") and ": " in line]
     if ours:
         return ours[-1].split(": ", 1)[1]
     # Py4J's first line says which call it was, and the second what happened.
     told = [line.removeprefix(": ") for line in lines if not line.startswith(CALLED)]
-    return told[0] if told else type(trouble).__name__
+    return told[0] if told else type(error).__name__

@@ -78,8 +78,8 @@ def _unescape(text: str) -> str:
             digits = "".join(next(characters, "") for _ in range(4))
             try:
                 out.append(chr(int(digits, 16)))
-            except ValueError as trouble:
-                raise BadProperties(f"\\u{digits} is no character") from trouble
+            except ValueError as error:
+                raise BadProperties(f"\\u{digits} is no character") from error
         else:
             out.append(_ESCAPES.get(escaped, escaped))
     return "".join(out)

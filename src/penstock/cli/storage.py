@@ -149,6 +149,6 @@ def _offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
 def _id(text: str) -> str:
     try:
         id_bytes(text)
-    except ValueError as trouble:
-        raise StorageError(f"--cluster-id: {trouble}") from trouble
+    except ValueError as error:
+        raise StorageError(f"--cluster-id: {error}") from error
     return text

@@ -228,8 +228,8 @@ def _read_offset(key: bytes, value: bytes | None) -> OffsetCommitted:
             INT32.unpack_from(key, topic_end)[0],
             None if value is None else _read_offset_value(value),
         )
-    except (IndexError, UnicodeDecodeError) as trouble:
-        raise UnreadableGroupRecord(f"the key of an offset: {trouble}") from trouble
+    except (IndexError, UnicodeDecodeError) as error:
+        raise UnreadableGroupRecord(f"the key of an offset: {error}") from error
 
 
 def _read_offset_value(value: bytes) -> OffsetValue:
@@ -328,8 +328,8 @@ _READERS: Mapping[int, Callable[[bytes, bytes | None], KeyedRecord]] = {
 def _read_key(cls: type[AnyMessage], key: bytes) -> AnyMessage:
     try:
         return codec.decode_exact(cls, 0, memoryview(key), 2)
-    except MalformedMessage as trouble:
-        raise UnreadableGroupRecord(str(trouble)) from trouble
+    except MalformedMessage as error:
+        raise UnreadableGroupRecord(str(error)) from error
 
 
 def _read_value(cls: type[AnyMessage], value: bytes | None) -> AnyMessage | None:
@@ -342,5 +342,5 @@ def _read_value(cls: type[AnyMessage], value: bytes | None) -> AnyMessage | None
         raise UnreadableGroupRecord(f"{cls.__name__} has no version {version}")
     try:
         return codec.decode_exact(cls, version, memoryview(value), 2)
-    except MalformedMessage as trouble:
-        raise UnreadableGroupRecord(str(trouble)) from trouble
+    except MalformedMessage as error:
+        raise UnreadableGroupRecord(str(error)) from error

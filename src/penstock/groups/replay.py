@@ -44,8 +44,8 @@ class LatestRecords:
             else:
                 self._void(batch)
                 self._latest.add(batch)
-        except CorruptBatch as trouble:
-            raise UnreadableGroupRecord(str(trouble)) from trouble
+        except CorruptBatch as error:
+            raise UnreadableGroupRecord(str(error)) from error
 
     def take(self) -> Iterator[GroupRecord]:
         """UnreadableGroupRecord at the first that is damaged."""

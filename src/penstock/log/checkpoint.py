@@ -119,19 +119,19 @@ def _properties(data: bytes, *, separator: str) -> dict[str, str]:
 def _text(path: str, data: bytes) -> str:
     try:
         return data.decode()
-    except UnicodeDecodeError as trouble:
-        raise CorruptCheckpoint(path, "is no text") from trouble
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpoint(path, "is no text") from error
 
 
 def _number(path: str, text: str) -> int:
     try:
         return int(text)
-    except ValueError as trouble:
-        raise CorruptCheckpoint(path, f"{text!r} is no number") from trouble
+    except ValueError as error:
+        raise CorruptCheckpoint(path, f"{text!r} is no number") from error
 
 
 def _id(path: str, text: str) -> bytes:
     try:
         return id_bytes(text)
-    except ValueError as trouble:
-        raise CorruptCheckpoint(path, str(trouble)) from trouble
+    except ValueError as error:
+        raise CorruptCheckpoint(path, str(error)) from error

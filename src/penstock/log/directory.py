@@ -134,15 +134,15 @@ class LogDirectory:
         new = [one for one in wanted if not self._disk.exists(self._directory(one.partition))]
         try:
             self._make_directories(new)
-        except DiskError as trouble:
-            opened.update({one.partition: trouble for one in new})
+        except DiskError as error:
+            opened.update({one.partition: error for one in new})
         for one in wanted:
             if one.partition in opened:
                 continue
             try:
                 opened[one.partition] = self._open(one, now_ms)
-            except (DiskError, CorruptData, TopicIdMismatch) as trouble:
-                opened[one.partition] = trouble
+            except (DiskError, CorruptData, TopicIdMismatch) as error:
+                opened[one.partition] = error
         return opened
 
     def delete_partitions(
@@ -158,15 +158,15 @@ class LogDirectory:
         for partition, topic_id in partitions.items():
             try:
                 path = self._retire(partition, topic_id)
-            except DiskError as trouble:
-                failed[partition] = trouble
+            except DiskError as error:
+                failed[partition] = error
             else:
                 retired.update({} if path is None else {partition: path})
         try:
             if retired:
                 self._disk.sync_directory(self.path)
-        except DiskError as trouble:
-            failed.update(dict.fromkeys(retired, trouble))
+        except DiskError as error:
+            failed.update(dict.fromkeys(retired, error))
         return failed
 
     def advance_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
@@ -232,8 +232,8 @@ class LogDirectory:
     def _claim_of(self, partition: TopicPartition) -> TopicId | CorruptCheckpoint | None:
         try:
             return topic_id_of(self._disk, self._directory(partition))
-        except CorruptCheckpoint as trouble:
-            return trouble
+        except CorruptCheckpoint as error:
+            return error
 
     def _take_stock(self) -> None:
         """Goes over what a stop or a crash has left in the directory."""

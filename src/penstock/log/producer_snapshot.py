@@ -20,7 +20,8 @@ the last. The file is named by the offset up to which it holds; a torn one fails
 the one before it is used.
 """
 
-from struct import Struct, error
+from struct import Struct
+from struct import error as StructError
 
 from penstock.log.errors import CorruptSnapshot
 from penstock.log.producer_state import BatchMemory, ProducerState, first_sequence
@@ -47,8 +48,8 @@ def decode_snapshot(data: bytes) -> dict[ProducerId, ProducerState]:
     try:
         version, checksum = _HEAD.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _HEAD.size)
-    except error as trouble:
-        raise CorruptSnapshot(f"{len(data)} bytes hold no snapshot") from trouble
+    except StructError as error:
+        raise CorruptSnapshot(f"{len(data)} bytes hold no snapshot") from error
     if version != VERSION:
         raise CorruptSnapshot(f"unknown version {version}")
     if crc32c(data[_HEAD.size :]) != checksum:

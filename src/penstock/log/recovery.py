@@ -124,8 +124,8 @@ def _first_suspect(segments: list[Segment], report: RecoveryReport) -> int | Non
     for slot, segment in enumerate(segments):
         try:
             _ = segment.aborted_transactions
-        except CorruptIndex as trouble:
-            report.reasons.append(f"{segment.path(layout.ABORTED_INDEX)}: {trouble}")
+        except CorruptIndex as error:
+            report.reasons.append(f"{segment.path(layout.ABORTED_INDEX)}: {error}")
             return slot
     return None
 
@@ -140,8 +140,8 @@ def _clean_end(last: Segment, report: RecoveryReport) -> Offset | None:
             end_offset = header.next_offset
             if header.max_timestamp > indexes.time.last()[0]:
                 raise CorruptIndex("the time index does not end with the largest timestamp")
-    except (CorruptIndex, CorruptBatch) as trouble:
-        report.reasons.append(f"{last.path(layout.LOG)}: {trouble}")
+    except (CorruptIndex, CorruptBatch) as error:
+        report.reasons.append(f"{last.path(layout.LOG)}: {error}")
         return None
     last.activate(indexes)
     return end_offset
@@ -215,15 +215,15 @@ def _scan(
     reason = None
     try:
         for position, batch in whole_batches(segment.file, start=0, end=size_bytes):
-            reason = _trouble(batch, segment.base_offset, end_offset)
+            reason = _error(batch, segment.base_offset, end_offset)
             if reason is not None:
                 break
             segment.note(batch, position, interval_bytes=settings.index_interval_bytes)
             memory.take_up(batch, segment)
             end_offset = batch.next_offset
             position += batch.size_bytes
-    except CorruptBatch as trouble:
-        reason = trouble.reason
+    except CorruptBatch as error:
+        reason = error.reason
     if reason is not None and end_offset < recovery_point:
         raise _beyond_repair(segment, position, reason, recovery_point)
     segment.cut_file(position)
@@ -242,7 +242,7 @@ def _beyond_repair(
     return CorruptLog(segment.path(layout.LOG), position=position, reason=why)
 
 
-def _trouble(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | None:
+def _error(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | None:
     """What keeps a batch from being the next one of its segment."""
     last_offset = batch.last_offset
     if not batch.checksum_matches():

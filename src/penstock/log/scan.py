@@ -123,12 +123,12 @@ def _size(chunk: memoryview, at: int, *, file_position: int) -> int:
 def _header(chunk: bytes, at: int, *, file_position: int) -> BatchHeader:
     try:
         return BatchHeader(chunk, at)
-    except CorruptBatch as trouble:
-        raise CorruptBatch(trouble.reason, position=file_position) from trouble
+    except CorruptBatch as error:
+        raise CorruptBatch(error.reason, position=file_position) from error
 
 
 def _view(view: memoryview, *, file_position: int) -> BatchView:
     try:
         return BatchView(view)
-    except CorruptBatch as trouble:
-        raise CorruptBatch(trouble.reason, position=file_position) from trouble
+    except CorruptBatch as error:
+        raise CorruptBatch(error.reason, position=file_position) from error

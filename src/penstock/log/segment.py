@@ -146,8 +146,8 @@ class Segment:
                 if found is not None:
                     return found
             return find(self.file, offset, start=start, end=self.size_bytes)
-        except CorruptBatch as trouble:
-            raise self._corrupt(trouble) from trouble
+        except CorruptBatch as error:
+            raise self._corrupt(error) from error
 
     def locate(self, offset: Offset) -> tuple[int, int | None] | None:
         """What `find` finds; None for the size where no one had to look."""
@@ -179,8 +179,8 @@ class Segment:
         end = self.size_bytes if end is None else end
         try:
             yield from whole_batches(self.file, start=start, end=end)
-        except CorruptBatch as trouble:
-            raise self._corrupt(trouble) from trouble
+        except CorruptBatch as error:
+            raise self._corrupt(error) from error
 
     def headers(self) -> Iterator[BatchHeader]:
         for _, header in self._headers(start=0):
@@ -190,10 +190,10 @@ class Segment:
         """The records of a batch that stands at `position`."""
         try:
             yield from records_of(batch)
-        except CorruptBatch as trouble:
+        except CorruptBatch as error:
             raise CorruptLog(
-                self.path(layout.LOG), position=position, reason=trouble.reason
-            ) from trouble
+                self.path(layout.LOG), position=position, reason=error.reason
+            ) from error
 
     @property
     def aborted_transactions(self) -> list[AbortedTransaction]:
@@ -379,10 +379,8 @@ class Segment:
     def _headers(self, *, start: int) -> Iterator[tuple[int, BatchHeader]]:
         try:
             yield from headers(self.file, start=start, end=self.size_bytes)
-        except CorruptBatch as trouble:
-            raise self._corrupt(trouble) from trouble
+        except CorruptBatch as error:
+            raise self._corrupt(error) from error
 
-    def _corrupt(self, trouble: CorruptBatch) -> CorruptLog:
-        return CorruptLog(
-            self.path(layout.LOG), position=trouble.position or 0, reason=trouble.reason
-        )
+    def _corrupt(self, error: CorruptBatch) -> CorruptLog:
+        return CorruptLog(self.path(layout.LOG), position=error.position or 0, reason=error.reason)

@@ -120,8 +120,8 @@ class Host(Generic[Record, Reply]):
         if decision.records:
             try:
                 self._journal.append(decision.records)
-            except AppendFailed as trouble:
-                return answer(trouble.why)
+            except AppendFailed as error:
+                return answer(error.why)
         self._apply(decision)
         if self._applied_offset <= self._watermark:
             answer(decision.reply)

@@ -106,8 +106,8 @@ def decode_record(frame: bytes) -> MetadataRecord:
         raise UnreadableMetadata(f"{record_type.__name__} has no version {version}")
     try:
         return decode_exact(record_type, version, memoryview(frame), position)
-    except MalformedMessage as trouble:
-        raise UnreadableMetadata(str(trouble)) from trouble
+    except MalformedMessage as error:
+        raise UnreadableMetadata(str(error)) from error
 
 
 def _unsigned_varint(data: bytes, position: int) -> tuple[int, int]:

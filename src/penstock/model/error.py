@@ -158,10 +158,10 @@ class PenstockError(Exception):
 def _as_it_was(
     kind: type[PenstockError], args: tuple[object, ...], state: dict[str, object]
 ) -> PenstockError:
-    trouble = kind.__new__(kind)
-    trouble.args = args
-    trouble.__dict__.update(state)
-    return trouble
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class RequestError(PenstockError):

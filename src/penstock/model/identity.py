@@ -38,8 +38,8 @@ def id_bytes(text: str) -> bytes:
     """The inverse of `id_text`; ValueError when the text is no id."""
     try:
         raw = base64.urlsafe_b64decode(text + "==")
-    except binascii.Error as trouble:
-        raise ValueError(f"{text!r} is not an id in base64") from trouble
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is not an id in base64") from error
     if len(raw) != 16:
         raise ValueError(f"{text!r} is not an id: it holds {len(raw)} bytes instead of 16")
     return raw

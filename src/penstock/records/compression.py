@@ -139,8 +139,8 @@ def _decompress_gzip(data: Buffer, bytes_max: int) -> bytes:
     try:
         # A limit of 0 means none to zlib; one byte more than allowed tells that there is more.
         expanded = expander.decompress(data, bytes_max + 1)
-    except zlib.error as trouble:
-        raise CorruptBatch(f"not gzip: {trouble}") from trouble
+    except zlib.error as error:
+        raise CorruptBatch(f"not gzip: {error}") from error
     if len(expanded) > bytes_max:
         raise OversizedBatch(bytes_max)
     if not expander.eof:
@@ -165,11 +165,11 @@ def _decompress_growing(
         output = scratch.room(size)
         try:
             count = decompress_into(data, output)
-        except BAD_INPUT as trouble:
-            if BUFFER_FULL not in str(trouble):
-                raise CorruptBatch(f"cannot be decompressed: {trouble}") from trouble
+        except BAD_INPUT as error:
+            if BUFFER_FULL not in str(error):
+                raise CorruptBatch(f"cannot be decompressed: {error}") from error
             if size == bytes_max:
-                raise OversizedBatch(bytes_max) from trouble
+                raise OversizedBatch(bytes_max) from error
             size = min(bytes_max, max(size * BUFFER_GROWTH, FIRST_GUESS_BYTES))
             del output  # before the next is made, or both would be held
         else:
@@ -226,11 +226,11 @@ def _decompress_lz4(data: memoryview, bytes_max: int, scratch: Scratch) -> Buffe
                 if expanded == 0:
                     raise CorruptBatch("an lz4 block of 0 bytes")
                 filled += expanded
-        except BAD_INPUT as trouble:
+        except BAD_INPUT as error:
             # The library does not say which it is; too little room there is only at the bound.
             if room == bytes_max and len(target) < block_bytes_max:
-                raise OversizedBatch(bytes_max) from trouble
-            raise CorruptBatch(f"an lz4 block cannot be decompressed: {trouble}") from trouble
+                raise OversizedBatch(bytes_max) from error
+            raise CorruptBatch(f"an lz4 block cannot be decompressed: {error}") from error
     found = output[:filled]
     frame.check_content(found)
     return found
@@ -259,8 +259,8 @@ def _decompress_snappy(data: memoryview, bytes_max: int, scratch: Scratch) -> me
             filled_to = filled + block_size
             cramjam.snappy.decompress_raw_into(block, output[filled:filled_to])
             filled = filled_to
-    except BAD_INPUT as trouble:
-        raise CorruptBatch(f"not snappy: {trouble}") from trouble
+    except BAD_INPUT as error:
+        raise CorruptBatch(f"not snappy: {error}") from error
     return output
 
 

@@ -140,8 +140,8 @@ def _only_batch(data: memoryview, rules: AppendRules) -> BatchView:
                 ErrorCode.INVALID_RECORD,
                 "A produce request must have exactly one batch per partition.",
             )
-    except CorruptBatch as trouble:
-        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, str(trouble)) from trouble
+    except CorruptBatch as error:
+        raise InvalidBatch(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     return batch
 
 
@@ -190,10 +190,10 @@ def _check_payload(batch: BatchView, rules: AppendRules) -> tuple[Buffer, Walked
         walked = check_records(
             payload, batch.record_count, batch.base_timestamp, low, high, rules.compacted
         )
-    except OversizedBatch as trouble:
-        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, str(trouble)) from trouble
-    except CorruptBatch as trouble:
-        raise InvalidBatch(ErrorCode.INVALID_RECORD, str(trouble)) from trouble
+    except OversizedBatch as error:
+        raise InvalidBatch(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
+    except CorruptBatch as error:
+        raise InvalidBatch(ErrorCode.INVALID_RECORD, str(error)) from error
     if appended and batch.attributes & TIMESTAMP_TYPE_FLAG:
         _refuse_append_time(batch, walked)
     if walked.keyless or walked.untimely:

@@ -268,9 +268,9 @@ class Partition:
         rules.zstd_allowed = zstd_allowed
         try:
             batch = check_produced(data, rules)
-        except InvalidBatch as trouble:
+        except InvalidBatch as error:
             if self._refused.by_producer:
-                self.note_refused(data, trouble.code, now_ms=now_ms)
+                self.note_refused(data, error.code, now_ms=now_ms)
             raise
         base_offset = log.end_offset
         refused = self._refused

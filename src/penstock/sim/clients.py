@@ -99,8 +99,8 @@ async def produce(lab: Laboratory, name: str, kill_switch: KillSwitch, chance: R
                 )
                 try:
                     delivery = await answered(name, "send", _send(producer, sent))
-                except ClientError as trouble:
-                    trace.note(name, f"cannot send {sent.name}: {trouble}")
+                except ClientError as error:
+                    trace.note(name, f"cannot send {sent.name}: {error}")
                 else:
                     _note_outcome(lab, name, sent, delivery)
                 if chance.random() < 0.7:
@@ -138,8 +138,8 @@ async def begin_at_start(
     while True:
         try:
             await answered(name, "assign", consumer.assign(partitions))
-        except ClientError as trouble:
-            lab.trace.note(name, f"cannot begin: {trouble}")
+        except ClientError as error:
+            lab.trace.note(name, f"cannot begin: {error}")
             await asyncio.sleep(0.2)
         else:
             consumer.seek_to_beginning()
@@ -152,8 +152,8 @@ async def read_on(lab: Laboratory, name: str, consumer: Consumer) -> AsyncIterat
     while not lab.ending:
         try:
             records = await answered(name, "poll", consumer.poll(wait_ms=1_000))
-        except (ClientError, CorruptBatch) as trouble:
-            lab.trace.note(name, f"cannot read: {trouble}")
+        except (ClientError, CorruptBatch) as error:
+            lab.trace.note(name, f"cannot read: {error}")
             await asyncio.sleep(1)
             continue
         for record in records:
@@ -174,8 +174,8 @@ async def administer(lab: Laboratory, name: str, kill_switch: KillSwitch, chance
             step = chance.choice(steps)
             try:
                 await answered(name, step.__name__, step(lab, name, admin, chance))
-            except ClientError as trouble:
-                lab.trace.note(name, f"{step.__name__}: {trouble}")
+            except ClientError as error:
+                lab.trace.note(name, f"{step.__name__}: {error}")
             await asyncio.sleep(chance.random() * 0.6)
 
 
@@ -269,9 +269,9 @@ def _note_outcome(lab: Laboratory, name: str, sent: Sent, delivery: Delivery) ->
     def settled(outcome: Delivery) -> None:
         if outcome.cancelled():
             return
-        trouble = outcome.exception()
-        if trouble is not None:
-            lab.trace.note(name, f"gave up {sent.name}: {trouble}")
+        error = outcome.exception()
+        if error is not None:
+            lab.trace.note(name, f"gave up {sent.name}: {error}")
             return
         told = outcome.result()
         lab.trace.note(name, f"acked {sent.name} at {told.topic}-{told.partition}@{told.offset}")

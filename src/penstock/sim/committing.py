@@ -40,8 +40,8 @@ async def commit_along(lab: Laboratory, name: str, kill_switch: KillSwitch, chan
                 await answered(name, "commit", _commit(lab, name, coordinators, some, offset))
                 if chance.random() < LOOKS:
                     await answered(name, "look", check_group(lab.history, name, coordinators))
-            except ClientError as trouble:
-                lab.trace.note(name, f"cannot commit or look at {offset}: {trouble}")
+            except ClientError as error:
+                lab.trace.note(name, f"cannot commit or look at {offset}: {error}")
             await asyncio.sleep(chance.random() * 0.3)
 
 

@@ -300,6 +300,6 @@ class SimDisk:
         return found
 
 
-def _fail(done: "asyncio.Future[None]", trouble: BaseException) -> None:
-    done.set_exception(trouble)
+def _fail(done: "asyncio.Future[None]", error: BaseException) -> None:
+    done.set_exception(error)
     done.exception()  # seen, should every waiter have been cancelled

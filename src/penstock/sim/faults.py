@@ -76,7 +76,7 @@ class Faults:
             case FaultKind.SLOW_DISK:
                 file_system.sync_us = (20_000, 20_000 + round(fault.amount * 1_200_000))
             case FaultKind.FULL_DISK:
-                file_system.has_troubled = True
+                file_system.has_failed = True
                 if fault.amount < 0.5:
                     file_system.room = round(fault.amount * 4_000)
                 else:
@@ -84,7 +84,7 @@ class Faults:
                 await asyncio.sleep(0.2 + fault.amount)
                 file_system.room, file_system.squeeze = None, 0.0
             case FaultKind.FAILING_SYNC:
-                file_system.has_troubled = True
+                file_system.has_failed = True
                 file_system.syncs_fail = True
                 await asyncio.sleep(0.3 + fault.amount)
                 file_system.syncs_fail = False

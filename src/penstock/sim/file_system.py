@@ -99,7 +99,7 @@ class FileSystem:
         self.squeeze = 0.0  # chance that others have just taken all room, to give it back at once
         self.sync_us = (500, 2000)  # how long a sync takes, at least and at most
         self.syncs_fail = False
-        self.has_troubled = False  # whether it was full or failing at any time
+        self.has_failed = False  # whether it was full or failing at any time
         self.chance = chance
         self.about_to_rename: Callable[[str, str], None] | None = None  # somebody looks on
 

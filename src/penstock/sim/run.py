@@ -118,11 +118,11 @@ def _verdict(simulation: "Simulation") -> str | None:
     violation = None
     try:
         simulation.loop.run_until_complete(simulation.run())
-    except (Violation, Deadlock, Livelock) as trouble:
-        violation = str(trouble)
-    except Exception as trouble:
+    except (Violation, Deadlock, Livelock) as error:
+        violation = str(error)
+    except Exception as error:
         # An assert of ours or of a client: no simulation may end like that.
-        violation = f"error: {where(trouble)}"
+        violation = f"error: {where(error)}"
     finally:
         simulation.loop.close()
     if violation is not None:
@@ -277,7 +277,7 @@ class Simulation:
     async def _require_service(self) -> None:
         """Every partition is led again; where a disk was in the way, after a restart."""
         await self._until_up()
-        if self._unserved() and self.node.file_system.has_troubled:
+        if self._unserved() and self.node.file_system.has_failed:
             self.node.stop()
             await asyncio.sleep(0.1)
             await self._until_up()
@@ -348,8 +348,8 @@ class Simulation:
                 if self.scenario.transactions is not None:
                     judged = judge(self.lab, cluster, self.scenario.transactions, self.node.logs)
                     await answered("judge", "transactions", judged)
-            except ClientError as trouble:
-                raise Violation("readable", f"{when}: {trouble}") from trouble
+            except ClientError as error:
+                raise Violation("readable", f"{when}: {error}") from error
         for check in CHECKERS:
             check(self.history, logs)
         self._inspect_retention()

@@ -228,7 +228,7 @@ class SimNode:
         by_disk = isinstance(failure, DiskError) or (
             isinstance(failure, RequestError) and failure.code == ErrorCode.KAFKA_STORAGE_ERROR
         )
-        if by_disk and self.file_system.has_troubled:
+        if by_disk and self.file_system.has_failed:
             self._trace.note("node", f"gave up: {failure}")
             return
         if isinstance(failure, ProcessKilled):

@@ -134,10 +134,10 @@ class CleanUpListener(StreamingQueryListener):
             options = self._options(query)
             if options is not None:
                 run(work(options))
-        except Exception as trouble:  # nobody else would report it
+        except Exception as error:  # nobody else would report it
             logger.warning(
                 "what a query has left open is not ended query=%s: %s: %s",
-                query.query_id, type(trouble).__name__, trouble,
+                query.query_id, type(error).__name__, error,
             )  # fmt: skip
 
     def _options(self, query: Query) -> SinkOptions | None:

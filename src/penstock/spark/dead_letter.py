@@ -174,8 +174,8 @@ def _outcome(
         result = function(*arguments)
         # What the function returns may be the fault as well.
         return pa.scalar(result, kind).as_py(), None
-    except Exception as trouble:  # whatever it is, it becomes the reason of this row
-        said = " ".join(f"{name} failed: {type(trouble).__name__}: {trouble}".split())
+    except Exception as error:  # whatever it is, it becomes the reason of this row
+        said = " ".join(f"{name} failed: {type(error).__name__}: {error}".split())
         return None, said.removesuffix(":")[:REASON_CHARACTERS_MAX]
 
 

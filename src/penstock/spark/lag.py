@@ -84,10 +84,10 @@ class LagListener(StreamingQueryListener):
         ends = [source.endOffset for source in event.progress.sources]
         try:
             run(_tell(known, ends))
-        except (PenstockError, OSError) as trouble:
+        except (PenstockError, OSError) as error:
             if not known.failed:
                 query = event.progress.name or event.progress.id
-                logger.warning("the lag of a query is not told query=%s: %s", query, trouble)
+                logger.warning("the lag of a query is not told query=%s: %s", query, error)
             known.failed = True
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:

@@ -45,9 +45,9 @@ def decide_init(
     request = asked.request
     transactional_id = request.transactional_id
     assert transactional_id is not None, "only producers with a transactional id come here"
-    trouble = _trouble_with(request, context.settings)
-    if trouble is not None:
-        return _refuse(trouble)
+    error = _error_in(request, context.settings)
+    if error is not None:
+        return _refuse(error)
     transaction = shard.transactions.get(transactional_id)
     if transaction is None:
         return _first(context, transactional_id, request)
@@ -66,9 +66,7 @@ def decide_init(
     return Decision(reply=reply, records=(record,), volatile=volatile, effects=effects)
 
 
-def _trouble_with(
-    request: InitProducerIdRequest, settings: TransactionSettings
-) -> ErrorCode | None:
+def _error_in(request: InitProducerIdRequest, settings: TransactionSettings) -> ErrorCode | None:
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):

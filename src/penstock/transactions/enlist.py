@@ -57,9 +57,9 @@ def decide_enlist(
 ) -> Decision[TransactionStored, Enlisted]:
     request = asked.request
     transaction = shard.transactions.get(request.transactional_id)
-    trouble = _trouble_with(transaction, asked)
-    if trouble is not None:
-        return Decision.refuse(_all(request, trouble))
+    error = _error_in(transaction, asked)
+    if error is not None:
+        return Decision.refuse(_all(request, error))
     assert transaction is not None
     if request.verify_only:
         return Decision.refuse(_verified(transaction, request))
@@ -86,7 +86,7 @@ def decide_enlist(
     )
 
 
-def _trouble_with(transaction: Transaction | None, asked: Asked[Enlist]) -> ErrorCode | None:
+def _error_in(transaction: Transaction | None, asked: Asked[Enlist]) -> ErrorCode | None:
     request = asked.request
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST

@@ -75,8 +75,8 @@ def decode(key: bytes, value: bytes | None) -> TransactionStored | None:
         if value is None:
             return TransactionStored(transactional_id=of.transactional_id, value=None)
         return stored(_transaction_of(of.transactional_id, _read_value(value)))
-    except MalformedMessage as trouble:
-        raise UnreadableTransactionRecord(str(trouble)) from trouble
+    except MalformedMessage as error:
+        raise UnreadableTransactionRecord(str(error)) from error
 
 
 def _read_value(value: bytes) -> TransactionLogValue:
@@ -117,8 +117,8 @@ def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transa
     """What a value says; it must agree with itself, whoever wrote it."""
     try:
         state = TransactionState(value.transaction_status)
-    except ValueError as trouble:
-        raise UnreadableTransactionRecord(f"no state has the number {trouble}") from trouble
+    except ValueError as error:
+        raise UnreadableTransactionRecord(f"no state has the number {error}") from error
     epoch = max(value.producer_epoch, value.next_producer_epoch)
     is_beyond = state is TransactionState.ONGOING and epoch > LAST_EPOCH
     if state in NEVER_STORED or value.producer_id < 0 or value.producer_epoch < 0 or is_beyond:

@@ -18,8 +18,8 @@ class LatestTransactions:
         """UnreadableTransactionRecord when the batch is damaged."""
         try:
             self._latest.add(batch)
-        except CorruptBatch as trouble:
-            raise UnreadableTransactionRecord(str(trouble)) from trouble
+        except CorruptBatch as error:
+            raise UnreadableTransactionRecord(str(error)) from error
 
     def take(self) -> Iterator[TransactionStored]:
         """UnreadableTransactionRecord at the first that is damaged."""

@@ -56,8 +56,8 @@ def decode_prefix(
         read = cls.READERS[version] = compile_reader(cls, version)
     try:
         return read(data, position)
-    except (struct.error, IndexError) as trouble:
-        raise MalformedMessage(f"{cls.__name__} {version} is cut off") from trouble
+    except (struct.error, IndexError) as error:
+        raise MalformedMessage(f"{cls.__name__} {version} is cut off") from error
 
 
 def encode(message: Message, version: int) -> bytes:

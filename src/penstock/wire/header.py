@@ -60,8 +60,8 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
             raise MalformedMessage(f"a client id of {length} bytes")
         if is_flexible(api_key, version):
             at = _skip_tags(frame, at)
-    except (struct.error, IndexError) as trouble:
-        raise MalformedMessage("a request header is cut off") from trouble
+    except (struct.error, IndexError) as error:
+        raise MalformedMessage("a request header is cut off") from error
     return RequestHeader(api_key, version, correlation_id, client_id), at
 
 
@@ -94,8 +94,8 @@ def decode_correlation_id(frame: memoryview) -> int:
     """Which request a reply answers: all a client can know before it recalls what it asked."""
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 0)
-    except struct.error as trouble:
-        raise MalformedMessage("a reply header is cut off") from trouble
+    except struct.error as error:
+        raise MalformedMessage("a reply header is cut off") from error
     assert isinstance(correlation_id, int)
     return correlation_id
 
@@ -106,8 +106,8 @@ def decode_response(cls: type[AnyMessage], version: int, frame: memoryview) -> A
     if _tags_in_reply_header(cls, version):
         try:
             at = _skip_tags(frame, at)
-        except IndexError as trouble:
-            raise MalformedMessage("a reply header is cut off") from trouble
+        except IndexError as error:
+            raise MalformedMessage("a reply header is cut off") from error
     return decode_exact(cls, version, frame, at)
 
 

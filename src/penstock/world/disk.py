@@ -37,33 +37,33 @@ class RealDisk:
     def size(self, path: str) -> int:
         try:
             return os.stat(path).st_size
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def modified_ms(self, path: str) -> int:
         try:
             return os.stat(path).st_mtime_ns // 1_000_000
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def names(self, directory: str) -> list[str]:
         try:
             return sorted(os.listdir(directory))
-        except OSError as trouble:
-            raise disk_error(directory, trouble) from trouble
+        except OSError as error:
+            raise disk_error(directory, error) from error
 
     def make_directory(self, path: str) -> None:
         try:
             os.makedirs(path, exist_ok=True)
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def read(self, path: str) -> bytes:
         try:
             with open(path, "rb") as file:
                 return file.read()
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def write_whole(self, path: str, data: bytes) -> None:
         temporary = f"{path}.tmp"
@@ -73,31 +73,31 @@ class RealDisk:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
         self.sync_directory(os.path.dirname(path) or ".")
 
     def rename(self, source: str, target: str) -> None:
         try:
             os.replace(source, target)
-        except OSError as trouble:
-            raise disk_error(source, trouble) from trouble
+        except OSError as error:
+            raise disk_error(source, error) from error
 
     def remove(self, path: str) -> None:
         try:
             os.unlink(path)
         except FileNotFoundError:
             pass
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def remove_tree(self, path: str) -> None:
         try:
             shutil.rmtree(path)
         except FileNotFoundError:
             pass
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def sync_directory(self, path: str) -> None:
         try:
@@ -106,8 +106,8 @@ class RealDisk:
                 os.fsync(fd)
             finally:
                 os.close(fd)
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
     def sync_all(self, paths: Sequence[str]) -> None:
         # Side by side they share the commits of the file system's journal: measured on a busy
@@ -120,9 +120,9 @@ class RealDisk:
         file = self._opened(path, create=True, writable=True)
         try:
             fcntl.flock(file.descriptor(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as trouble:
+        except OSError as error:
             file.close()
-            raise DiskError(path, "locked by another node") from trouble
+            raise DiskError(path, "locked by another node") from error
         return file
 
     def free_bytes(self, path: str) -> int:
@@ -151,19 +151,19 @@ class RealDisk:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC
         try:
             fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
         return RealFile(self._descriptors, path, fd, flags)
 
     def _file_system(self, path: str) -> os.statvfs_result:
         try:
             return os.statvfs(path)
-        except OSError as trouble:
-            raise disk_error(path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(path, error) from error
 
 
 def remove_all(paths: Sequence[str]) -> None:
-    trouble: DiskError | None = None
+    error: DiskError | None = None
     for path in paths:
         try:
             shutil.rmtree(path)
@@ -171,11 +171,11 @@ def remove_all(paths: Sequence[str]) -> None:
             pass
         except NotADirectoryError:
             failed = _unlink(path)
-            trouble = trouble or failed
+            error = error or failed
         except OSError as failure:
-            trouble = trouble or disk_error(path, failure)
-    if trouble is not None:
-        raise trouble
+            error = error or disk_error(path, failure)
+    if error is not None:
+        raise error
 
 
 def _unlink(path: str) -> DiskError | None:
@@ -183,6 +183,6 @@ def _unlink(path: str) -> DiskError | None:
         os.unlink(path)
     except FileNotFoundError:
         pass
-    except OSError as trouble:
-        return disk_error(path, trouble)
+    except OSError as error:
+        return disk_error(path, error)
     return None

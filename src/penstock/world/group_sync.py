@@ -25,7 +25,7 @@ class Syncable(Protocol):
 
     def unpin(self) -> None: ...
 
-    def spoil(self, trouble: OSError) -> DiskError: ...
+    def spoil(self, error: OSError) -> DiskError: ...
 
 
 class GroupSync:
@@ -60,8 +60,8 @@ class GroupSync:
     def _begin(self, file: Syncable, sync: asyncio.Future[None]) -> None:
         try:
             fd = file.pin()
-        except DiskError as trouble:
-            fail(sync, trouble)
+        except DiskError as error:
+            fail(sync, error)
             return
         self._running[file] = sync
         work = asyncio.get_running_loop().run_in_executor(self.threads, os.fsync, fd)
@@ -72,17 +72,17 @@ class GroupSync:
     ) -> None:
         file.unpin()
         del self._running[file]
-        trouble = work.exception()
-        if trouble is None:
+        error = work.exception()
+        if error is None:
             sync.set_result(None)
         else:
-            assert isinstance(trouble, OSError), trouble
-            fail(sync, file.spoil(trouble))
+            assert isinstance(error, OSError), error
+            fail(sync, file.spoil(error))
         waiting = self._waiting.pop(file, None)
         if waiting is not None:
             self._begin(file, waiting)
 
 
-def fail(sync: asyncio.Future[None], trouble: DiskError) -> None:
-    sync.set_exception(trouble)
+def fail(sync: asyncio.Future[None], error: DiskError) -> None:
+    sync.set_exception(error)
     sync.exception()  # seen, should every waiter have been cancelled

@@ -38,10 +38,10 @@ class ChildProcess:
         pool = self._started()
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
-        except BrokenProcessPool as trouble:
+        except BrokenProcessPool as error:
             if self._pool is pool:
                 self._pool = None
-            raise OffloadError(CHILD_GONE) from trouble
+            raise OffloadError(CHILD_GONE) from error
 
     async def run_on_disk(
         self, work: Callable[..., Generator[Item | Rest, None, None]], *arguments: object

@@ -127,8 +127,8 @@ class RealFile:
         assert count >= 0, count
         try:
             data = os.pread(self.descriptor(), count, position)
-        except OSError as trouble:
-            raise disk_error(self.path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(self.path, error) from error
         expected = min(count, self.size - position)
         while len(data) < expected:
             data += self._read_more(position + len(data), expected - len(data))
@@ -143,8 +143,8 @@ class RealFile:
                 if count == 0:
                     break
                 filled += count
-        except OSError as trouble:
-            raise disk_error(self.path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(self.path, error) from error
         return filled
 
     def append(self, buffers: Sequence[Buffer]) -> int:
@@ -152,9 +152,9 @@ class RealFile:
         self._refuse_if_spoiled()
         try:
             end = self._write_all(buffers, position)
-        except OSError as trouble:
+        except OSError as error:
             self._restore(position)
-            raise disk_error(self.path, trouble) from trouble
+            raise disk_error(self.path, error) from error
         self.size = end
         return position
 
@@ -163,9 +163,9 @@ class RealFile:
         self._refuse_if_spoiled()
         try:
             end = self._write_all([data], position)
-        except OSError as trouble:
+        except OSError as error:
             self._restore(self.size)
-            raise disk_error(self.path, trouble) from trouble
+            raise disk_error(self.path, error) from error
         self.size = max(self.size, end)
 
     def truncate(self, size: int) -> None:
@@ -173,17 +173,17 @@ class RealFile:
         self._refuse_if_spoiled()
         try:
             os.ftruncate(self.descriptor(), size)
-        except OSError as trouble:
-            raise disk_error(self.path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(self.path, error) from error
         self.size = size
 
     def sync(self) -> None:
         self._refuse_if_spoiled()
         try:
             os.fsync(self.descriptor())
-        except OSError as trouble:
+        except OSError as error:
             self._spoiled = True
-            raise disk_error(self.path, trouble) from trouble
+            raise disk_error(self.path, error) from error
 
     def hold(self) -> None:
         self.descriptor()
@@ -208,10 +208,10 @@ class RealFile:
         if self._closed and descriptor.pins == 0:
             self.release()
 
-    def spoil(self, trouble: OSError) -> DiskError:
+    def spoil(self, error: OSError) -> DiskError:
         """Refuses every write from now on; the error to tell those who waited for the sync."""
         self._spoiled = True
-        return disk_error(self.path, trouble)
+        return disk_error(self.path, error)
 
     def release(self) -> None:
         """Gives the descriptor back; a file that is not closed opens another when it needs one."""
@@ -224,15 +224,15 @@ class RealFile:
             raise DiskError(self.path, "the file has been closed")
         try:
             self._descriptor.fd = os.open(self.path, self._flags)
-        except OSError as trouble:
-            raise disk_error(self.path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(self.path, error) from error
         self.count_descriptor()
 
     def _read_more(self, position: int, count: int) -> bytes:
         try:
             data = os.pread(self.descriptor(), count, position)
-        except OSError as trouble:
-            raise disk_error(self.path, trouble) from trouble
+        except OSError as error:
+            raise disk_error(self.path, error) from error
         if not data:
             raise DiskError(
                 self.path, f"ends at {position}, though {count} more bytes were written"
@@ -278,6 +278,6 @@ class RealFile:
             raise DiskError(self.path, "an earlier write or sync failed; its state is unknown")
 
 
-def disk_error(path: str, trouble: OSError) -> DiskError:
-    full = trouble.errno in SHORT_OF_ROOM
-    return DiskError(path, trouble.strerror or str(trouble), full=full)
+def disk_error(path: str, error: OSError) -> DiskError:
+    full = error.errno in SHORT_OF_ROOM
+    return DiskError(path, error.strerror or str(error), full=full)

@@ -54,10 +54,10 @@ class TcpListener:
                 connected, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as trouble:
+            except OSError as error:
                 # Out of descriptors or memory. The connection stays in the backlog and the
                 # socket readable, so without a pause this would spin.
-                self._tell_short(trouble.strerror)
+                self._tell_short(error.strerror)
                 self._loop.remove_reader(self._socket.fileno())
                 self._resume = self._loop.call_later(ACCEPT_PAUSE_S, self._start)
                 return
@@ -100,9 +100,9 @@ class TcpNetwork:
                 )
             listening.bind(target)
             listening.listen(options.backlog)
-        except OSError as trouble:
+        except OSError as error:
             listening.close()
-            raise NetworkError(f"cannot listen on {address}: {trouble.strerror}") from trouble
+            raise NetworkError(f"cannot listen on {address}: {error.strerror}") from error
         return TcpListener(listening, accept)
 
     async def connect(self, address: Address) -> TcpStream:
@@ -111,11 +111,11 @@ class TcpNetwork:
         try:
             prepare(connecting)
             await asyncio.get_running_loop().sock_connect(connecting, target)
-        except OSError as trouble:
+        except OSError as error:
             connecting.close()
             # asyncio puts a text of its own in the place of the system's.
-            reason = os.strerror(trouble.errno) if trouble.errno else trouble.strerror
-            raise NetworkError(f"cannot connect to {address}: {reason}") from trouble
+            reason = os.strerror(error.errno) if error.errno else error.strerror
+            raise NetworkError(f"cannot connect to {address}: {reason}") from error
         except BaseException:
             connecting.close()
             raise
@@ -142,8 +142,8 @@ async def resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, in
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
-    except OSError as trouble:
-        raise NetworkError(f"cannot resolve {host}: {trouble.strerror}") from trouble
+    except OSError as error:
+        raise NetworkError(f"cannot resolve {host}: {error.strerror}") from error
     # IPv4 first: "localhost" must reach a node that listens on 127.0.0.1.
     family, _, _, _, target = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     return family, (str(target[0]), int(target[1]))

@@ -63,8 +63,8 @@ class TcpStream:
             except (BlockingIOError, InterruptedError):
                 self._drained = True
                 continue
-            except OSError as trouble:
-                raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
+            except OSError as error:
+                raise NetworkError(f"{self.peer}: {error.strerror}") from error
             self._drained = count < len(view)
             self._row += 1
             self._unproven = True
@@ -117,8 +117,8 @@ class TcpStream:
                 sent = self._socket.sendmsg(buffers, (), flags)
         except (BlockingIOError, InterruptedError):
             return 0
-        except OSError as trouble:
-            raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
+        except OSError as error:
+            raise NetworkError(f"{self.peer}: {error.strerror}") from error
         self._unproven = False
         return sent
 
@@ -130,11 +130,11 @@ class TcpStream:
             count = os.sendfile(self._fd, file.descriptor(), position, wanted)
         except (BlockingIOError, InterruptedError):
             return 0
-        except OSError as trouble:
-            raise NetworkError(f"{self.peer}: {trouble.strerror}") from trouble
-        except DiskError as trouble:
+        except OSError as error:
+            raise NetworkError(f"{self.peer}: {error.strerror}") from error
+        except DiskError as error:
             # Its descriptor had been given up, and the file has been deleted since.
-            raise NetworkError(f"{self.peer}: {trouble}") from trouble
+            raise NetworkError(f"{self.peer}: {error}") from error
         if count == 0:
             raise NetworkError(f"{file.path} ends at {position}, before {end}")
         self._unproven = False

@@ -40,11 +40,11 @@ def test_every_served_version_is_answered(broker: Broker, version: int) -> None:
 @pytest.mark.parametrize("version", range(3))
 def test_versions_of_old_formats_are_refused(broker: Broker, version: int) -> None:
     request = produce_request("t", produced())
-    with pytest.raises(RequestError) as trouble:
+    with pytest.raises(RequestError) as error:
         broker.send(produce_api.API, request, version=version)
-    assert trouble.value.code == ErrorCode.UNSUPPORTED_VERSION
-    refusal = produce_api.refuse(request, trouble.value.code, trouble.value.message)
-    assert refusal.responses[0].partition_responses[0].error_code == trouble.value.code
+    assert error.value.code == ErrorCode.UNSUPPORTED_VERSION
+    refusal = produce_api.refuse(request, error.value.code, error.value.message)
+    assert refusal.responses[0].partition_responses[0].error_code == error.value.code
 
 
 def test_each_partition_has_its_own_outcome(broker: Broker) -> None:

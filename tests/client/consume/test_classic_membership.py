@@ -160,7 +160,7 @@ class Group:
         owned = [place for member in self.members.values() for place in member.owned]
         assert len(owned) == len(set(owned)), "one partition, two owners"
         for member in self.members.values():
-            assert member.trouble is None
+            assert member.error is None
 
     def settle(self) -> None:
         for _ in range(400):
@@ -251,5 +251,5 @@ def test_assignment_that_nobody_can_read_ends_the_membership() -> None:
     group = Group(Assignor.RANGE, 1)
     [member] = group.members.values()
     member.answered(SyncGroupResponse(assignment=b"\x00"), view(), now_ms=0)
-    assert member.trouble is not None
-    assert member.trouble.code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert member.error is not None
+    assert member.error.code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

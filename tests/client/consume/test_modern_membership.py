@@ -209,8 +209,8 @@ def test_refusal_that_no_repetition_cures_ends_the_membership() -> None:
     talk = Conversation()
     talk.asked()
     talk.answer(code=ErrorCode.UNSUPPORTED_ASSIGNOR)
-    assert talk.member.trouble is not None
-    assert talk.member.trouble.code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert talk.member.error is not None
+    assert talk.member.error.code == ErrorCode.UNSUPPORTED_ASSIGNOR
     talk.now_ms = 60_000
     assert talk.asked() is None
 

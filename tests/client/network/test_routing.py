@@ -70,7 +70,7 @@ def test_error_of_a_topic_is_kept_and_its_old_partitions_forgotten() -> None:
         ]
     )
     view = merged(view, gone, all_topics=False)
-    assert view.troubles == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert view.errors == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert view.leader_of(ORDERS) is None
 
 

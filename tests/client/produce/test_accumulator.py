@@ -155,9 +155,9 @@ def test_everything_fails_when_the_producer_is_closed() -> None:
     sent = append(accumulator)
     accumulator.drain(leads_all, NODE, 0)
     waiting = append(accumulator)
-    trouble = ClientError("closed")
-    accumulator.abandon(trouble)
-    assert (sent.error, waiting.error) == (trouble, trouble)
+    error = ClientError("closed")
+    accumulator.abandon(error)
+    assert (sent.error, waiting.error) == (error, error)
     assert accumulator.buffered_bytes == 0
 
 
@@ -208,9 +208,9 @@ def test_first_batch_that_was_given_up_is_remembered_with_its_reason() -> None:
     accumulator = Accumulator(BatchRules(linger_ms=0, transactional=True))
     append(accumulator)
     (batch,) = accumulator.drain(leads_all, NODE, 0)
-    trouble = Refused(ErrorCode.INVALID_RECORD, str(PLACE))
-    accumulator.failed(batch, trouble, now_ms=0)
-    assert accumulator.given_up is trouble
+    error = Refused(ErrorCode.INVALID_RECORD, str(PLACE))
+    accumulator.failed(batch, error, now_ms=0)
+    assert accumulator.given_up is error
 
 
 def test_too_large_batch_built_elsewhere_is_given_up() -> None:
@@ -219,6 +219,6 @@ def test_too_large_batch_built_elsewhere_is_given_up() -> None:
     built = build_batch([Record(None, b"a"), Record(None, b"b")])
     accumulator.append_ready(PLACE, built, ticket, now_ms=0)
     (batch,) = accumulator.drain(leads_all, NODE, 0)
-    trouble = Refused(ErrorCode.MESSAGE_TOO_LARGE, str(PLACE))
-    accumulator.failed(batch, trouble, now_ms=0)
-    assert ticket.error is trouble
+    error = Refused(ErrorCode.MESSAGE_TOO_LARGE, str(PLACE))
+    accumulator.failed(batch, error, now_ms=0)
+    assert ticket.error is error

@@ -120,8 +120,8 @@ class Bench:
             self.accumulator.acked(batch, outcome, None)
         self.accumulator.check()
 
-    def fail(self, batch: PendingBatch, trouble: ClientError) -> None:
-        self.accumulator.failed(batch, trouble, now_ms=self.now_ms)
+    def fail(self, batch: PendingBatch, error: ClientError) -> None:
+        self.accumulator.failed(batch, error, now_ms=self.now_ms)
         self.accumulator.check()
 
     def pass_time(self, by_ms: int) -> None:

@@ -47,11 +47,11 @@ def told(asked: Asked, code: ErrorCode) -> Answer:
     """A first answer that is no success."""
     asking = Asking(asked=asked)
     found = asking.heard(code)
-    return Answer(verdict=found, trouble=Refused(code, "t"), code=code, in_doubt=asking.in_doubt)
+    return Answer(verdict=found, error=Refused(code, "t"), code=code, in_doubt=asking.in_doubt)
 
 
 def nobody_answered() -> Answer:
-    return Answer(verdict=Verdict.ELSEWHERE, trouble=LOST, in_doubt=True)
+    return Answer(verdict=Verdict.ELSEWHERE, error=LOST, in_doubt=True)
 
 
 def ready(generation: Generation = Generation.TWO) -> ProducerTransaction:
@@ -111,15 +111,15 @@ def test_whoever_is_fenced_in_doubt_is_told_so() -> None:
     for before, in_doubt in ((committing(), False), (ended(committing(), nobody_answered()), True)):
         after = ended(before, fenced)
         assert after.stage is Stage.OVER
-        assert isinstance(after.trouble, Fenced)
-        assert after.trouble.in_doubt is in_doubt
+        assert isinstance(after.error, Fenced)
+        assert after.error.in_doubt is in_doubt
 
 
 def test_commit_asked_for_again_is_in_doubt_even_if_its_first_answer_was_not_awaited() -> None:
     cancelled = committing()
     after = ended(ending(cancelled, commit=True), told(Asked.COMMIT, ErrorCode.PRODUCER_FENCED))
-    assert isinstance(after.trouble, Fenced)
-    assert after.trouble.in_doubt
+    assert isinstance(after.error, Fenced)
+    assert after.error.in_doubt
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_commit_of_what_the_coordinator_has_not_leaves_an_abort(code: ErrorCode)
     assert wishes(after) == {Wish.ABORT}
     assert not after.in_doubt
     after = ended(ending(after, commit=False), done(SECOND))
-    assert (after.stage, after.trouble) == (Stage.READY, None)
+    assert (after.stage, after.error) == (Stage.READY, None)
 
 
 @pytest.mark.parametrize("stage", OPEN_STAGES)

@@ -149,8 +149,8 @@ class Producer:
         )
         if self.generation is Generation.TWO and answer.verdict is not Verdict.DONE:
             # There it is a write that adds, and a write that failed, whatever the reason, is lost.
-            assert answer.trouble is not None
-            self.state = harmed(self.state, answer.trouble)
+            assert answer.error is not None
+            self.state = harmed(self.state, answer.error)
         else:
             self.state = enlisted(self.state, answer)
 
@@ -187,7 +187,7 @@ class Producer:
             case Stage.ABORT_ONLY:
                 assert decided is not True
             case Stage.OVER:
-                sure = not (isinstance(self.state.trouble, Fenced) and self.state.trouble.in_doubt)
+                sure = not (isinstance(self.state.error, Fenced) and self.state.error.in_doubt)
                 assert not (commit and sure and decided is True)
 
     def ask(self, asked: Asked, send: Callable[[], object]) -> tuple[Answer, object]:
@@ -207,9 +207,9 @@ class Producer:
                 code = code_of(reply) if fate == "answered" else None
             found = asking.heard(code)
             if found not in NOT_YET or fate == "time":
-                trouble = ConnectionLost("cut") if code is None else Refused(code, "t")
-                why = None if found is Verdict.DONE else trouble
-                answer = Answer(verdict=found, trouble=why, code=code, in_doubt=asking.in_doubt)
+                error = ConnectionLost("cut") if code is None else Refused(code, "t")
+                why = None if found is Verdict.DONE else error
+                answer = Answer(verdict=found, error=why, code=code, in_doubt=asking.in_doubt)
                 return answer, reply
             if fate == "answered":
                 self.truth.coordinator.write_markers()
@@ -280,7 +280,7 @@ def test_alone_a_producer_gets_every_transaction_committed_sooner_or_later(
         one.advance()
         if one.state.stage is Stage.READY and before in (Stage.OPEN, Stage.COMMITTING):
             committed.append(number)
-        assert one.state.stage is not Stage.OVER, one.state.trouble
+        assert one.state.stage is not Stage.OVER, one.state.error
         truth.coordinator.write_markers()
     truth.look()
     assert len(committed) > 5

@@ -69,8 +69,8 @@ async def run() -> None:
 async def commit(consumer: AIOKafkaConsumer) -> None:
     try:
         await consumer.commit()
-    except KafkaError as trouble:
-        tell(error=str(trouble))
+    except KafkaError as error:
+        tell(error=str(error))
 
 
 asyncio.run(run())

@@ -64,8 +64,8 @@ class Member:
     def commit(self, **what: list[TopicPartition]) -> None:
         try:
             self.consumer.commit(asynchronous=False, **what)
-        except KafkaException as trouble:
-            tell(error=str(trouble))
+        except KafkaException as error:
+            tell(error=str(error))
 
 
 Member().run()

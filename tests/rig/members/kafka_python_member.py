@@ -68,8 +68,8 @@ def run() -> None:
 def commit(consumer: KafkaConsumer) -> None:
     try:
         consumer.commit()
-    except KafkaError as trouble:
-        tell(error=str(trouble))
+    except KafkaError as error:
+        tell(error=str(error))
 
 
 run()

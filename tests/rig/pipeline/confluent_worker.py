@@ -95,9 +95,9 @@ class Worker:
                 tell_commit(attempt)
                 insist(lambda: self._producer.commit_transaction(PATIENCE_SECONDS))
                 return
-        except KafkaException as trouble:
-            tell_error(trouble)
-            if not trouble.args[0].txn_requires_abort():
+        except KafkaException as error:
+            tell_error(error)
+            if not error.args[0].txn_requires_abort():
                 raise
         tell_abort(attempt)
         insist(lambda: self._producer.abort_transaction(PATIENCE_SECONDS))
@@ -139,8 +139,8 @@ def insist(ask: Callable[[], Result]) -> Result:
     while True:
         try:
             return ask()
-        except KafkaException as trouble:
-            if not trouble.args[0].retriable() or time.monotonic() > deadline:
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
                 raise
 
 

@@ -77,8 +77,8 @@ class Worker:
                 tell_commit(attempt)
                 self._producer.commit_transaction()
                 return
-        except KafkaError as trouble:
-            tell_error(trouble)
+        except KafkaError as error:
+            tell_error(error)
             raise
         tell_abort(attempt)
         self._producer.abort_transaction()

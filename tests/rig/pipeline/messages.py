@@ -63,8 +63,8 @@ def tell_abort(attempt: Attempt) -> None:
     _tell(aborts=attempt.number)
 
 
-def tell_error(trouble: BaseException) -> None:
-    _tell(error=repr(trouble))
+def tell_error(error: BaseException) -> None:
+    _tell(error=repr(error))
 
 
 def _tell(**what: object) -> None:

@@ -33,18 +33,16 @@ async def handle(
 ) -> AddPartitionsToTxnResponse:
     version = context.header.api_version
     asked = enlistments(request, version=version)
-    looked = by_turns(
-        _troubles_with(services.image, asked, by_client=version < BATCHED_FROM_VERSION)
-    )
-    troubles = looked if isinstance(looked, list) else await looked
+    looked = by_turns(_errors_in(services.image, asked, by_client=version < BATCHED_FROM_VERSION))
+    errors = looked if isinstance(looked, list) else await looked
 
     def ask(part: tuple[Enlist, Enlisted | None]) -> object:
-        enlist, trouble = part
-        if trouble is not None:
-            return trouble
+        enlist, error = part
+        if error is not None:
+            return error
         return services.transactions.ask(enlist.transactional_id, enlist, version=version)
 
-    parts = list(zip(asked, troubles, strict=True))
+    parts = list(zip(asked, errors, strict=True))
     answers: list[Enlisted] = await ask_each(
         parts, ask, lambda part, code: refuse_one(part[0], code)
     )
@@ -73,7 +71,7 @@ def refuse_one(enlist: Enlist, code: ErrorCode) -> Enlisted:
     return Enlisted(errors=dict.fromkeys(enlist.partitions, code), error=code)
 
 
-def _troubles_with(
+def _errors_in(
     image: Image, asked: Sequence[Enlist], *, by_client: bool
 ) -> Steps[list[Enlisted | None]]:
     """For each the answer where a partition cannot be added; None when all can. A topic that is
@@ -83,7 +81,7 @@ def _troubles_with(
     for enlist in asked:
         errors: dict[TopicPartition, ErrorCode | None] = {}
         for name in enlist.partitions:
-            errors[name] = _trouble(image, name, by_client=by_client)
+            errors[name] = _error(image, name, by_client=by_client)
             yield
         answers.append(_answer(errors))
     return answers
@@ -96,7 +94,7 @@ def _answer(errors: Mapping[TopicPartition, ErrorCode | None]) -> Enlisted | Non
     return Enlisted(errors=told, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _trouble(image: Image, name: TopicPartition, *, by_client: bool) -> ErrorCode | None:
+def _error(image: Image, name: TopicPartition, *, by_client: bool) -> ErrorCode | None:
     """Clients write to no topic of the coordinators' own."""
     if name.topic in INTERNAL_TOPICS and (by_client or name.topic != OFFSETS_TOPIC):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -65,8 +65,8 @@ def _describe_all(
             continue
         try:
             found = _describe(standpoint, defaults, resource)
-        except RequestError as trouble:
-            results.append(_refused(resource, trouble.code, trouble.message))
+        except RequestError as error:
+            results.append(_refused(resource, error.code, error.message))
         else:
             result = _result(request, resource, found)
             results.append(result)
@@ -104,9 +104,9 @@ def _describe(
 ) -> Iterable[Described]:
     image, name = standpoint.image, resource.resource_name
     if resource.resource_type == ResourceKind.TOPIC:
-        trouble = topic_name_error(name)
-        if trouble is not None:
-            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, trouble)
+        error = topic_name_error(name)
+        if error is not None:
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, error)
         if name not in image.topics_by_name:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(image.config(ResourceKind.TOPIC, name), defaults)

@@ -60,9 +60,9 @@ def _describe_all(
 
 
 def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
-    trouble = topic_name_error(topic)
-    if trouble is not None:
-        return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, trouble)
+    error = topic_name_error(topic)
+    if error is not None:
+        return _refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION, error)
     partition = services.partitions.find(topic, index)
     if isinstance(partition, ErrorCode):
         return _refused(index, partition, None)

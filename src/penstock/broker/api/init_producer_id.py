@@ -40,9 +40,9 @@ def refuse(
 async def _fresh(services: Services) -> InitProducerIdResponse:
     try:
         producer_id = await services.producer_ids.next()
-    except RequestError as trouble:
+    except RequestError as error:
         # Retriable for every client, unlike the controller's own errors.
-        raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, trouble.message) from trouble
+        raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 

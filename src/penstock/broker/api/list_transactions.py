@@ -23,8 +23,8 @@ async def handle(
             filters = filters_of(request, matches=lambda name: matches(pattern, name))
         version = context.header.api_version
         replies = await services.transactions.list_all(filters, version=version)
-    except InvalidRegex as trouble:
-        raise RequestError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(trouble)) from trouble
+    except InvalidRegex as error:
+        raise RequestError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
     return listed_together(filters, replies)
 
 

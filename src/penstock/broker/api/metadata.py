@@ -76,17 +76,17 @@ async def _create_first(
             CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names
         ]
     )
-    troubles: dict[str, int] = {}
+    errors: dict[str, int] = {}
     try:
         created = await services.controller.ask(create, wait_ms_max=AUTO_CREATION_WAIT_MS_MAX)
     except RequestError:
         # The client asks again; the topic may be there by then.
-        troubles = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
+        errors = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
     else:
         for result in created.topics:
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                troubles[result.name] = result.error_code
-    return await go_on(_response(services, request, context, request.topics or (), troubles))
+                errors[result.name] = result.error_code
+    return await go_on(_response(services, request, context, request.topics or (), errors))
 
 
 def _to_create(services: Services, request: MetadataRequest) -> list[str]:
@@ -114,7 +114,7 @@ def _response(
     request: MetadataRequest,
     context: RequestContext,
     topics: Sequence[MetadataRequestTopic],
-    troubles: dict[str, int],
+    errors: dict[str, int],
 ) -> Steps[MetadataResponse]:
     image = services.image
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
@@ -132,7 +132,7 @@ def _response(
             )
     found = []
     for topic in _each_once(topics):
-        found.append((yield from _topic(services, image, topic, context, troubles, operations)))
+        found.append((yield from _topic(services, image, topic, context, errors, operations)))
         yield
     return MetadataResponse(
         brokers=brokers,
@@ -158,21 +158,21 @@ def _topic(
     image: Image,
     asked: MetadataRequestTopic,
     context: RequestContext,
-    troubles: dict[str, int],
+    errors: dict[str, int],
     operations: int,
 ) -> Steps[MetadataResponseTopic]:
     name = asked.name if asked.topic_id == NO_TOPIC_ID else None
     if name is None:
         found = image.topics_by_id.get(TopicId(asked.topic_id))
-        trouble: int = ErrorCode.UNKNOWN_TOPIC_ID
+        error: int = ErrorCode.UNKNOWN_TOPIC_ID
     else:
         found = image.topics_by_name.get(name)
-        trouble = troubles.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        error = errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic_name_error(name) is not None:
-            trouble = ErrorCode.INVALID_TOPIC_EXCEPTION
+            error = ErrorCode.INVALID_TOPIC_EXCEPTION
     if found is None:
         return MetadataResponseTopic(
-            error_code=trouble,
+            error_code=error,
             name=name,
             topic_id=asked.topic_id,
             is_internal=name in INTERNAL_TOPICS,

@@ -257,11 +257,11 @@ def _append(
             now_ms=now_ms,
             guard=guard,
         )
-    except InvalidBatch as trouble:
-        return refused_batch(index, trouble, partition)
-    except DiskError as trouble:
-        services.partitions.append_failed(partition, trouble)
-        return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, trouble.reason)
+    except InvalidBatch as error:
+        return refused_batch(index, error, partition)
+    except DiskError as error:
+        services.partitions.append_failed(partition, error)
+        return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, error.reason)
     if isinstance(outcome, Refusal):
         return refused(
             index, outcome.code, outcome.message, start_offset=partition.log.start_offset

@@ -109,8 +109,8 @@ class MetadataJournal:
             raise AppendFailed(f"{len(batch)} bytes in one batch", NotDone.TOO_LARGE)
         try:
             self._write(batch, tuple(records))
-        except DiskError as trouble:
-            raise AppendFailed(str(trouble)) from trouble
+        except DiskError as error:
+            raise AppendFailed(str(error)) from error
 
     def unsynced(self) -> list[File]:
         return self._log.unsynced_files()

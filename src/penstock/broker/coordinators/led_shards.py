@@ -155,9 +155,9 @@ class LedShards(Generic[LedKind]):
         except CorruptData as damage:
             self._partitions.damage_found(partition, damage)
             led.host.end(Stage.UNREADABLE)
-        except DiskError as trouble:
-            self._partitions.append_failed(partition, trouble)
-            return not trouble.full
+        except DiskError as error:
+            self._partitions.append_failed(partition, error)
+            return not error.full
         return True
 
     async def _keep_time(self) -> None:

@@ -73,8 +73,8 @@ async def load(
             host.replay(some)
             records += len(some)
             await asyncio.sleep(0)
-    except UNREADABLE as trouble:
-        logger.critical("coordinator partition=%s unreadable=%s", host.partition.name, trouble)
+    except UNREADABLE as error:
+        logger.critical("coordinator partition=%s unreadable=%s", host.partition.name, error)
         host.end(Stage.UNREADABLE)
     if host.stage is not Stage.LOADING:
         return False

@@ -172,8 +172,8 @@ def write_marker(
         return partition
     try:
         outcome = partition.end_transaction(marker, now_ms=clock.now_ms())
-    except DiskError as trouble:
-        partitions.append_failed(partition, trouble)
+    except DiskError as error:
+        partitions.append_failed(partition, error)
         return ErrorCode.KAFKA_STORAGE_ERROR
     if isinstance(outcome, Refusal):
         return outcome.code

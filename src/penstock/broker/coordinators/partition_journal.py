@@ -76,8 +76,8 @@ class PartitionJournal(Generic[JournalRecord]):
             raise AppendFailed(f"{len(batch)} bytes in one batch", NotDone.TOO_LARGE)
         try:
             partition.append_numbered((BatchView(memoryview(batch)),), now_ms=now_ms)
-        except DiskError as trouble:
-            self._append_failed(partition, trouble)
-            raise AppendFailed(str(trouble)) from trouble
+        except DiskError as error:
+            self._append_failed(partition, error)
+            raise AppendFailed(str(error)) from error
         if partition.wants_sync:
             self._want_sync(partition)

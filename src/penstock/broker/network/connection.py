@@ -107,8 +107,8 @@ class Connection:
         try:
             while await self._receive():
                 await self._answer_received()
-        except (CloseConnection, MalformedMessage) as trouble:
-            broken = trouble
+        except (CloseConnection, MalformedMessage) as error:
+            broken = error
         if broken is not None:
             await self._flush()  # what was asked before in good order is still answered
             raise broken
@@ -325,9 +325,9 @@ def copied(span: FileRange) -> bytes:
     """A small range as bytes: a reply that goes out in one call reaches its reader in one piece."""
     try:
         data = span.file.read_at(span.position, span.byte_count)
-    except DiskError as trouble:
+    except DiskError as error:
         # As when sending: its descriptor had been given up, and the file has been deleted since.
-        raise NetworkError(str(trouble)) from trouble
+        raise NetworkError(str(error)) from error
     if len(data) != span.byte_count:
         raise NetworkError(f"a file ends before {span.position + span.byte_count}")
     return data

@@ -27,7 +27,7 @@ async def converse(connection: Connection) -> None:
             waiting.cancel()
     except NetworkError:
         pass  # the peer has gone; there is nobody to tell
-    except (CloseConnection, MalformedMessage) as trouble:
-        connection.tell_closed(str(trouble))
+    except (CloseConnection, MalformedMessage) as error:
+        connection.tell_closed(str(error))
     finally:
         connection.ended()

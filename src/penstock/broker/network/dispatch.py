@@ -54,8 +54,8 @@ class Dispatch:
                 return [reply]
         try:
             header, position = decode_request_header(frame)
-        except MalformedMessage as trouble:
-            raise CloseConnection(f"malformed request header: {trouble}") from trouble
+        except MalformedMessage as error:
+            raise CloseConnection(f"malformed request header: {error}") from error
         api = self._apis.get(header.api_key)
         if api is None or not is_served(api, header.api_version):
             return refuse_unserved(api, header)
@@ -63,8 +63,8 @@ class Dispatch:
             # What follows the message is passed over, as in Apache Kafka: librdkafka 2 ends a
             # MetadataRequest for all topics with three bytes that nothing asks for.
             request = decode(api.request, header.api_version, frame, position)
-        except MalformedMessage as trouble:
-            raise CloseConnection(f"malformed request: {trouble}") from trouble
+        except MalformedMessage as error:
+            raise CloseConnection(f"malformed request: {error}") from error
         context = RequestContext(
             header=header, listener=self.listener, peer=peer, received_ms=received_ms
         )

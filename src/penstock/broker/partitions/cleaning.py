@@ -77,8 +77,8 @@ class Cleaning:
         cleaned_before = log.cleaned_offset
         try:
             await self._clean(log, wanted)
-        except (DiskError, OffloadError, CorruptData) as trouble:
-            self._leave_alone(log, trouble)
+        except (DiskError, OffloadError, CorruptData) as error:
+            self._leave_alone(log, error)
             return True  # to the others
         return log.cleaned_offset != cleaned_before
 
@@ -98,8 +98,8 @@ class Cleaning:
                     stable_offset=partition.last_stable_offset,
                     now_ms=now_ms,
                 )
-            except (DiskError, CorruptData) as trouble:
-                self._leave_alone(log, trouble)
+            except (DiskError, CorruptData) as error:
+                self._leave_alone(log, error)
                 continue
             if dirt.is_worth_it(log.settings) and (worst is None or dirt.ratio > worst[1].ratio):
                 worst = log, dirt
@@ -134,15 +134,13 @@ class Cleaning:
         del self._left_alone[name]
         return False
 
-    def _leave_alone(self, log: PartitionLog, trouble: Exception) -> None:
-        passes = isinstance(trouble, OffloadError) or (
-            isinstance(trouble, DiskError) and trouble.full
-        )
+    def _leave_alone(self, log: PartitionLog, error: Exception) -> None:
+        passes = isinstance(error, OffloadError) or (isinstance(error, DiskError) and error.full)
         until_ms = self._world.clock.monotonic_ms() + RETRY_MS if passes else None
         self._left_alone[log.partition, log.topic_id] = until_ms
         logger.error(
             "compaction partition=%s state=uncleanable retry_ms=%s reason=%s",
-            log.partition, RETRY_MS if passes else "never", trouble,
+            log.partition, RETRY_MS if passes else "never", error,
         )  # fmt: skip
 
 

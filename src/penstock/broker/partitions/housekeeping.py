@@ -93,9 +93,9 @@ class Housekeeping:
             return
         try:
             await self._world.disk.remove_trees(paths)
-        except DiskError as trouble:
+        except DiskError as error:
             # They have names that nobody reads; the next start tries again.
-            logger.error("removed=false paths=%d reason=%s", len(paths), trouble)
+            logger.error("removed=false paths=%d reason=%s", len(paths), error)
 
 
 def is_due(log: PartitionLog, *, unsynced_ms: int) -> bool:

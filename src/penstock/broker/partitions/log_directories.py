@@ -66,11 +66,11 @@ class LogDirectories:
                     opened[path] = LogDirectory.open(
                         disk=disk, path=path, producer_expiry_ms=producer_expiry_ms
                     )
-                except DiskError as trouble:
+                except DiskError as error:
                     if path == metadata_path or len(paths) == 1:
                         raise
-                    logger.error("directory=%s state=offline reason=%s", path, trouble.reason)
-                    failed[path] = trouble.reason
+                    logger.error("directory=%s state=offline reason=%s", path, error.reason)
+                    failed[path] = error.reason
             return cls(
                 [opened[path] for path in paths if path in opened],
                 metadata=opened[metadata_path],
@@ -203,8 +203,8 @@ class LogDirectories:
         for directory in self:
             try:
                 directory.save_checkpoints()
-            except DiskError as trouble:
-                logger.error("directory=%s checkpoints=unsaved reason=%s", directory.path, trouble)
+            except DiskError as error:
+                logger.error("directory=%s checkpoints=unsaved reason=%s", directory.path, error)
 
     def fail(self, path: str, reason: str) -> None:
         """Takes a directory offline; DirectoryLost when the node cannot go on without it."""
@@ -225,8 +225,8 @@ class LogDirectories:
         for directory in self:
             try:
                 directory.close(broker_epoch=broker_epoch)
-            except DiskError as trouble:
-                logger.error("directory=%s clean=false reason=%s", directory.path, trouble)
+            except DiskError as error:
+                logger.error("directory=%s clean=false reason=%s", directory.path, error)
                 directory.abandon()
 
     def abandon(self) -> None:
@@ -245,8 +245,8 @@ class LogDirectories:
         for path, starts in by_home.items():
             try:
                 move(self.online[path], starts)
-            except DiskError as trouble:
-                failed.update(dict.fromkeys(starts, trouble))
+            except DiskError as error:
+                failed.update(dict.fromkeys(starts, error))
         return failed
 
     def _settle(self, partition: TopicPartition, home: LogDirectory) -> None:

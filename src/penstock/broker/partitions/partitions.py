@@ -154,18 +154,18 @@ class Partitions:
         for syncing in self._syncing.values():
             await syncing.sync_wanted()
 
-    def append_failed(self, partition: Partition, trouble: DiskError) -> None:
+    def append_failed(self, partition: Partition, error: DiskError) -> None:
         """A disk that is full serves again once there is room; any other failure is its end."""
         path = self._home(partition)
-        if not trouble.full:
-            self.take_offline(path, trouble)
+        if not error.full:
+            self.take_offline(path, error)
             return
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._full_told_ms.get(path, now_ms - FULL_TOLD_EVERY_MS) >= FULL_TOLD_EVERY_MS:
             self._full_told_ms[path] = now_ms
             logger.error(
                 "directory=%s full=true partition=%s appends are refused until there is room: %s",
-                path, partition.name, trouble,
+                path, partition.name, error,
             )  # fmt: skip
 
     def damage_found(self, partition: Partition, damage: CorruptData) -> None:
@@ -175,7 +175,7 @@ class Partitions:
             self._damage_told[directory] = str(damage)
             logger.error("partition=%s corrupt=true reason=%s", partition.name, damage)
 
-    def take_offline(self, path: str, trouble: DiskError) -> None:
+    def take_offline(self, path: str, error: DiskError) -> None:
         """A directory has failed: nothing of it is served until the next start.
 
         DirectoryLost, which ends the node, when there is no going on without it.
@@ -184,13 +184,13 @@ class Partitions:
             return
         lost = [partition for partition in self if self._home(partition) == path]
         logger.critical(
-            "directory=%s state=offline partitions=%d reason=%s", path, len(lost), trouble
+            "directory=%s state=offline partitions=%d reason=%s", path, len(lost), error
         )
         for partition in lost:
             del self._by_name[partition.name.topic][partition.name.partition]
             self._offline.add(partition.name)
             partition.end(offline=True)
-        self.directories.fail(path, trouble.reason)
+        self.directories.fail(path, error.reason)
 
     def close(self) -> None:
         """Leads no partition any more and ends every wait: the node is stopping.
@@ -286,8 +286,8 @@ class Partitions:
             for index in range(len(topic.partitions)):
                 gone[TopicPartition(topic.name, index)] = topic.topic_id
         self._offline.difference_update(gone)
-        for name, trouble in self.directories.delete_partitions(gone).items():
-            logger.error("partition=%s deleted=false reason=%s", name, trouble)
+        for name, error in self.directories.delete_partitions(gone).items():
+            logger.error("partition=%s deleted=false reason=%s", name, error)
 
     def _set_aside_strays(self) -> None:
         self._strays_set_aside = True

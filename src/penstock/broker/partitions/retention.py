@@ -71,10 +71,10 @@ class Retention:
         if expired.start_offset == partition.log.end_offset:
             try:
                 partition.log.roll()
-            except DiskError as trouble:
-                self._failed(partition, trouble)
+            except DiskError as error:
+                self._failed(partition, error)
                 # Without room for a new segment, those before the active one can go.
-                return trouble.full
+                return error.full
         return True
 
     def _move_starts(self, losing: Iterable[Partition], now_ms: int) -> dict[Partition, Expired]:
@@ -84,8 +84,8 @@ class Retention:
             {partition.name: expired.start_offset for partition, expired in found.items()}
         )
         for partition, expired in found.items():
-            if (trouble := failed.get(partition.name)) is not None:
-                self._failed(partition, trouble)
+            if (error := failed.get(partition.name)) is not None:
+                self._failed(partition, error)
                 continue
             logger.info(
                 "retention partition=%s start_offset=%d surplus_segments=%d old_segments=%d "
@@ -110,8 +110,8 @@ class Retention:
                 await asyncio.sleep(0)
                 if not more:
                     return
-        except DiskError as trouble:
-            self._failed(partition, trouble)
+        except DiskError as error:
+            self._failed(partition, error)
 
     def _find(self, partition: Partition, now_ms: int) -> Expired | None:
         log = partition.log
@@ -126,16 +126,16 @@ class Retention:
                 settings=log.settings,
                 now_ms=now_ms,
             )
-        except (DiskError, CorruptData) as trouble:
-            self._failed(partition, trouble)
+        except (DiskError, CorruptData) as error:
+            self._failed(partition, error)
             return None
 
-    def _failed(self, partition: Partition, trouble: DiskError | CorruptData) -> None:
+    def _failed(self, partition: Partition, error: DiskError | CorruptData) -> None:
         """Told once; a disk that failed otherwise than by being full is offline from now on."""
-        if self._is_news(partition, str(trouble)):
-            logger.error("retention partition=%s kept=true reason=%s", partition.name, trouble)
-        if isinstance(trouble, DiskError) and not trouble.full:
-            self._partitions.take_offline(partition.log.directory.rpartition("/")[0], trouble)
+        if self._is_news(partition, str(error)):
+            logger.error("retention partition=%s kept=true reason=%s", partition.name, error)
+        if isinstance(error, DiskError) and not error.full:
+            self._partitions.take_offline(partition.log.directory.rpartition("/")[0], error)
 
     def _tell_of_future(self, partition: Partition, now_ms: int) -> None:
         """A timestamp far ahead keeps a segment, and all behind it, for as long: told once each."""

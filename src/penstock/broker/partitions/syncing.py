@@ -59,8 +59,8 @@ class Syncing:
                     round_.append((partition, partition.log.end_offset))
                     files += partition.log.unsynced_files()
             await self._disk.sync(files)
-        except DiskError as trouble:
-            self._failed(trouble)
+        except DiskError as error:
+            self._failed(error)
             return
         for partition, end_offset in round_:
             if not partition.log.is_closed:
@@ -69,11 +69,11 @@ class Syncing:
     def _finish(self, partition: Partition, end_offset: Offset) -> None:
         try:
             partition.log.mark_synced(end_offset)
-        except DiskError as trouble:
-            if not trouble.full:
-                self._failed(trouble)
+        except DiskError as error:
+            if not error.full:
+                self._failed(error)
                 return
-            logger.error("partition=%s synced=unnoted reason=%s", partition.name, trouble)
+            logger.error("partition=%s synced=unnoted reason=%s", partition.name, error)
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self.want, partition)
             return
         if not partition.has_ended:

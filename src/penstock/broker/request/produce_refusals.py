@@ -62,15 +62,15 @@ def refuse_version(version: int, *, has_reply: bool) -> NoReturn:
 
 
 def refused_batch(
-    index: int, trouble: InvalidBatch, partition: Partition
+    index: int, error: InvalidBatch, partition: Partition
 ) -> PartitionProduceResponse:
     """Like Kafka, tells the start offset unless the batch as a whole is beyond discussion."""
-    told = trouble.code not in CODES_WITHOUT_START_OFFSET and not isinstance(trouble, NotOneBatch)
+    told = error.code not in CODES_WITHOUT_START_OFFSET and not isinstance(error, NotOneBatch)
     start_offset = partition.log.start_offset if told else NO_OFFSET
-    answer = refused(index, trouble.code, trouble.message, start_offset=start_offset)
+    answer = refused(index, error.code, error.message, start_offset=start_offset)
     answer.record_errors = [
         BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=message)
-        for record, message in trouble.record_errors
+        for record, message in error.record_errors
     ]
     return answer
 

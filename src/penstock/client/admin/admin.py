@@ -157,9 +157,9 @@ class Admin:
         return {
             name: view.topics.get(name)
             or Refused(
-                view.troubles.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                view.errors.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
                 name,
-                "there is no such topic" if view.troubles.get(name) in _NO_TOPIC else None,
+                "there is no such topic" if view.errors.get(name) in _NO_TOPIC else None,
             )
             for name in wanted
         }

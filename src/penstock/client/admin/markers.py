@@ -76,12 +76,12 @@ async def ending_of(cluster: Cluster, written: Written, *, wait_ms: int = WAIT_M
                 return Ending.OPEN if search.begun else Ending.UNKNOWN
             await asyncio.sleep(cluster.rules.backoff_ms / 1000)
             await cluster.refresh((written.partition.topic,))
-        except ClientError as trouble:
-            code = trouble.code if isinstance(trouble, Refused) else None
+        except ClientError as error:
+            code = error.code if isinstance(error, Refused) else None
             is_gone = code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if code == ErrorCode.OFFSET_OUT_OF_RANGE or (is_gone and now_ms() >= believed_ms):
                 return Ending.UNKNOWN
-            passes = isinstance(trouble, PASSING) or is_gone or code in RETRIABLE
+            passes = isinstance(error, PASSING) or is_gone or code in RETRIABLE
             if not passes or now_ms() >= deadline_ms:
                 raise
             await asyncio.sleep(cluster.rules.backoff_ms / 1000)

@@ -69,12 +69,12 @@ def read_topology(path: Path) -> dict[str, WantedTopic]:
     try:
         text = path.read_text("utf-8")
         content: object = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as trouble:
-        raise BadTopology(f"{path}: {trouble}") from trouble
+    except (OSError, ValueError) as error:
+        raise BadTopology(f"{path}: {error}") from error
     try:
         return parse_topology(content)
-    except BadTopology as trouble:
-        raise BadTopology(f"{path}: {trouble}") from trouble
+    except BadTopology as error:
+        raise BadTopology(f"{path}: {error}") from error
 
 
 def parse_topology(content: object) -> dict[str, WantedTopic]:

@@ -69,7 +69,7 @@ async def end_prepared(
         raise CommitInDoubt(
             f"transactional id {prepared.transactional_id}: nobody answered whether the transaction"
             " was committed; ask for the commit again"
-        ) from answer.trouble
+        ) from answer.error
     _raise(prepared.transactional_id, answer, in_doubt=in_doubt)
 
 
@@ -125,10 +125,10 @@ async def _coordinators(cluster: Cluster) -> Coordinators:
 def _raise(transactional_id: str, answer: Answer, *, in_doubt: bool = False) -> None:
     if answer.verdict is Verdict.DONE:
         return
-    assert answer.trouble is not None
+    assert answer.error is not None
     if answer.verdict is Verdict.FENCED:
-        raise Fenced(transactional_id, in_doubt=in_doubt) from answer.trouble
-    raise answer.trouble
+        raise Fenced(transactional_id, in_doubt=in_doubt) from answer.error
+    raise answer.error
 
 
 def _epoch(prepared: PreparedTransaction) -> ProducerEpoch:

@@ -58,7 +58,7 @@ class Consumer:
         )
         self._channels: dict[NodeId, Channel] = {}
         self._fetching: set[NodeId] = set()
-        self._troubles: dict[TopicPartition, Refused] = {}  # the latest of each
+        self._errors: dict[TopicPartition, Refused] = {}  # the latest of each
         self._background_tasks = BackgroundTasks(
             cluster.tasks, done=self._changed, backoff_ms=cluster.rules.backoff_ms
         )
@@ -125,12 +125,12 @@ class Consumer:
         try:
             async with asyncio.timeout(self.rules.request_ms_max / 1000):
                 while cursor.position is None:
-                    self._raise_trouble()
+                    self._raise_error()
                     self._step()
                     self._news.clear()
                     await self._news.wait()
-        except TimeoutError as trouble:
-            raise TimedOut(f"{partition}: no broker told where its log begins or ends") from trouble
+        except TimeoutError as error:
+            raise TimedOut(f"{partition}: no broker told where its log begins or ends") from error
         return cursor.position
 
     async def poll(
@@ -142,7 +142,7 @@ class Consumer:
         """
         deadline_ms = self.cluster.clock.monotonic_ms() + wait_ms
         while True:
-            self._raise_trouble()
+            self._raise_error()
             records = self._cursors.take(records_max)
             self._step()
             left_ms = deadline_ms - self.cluster.clock.monotonic_ms()
@@ -198,9 +198,9 @@ class Consumer:
             self._cursors.seek_to_end_of_log(one, end)
         self._changed()
 
-    def _raise_trouble(self) -> None:
-        for partition in self._troubles:
-            raise self._troubles.pop(partition)
+    def _raise_error(self) -> None:
+        for partition in self._errors:
+            raise self._errors.pop(partition)
 
     def _changed(self) -> None:
         """Something is not as it was: fetch on, and let whoever waits look again."""
@@ -267,9 +267,9 @@ class Consumer:
         refused = Refused(code, f"{partition} at offset {failed.asked.position}")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if not self._cursors.out_of_range(partition, seeks=failed.asked.seeks):
-                self._troubles[partition] = refused
+                self._errors[partition] = refused
         elif code not in RETRIABLE:
-            self._troubles[partition] = refused
+            self._errors[partition] = refused
         elif code in STALE_METADATA:
             self._background_tasks.run("consumer: metadata", self._refresh)
         self._retry_later(partition)
@@ -308,7 +308,7 @@ class Consumer:
             # Asked for once; if that fails, again only after a while.
             cursor.retry_at_ms = now_ms + LOOK_UP_PAUSE_MS
             if cursor.look_up is Reset.NONE:
-                self._troubles[cursor.partition] = Refused(
+                self._errors[cursor.partition] = Refused(
                     ErrorCode.OFFSET_OUT_OF_RANGE, str(cursor.partition), "no position is set"
                 )
         seeks = {c.partition: c.seeks for c in cursors if c.look_up is not Reset.NONE}
@@ -320,11 +320,11 @@ class Consumer:
         try:
             listed = await list_offsets(self.cluster, wanted, isolation=self.rules.fetch.isolation)
         except Refused as refused:
-            self._troubles.update(dict.fromkeys(wanted, refused))
+            self._errors.update(dict.fromkeys(wanted, refused))
             return
         for one, result in listed.items():
             if isinstance(result, Refused):
-                self._troubles[one] = result
+                self._errors[one] = result
             else:
                 assert result.offset is not None
                 self._cursors.looked_up(one, result.offset, seeks=seeks[one])

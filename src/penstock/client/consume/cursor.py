@@ -50,7 +50,7 @@ class Cursors:
         self.buffered_bytes = 0
         self.by_partition: dict[TopicPartition, Cursor] = {}
         self._arrived: deque[FetchedData] = deque()
-        self._trouble: CorruptBatch | None = None
+        self._error: CorruptBatch | None = None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions and no others; the ones kept keep their positions."""
@@ -135,7 +135,7 @@ class Cursors:
         """
         taken: list[ConsumedRecord] = []
         for data in list(self._arrived):
-            if len(taken) >= count or self._trouble is not None:
+            if len(taken) >= count or self._error is not None:
                 break
             cursor = self.by_partition[data.partition]
             if cursor.paused:
@@ -145,14 +145,14 @@ class Cursors:
             if data.exhausted:
                 self._arrived.remove(data)
                 self.buffered_bytes -= data.size_bytes
-                self._trouble = data.trouble
-                if data.trouble is not None:
+                self._error = data.error
+                if data.error is not None:
                     # Whatever follows is fetched again from the bad batch on: nobody skips it
                     # unseen.
                     self.seek(data.partition, data.position)
-        if not taken and self._trouble is not None:
-            trouble, self._trouble = self._trouble, None
-            raise trouble
+        if not taken and self._error is not None:
+            error, self._error = self._error, None
+            raise error
         return taken
 
     def check(self) -> None:

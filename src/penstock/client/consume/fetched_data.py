@@ -53,21 +53,21 @@ class FetchedData:
             self.end_offset = max(self.end_offset, batch.next_offset)
         self._visible = VisibleBatches(read_committed=read_committed, aborted=aborted)
         self.exhausted = False
-        self.trouble: CorruptBatch | None = None  # why reading ended early
+        self.error: CorruptBatch | None = None  # why reading ended early
         self._records = self._walk(data)
 
     def take(self, count: int) -> list[ConsumedRecord]:
-        """Up to `count` records; fewer only when that was all, or all up to `trouble`."""
+        """Up to `count` records; fewer only when that was all, or all up to `error`."""
         taken: list[ConsumedRecord] = []
         try:
             while len(taken) < count:
                 taken.append(next(self._records))
         except StopIteration:
             self.exhausted = True
-        except CorruptBatch as trouble:
+        except CorruptBatch as error:
             # What stands before it is good, and its reader gets it first.
             self.exhausted = True
-            self.trouble = trouble
+            self.error = error
         return taken
 
     def _walk(self, data: memoryview) -> Iterator[ConsumedRecord]:

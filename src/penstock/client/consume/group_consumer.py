@@ -174,8 +174,8 @@ class GroupConsumer:
         await self._commit_if_due()
         while True:
             await self._carry_out_changes()
-            if self.member.trouble is not None:
-                raise self.member.trouble
+            if self.member.error is not None:
+                raise self.member.error
             left_ms = max(0, deadline_ms - clock.monotonic_ms())
             records = await self._reader.poll(wait_ms=left_ms, records_max=records_max)
             if records or clock.monotonic_ms() >= deadline_ms:
@@ -276,13 +276,13 @@ class GroupConsumer:
         while True:
             try:
                 await self._live_on()
-            except UnsupportedByBroker as trouble:
-                self.member.trouble = Refused(
-                    ErrorCode.UNSUPPORTED_VERSION, f"group {self.group}", str(trouble)
+            except UnsupportedByBroker as error:
+                self.member.error = Refused(
+                    ErrorCode.UNSUPPORTED_VERSION, f"group {self.group}", str(error)
                 )
             except ClientError:
                 self.member.unanswered(now_ms=self.cluster.clock.monotonic_ms())
-            if self.member.has_change() or self.member.trouble is not None:
+            if self.member.has_change() or self.member.error is not None:
                 self._reader.interrupt()
 
     async def _live_on(self) -> None:
@@ -311,8 +311,8 @@ class GroupConsumer:
 
     async def _fall_back(self, member: Member) -> None:
         """To a classic member, where the brokers know KIP-848 and have it switched off."""
-        trouble = member.trouble
-        if trouble is None or trouble.code != ErrorCode.UNSUPPORTED_VERSION:
+        error = member.error
+        if error is None or error.code != ErrorCode.UNSUPPORTED_VERSION:
             return
         if self.rules.protocol is None and isinstance(member, ModernMember):
             self._member = await self._new_member(GroupProtocol.CLASSIC)

@@ -125,8 +125,8 @@ async def _ask_leaders(
     for leader, part in by_leader.items():
         try:
             found.update(await _ask(cluster, leader, part, isolation))
-        except (ConnectionLost, TimedOut) as trouble:
-            found.update(_unreached(part, trouble))
+        except (ConnectionLost, TimedOut) as error:
+            found.update(_unreached(part, error))
     return found
 
 
@@ -135,8 +135,8 @@ def _beyond(view: ClusterView, partition: TopicPartition) -> bool:
     return topic is not None and partition.partition >= len(topic.partitions)
 
 
-def _unreached(partitions: Iterable[TopicPartition], trouble: ClientError) -> Listed:
-    return {p: Refused(ErrorCode.NETWORK_EXCEPTION, str(p), str(trouble)) for p in partitions}
+def _unreached(partitions: Iterable[TopicPartition], error: ClientError) -> Listed:
+    return {p: Refused(ErrorCode.NETWORK_EXCEPTION, str(p), str(error)) for p in partitions}
 
 
 async def _ask(

@@ -29,11 +29,11 @@ class Channel:
         self._awaiting: dict[int, asyncio.Future[Message]] = {}
         self._outgoing: list[Part] = []
         self._something_to_send = asyncio.Event()
-        self._trouble: ClientError | None = None
+        self._error: ClientError | None = None
 
     @property
     def is_open(self) -> bool:
-        return self._trouble is None
+        return self._error is None
 
     @property
     def in_flight(self) -> int:
@@ -51,8 +51,8 @@ class Channel:
     ) -> asyncio.Future[AnyReply]:
         """Sends a request; the future is its reply, or a ClientError."""
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        if self._trouble is not None:
-            future.set_exception(self._trouble)
+        if self._error is not None:
+            future.set_exception(self._error)
         elif self.in_flight >= REQUESTS_IN_FLIGHT_MAX:
             future.set_exception(ClientError(f"{self.address}: too many requests in flight"))
         else:
@@ -67,8 +67,8 @@ class Channel:
 
     def post_unanswered(self, request: Message, *, version: int) -> None:
         """Sends a request that has no reply: a produce with acks=0."""
-        if self._trouble is not None:
-            raise self._trouble
+        if self._error is not None:
+            raise self._error
         self._enqueue(self._connection.send(request, version=version, reply_type=None)[1])
 
     async def ask(
@@ -85,21 +85,21 @@ class Channel:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self.post(request, reply_type, version=version)
-        except TimeoutError as trouble:
+        except TimeoutError as error:
             late = TimedOut(f"{self.address}: no answer within {timeout_ms} ms")
             self.close(late)
-            raise late from trouble
+            raise late from error
 
-    def close(self, trouble: ClientError | None = None) -> None:
+    def close(self, error: ClientError | None = None) -> None:
         """At once; what is in flight fails. Closing twice is harmless."""
-        if self._trouble is not None:
+        if self._error is not None:
             return
-        self._trouble = trouble or ConnectionLost(f"{self.address}: closed")
+        self._error = error or ConnectionLost(f"{self.address}: closed")
         self._stream.close()
         self._something_to_send.set()
         for future in self._awaiting.values():
             if not future.done():
-                future.set_exception(self._trouble)
+                future.set_exception(self._error)
         self._awaiting.clear()
 
     async def read(self) -> None:
@@ -114,10 +114,10 @@ class Channel:
                     future = self._awaiting.pop(event.correlation_id, None)
                     if future is not None and not future.done():
                         future.set_result(event.message)
-        except NetworkError as trouble:
-            self.close(ConnectionLost(str(trouble)))
-        except BrokenProtocol as trouble:
-            self.close(trouble)
+        except NetworkError as error:
+            self.close(ConnectionLost(str(error)))
+        except BrokenProtocol as error:
+            self.close(error)
         finally:
             self.close()
 
@@ -134,8 +134,8 @@ class Channel:
                 # A client sends buffers only: splices are for files, and it has none.
                 buffers, self._outgoing = cast("list[Buffer]", self._outgoing), []
                 await self._stream.send(buffers)
-        except NetworkError as trouble:
-            self.close(ConnectionLost(str(trouble)))
+        except NetworkError as error:
+            self.close(ConnectionLost(str(error)))
         finally:
             self.close()
 
@@ -156,13 +156,13 @@ async def open_channel(
         async with asyncio.timeout(timeout_ms / 1000):
             stream = await network.connect(address)
             await _shake_hands(stream, connection)
-    except (NetworkError, TimeoutError, ClientError) as trouble:
+    except (NetworkError, TimeoutError, ClientError) as error:
         if stream is not None:
             stream.close()
-        if isinstance(trouble, ClientError):
+        if isinstance(error, ClientError):
             raise
-        reason = str(trouble) or f"{address}: no connection within {timeout_ms} ms"
-        raise ConnectionLost(reason) from trouble
+        reason = str(error) or f"{address}: no connection within {timeout_ms} ms"
+        raise ConnectionLost(reason) from error
     except BaseException:
         if stream is not None:
             stream.close()

@@ -176,7 +176,7 @@ class Cluster:
             missing = [topic for topic in needed if topic not in view.topics]
             if not missing:
                 break
-            code = view.troubles.get(missing[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            code = view.errors.get(missing[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if code not in STALE_METADATA or self.clock.monotonic_ms() >= deadline_ms:
                 for topic in missing:
                     self._topics.pop(topic, None)
@@ -200,8 +200,8 @@ class Cluster:
         for address in dict.fromkeys((*known, *self.bootstrap)):
             try:
                 return await self._channel_to(address, Lane.QUESTIONS)
-            except ClientError as trouble:
-                reasons[str(trouble)] = None
+            except ClientError as error:
+                reasons[str(error)] = None
         raise Unreachable("no broker can be reached: " + "; ".join(reasons))
 
     async def _channel_to(self, address: Address, lane: Lane) -> Channel:

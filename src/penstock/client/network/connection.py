@@ -127,8 +127,8 @@ class Connection:
             self._frames.received(count)
             while (frame := self._frames.next_frame()) is not None:
                 yield self._event(frame)
-        except MalformedMessage as trouble:
-            raise BrokenProtocol(str(trouble)) from trouble
+        except MalformedMessage as error:
+            raise BrokenProtocol(str(error)) from error
 
     def _hello(self, version: int) -> list[Part]:
         request = ApiVersionsRequest(

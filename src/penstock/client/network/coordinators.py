@@ -76,14 +76,14 @@ class Coordinators:
                     return reply
                 if code in MOVED:
                     self.forget(key)
-                trouble = Refused(code, self.about(key))
+                error = Refused(code, self.about(key))
             except LOST as lost:
                 self.forget(key)
                 if clock.monotonic_ms() >= deadline_ms:
                     raise
-                trouble = Refused(ErrorCode.NETWORK_EXCEPTION, self.about(key), str(lost))
+                error = Refused(ErrorCode.NETWORK_EXCEPTION, self.about(key), str(lost))
             if clock.monotonic_ms() >= deadline_ms:
-                raise trouble
+                raise error
             await asyncio.sleep(rules.backoff_ms / 1000)
 
     async def ask_once(

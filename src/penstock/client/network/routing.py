@@ -51,7 +51,7 @@ class ClusterView:
     controller: NodeId | None = None
     brokers: Mapping[NodeId, BrokerView] = field(default_factory=dict)
     topics: Mapping[str, TopicView] = field(default_factory=dict)
-    troubles: Mapping[str, ErrorCode] = field(
+    errors: Mapping[str, ErrorCode] = field(
         default_factory=dict
     )  # topics that a broker had an error for
 
@@ -84,15 +84,15 @@ class ClusterView:
 def merged(view: ClusterView, reply: MetadataResponse, *, all_topics: bool) -> ClusterView:
     """The view after a reply; `all_topics` when the reply tells every topic that there is."""
     topics = {} if all_topics else dict(view.topics)
-    troubles = {} if all_topics else dict(view.troubles)
+    errors = {} if all_topics else dict(view.errors)
     for topic in reply.topics:
         name = topic.name or ""
         code = error_code(topic.error_code)
-        troubles.pop(name, None)
+        errors.pop(name, None)
         if code == ErrorCode.NONE:
             topics[name] = _topic(topic, view.topics.get(name))
         else:
-            troubles[name] = code
+            errors[name] = code
             topics.pop(name, None)
     return replace(
         view,
@@ -107,7 +107,7 @@ def merged(view: ClusterView, reply: MetadataResponse, *, all_topics: bool) -> C
             for broker in reply.brokers
         },
         topics=topics,
-        troubles=troubles,
+        errors=errors,
     )
 
 

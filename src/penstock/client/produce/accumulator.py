@@ -165,13 +165,13 @@ class Accumulator:
         queue.acked(batch, base_offset, time_ms)
         self._left(queue, batch)
 
-    def failed(self, batch: PendingBatch, trouble: ClientError, *, now_ms: int) -> None:
+    def failed(self, batch: PendingBatch, error: ClientError, *, now_ms: int) -> None:
         queue = self._queues[batch.partition]
         doublings = min(batch.attempts - 1, BACKOFF_DOUBLINGS_MAX)
         backoff_ms = self.rules.backoff_ms << doublings
-        if isinstance(trouble, Refused) and trouble.code == ErrorCode.CONCURRENT_TRANSACTIONS:
+        if isinstance(error, Refused) and error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             backoff_ms = min(backoff_ms, MARKERS_MS)
-        queue.failed(batch, trouble, now_ms=now_ms, backoff_ms=backoff_ms)
+        queue.failed(batch, error, now_ms=now_ms, backoff_ms=backoff_ms)
         if batch.settled:
             self._left(queue, batch)
         self.given_up = self.given_up or queue.given_up
@@ -183,10 +183,10 @@ class Accumulator:
                 self._left(queue, batch)
             self.given_up = self.given_up or queue.given_up
 
-    def abandon(self, trouble: ClientError) -> None:
+    def abandon(self, error: ClientError) -> None:
         """Fails everything that is still on its way."""
         for queue in self._busy.values():
-            queue.abandon(trouble)
+            queue.abandon(error)
         self._busy.clear()
         self.buffered_bytes = 0
 

@@ -103,9 +103,9 @@ class BatchSender:
             self._accumulator.begin_epoch(writer.identity.epoch)
         self.writer = writer
 
-    def abandon(self, trouble: ClientError) -> None:
+    def abandon(self, error: ClientError) -> None:
         """Fails all that is still on its way, for this reason."""
-        self._accumulator.abandon(trouble)
+        self._accumulator.abandon(error)
         # Answers that still come find another accumulator, and concern nobody.
         self._accumulator = Accumulator(self._rules)
         self._look_again()
@@ -184,11 +184,11 @@ class BatchSender:
                 while not self._accumulator.has_room(size_bytes):
                     self._settled.clear()
                     await self._settled.wait()
-        except TimeoutError as trouble:
+        except TimeoutError as error:
             raise BufferFull(
                 f"no room for {size_bytes} bytes within {self._block_ms_max} ms:"
                 f" {self._accumulator.buffered_bytes} bytes wait to be delivered"
-            ) from trouble
+            ) from error
 
     def _choose(
         self, topic: str, key: bytes | None, value: bytes | None, count: int, size_bytes: int
@@ -279,18 +279,18 @@ class BatchSender:
         answer: asyncio.Future[ProduceResponse],
     ) -> None:
         self._unanswered -= 1
-        trouble = ConnectionLost("cancelled") if answer.cancelled() else answer.exception()
+        error = ConnectionLost("cancelled") if answer.cancelled() else answer.exception()
         if self._closing:
             return
         if accumulator is not self._accumulator:
             self._look_again()
             return
         results: Sequence[Appended | ClientError]
-        if trouble is None:
+        if error is None:
             results = outcome(answer.result(), batches, self.cluster.view)
         else:
-            assert isinstance(trouble, ClientError), trouble
-            results = [trouble] * len(batches)
+            assert isinstance(error, ClientError), error
+            results = [error] * len(batches)
         now_ms = self.cluster.clock.monotonic_ms()
         for batch, result in zip(batches, results, strict=True):
             if isinstance(result, Appended):
@@ -303,9 +303,9 @@ class BatchSender:
         self._look_again()
 
     def _tell_given_up(self) -> None:
-        trouble = self._accumulator.given_up
-        if trouble is not None and self._given_up is not None:
-            self._given_up(trouble)
+        error = self._accumulator.given_up
+        if error is not None and self._given_up is not None:
+            self._given_up(error)
 
     def _look_again(self) -> None:
         self._wake.set()

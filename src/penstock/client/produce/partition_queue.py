@@ -129,20 +129,20 @@ class PartitionQueue:
         self._settle_gap()
 
     def failed(
-        self, batch: PendingBatch, trouble: ClientError, *, now_ms: int, backoff_ms: int
+        self, batch: PendingBatch, error: ClientError, *, now_ms: int, backoff_ms: int
     ) -> None:
         """An attempt came to nothing: send again if that can help, else give the batch up."""
         self.on_wire.remove(batch)
-        code = trouble.code if isinstance(trouble, Refused) else None
+        code = error.code if isinstance(error, Refused) else None
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             self.epoch_acked = True
             batch.succeed(None, None)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.divisible and not batch.settled:
             self._split(batch)
         elif code in _LOST_TRACK and self.idempotent:
-            self._lost_track(batch, trouble)
+            self._lost_track(batch, error)
         elif batch.settled or not _may_retry(code):
-            self._give_up(batch, trouble)
+            self._give_up(batch, error)
         else:
             self.retry_at_ms = now_ms + backoff_ms
             self._put_back(batch)
@@ -164,20 +164,20 @@ class PartitionQueue:
         self._settle_gap()
         return late
 
-    def abandon(self, trouble: ClientError) -> list[PendingBatch]:
+    def abandon(self, error: ClientError) -> list[PendingBatch]:
         """Fails everything: the producer was closed or can't go on."""
         left = list(self.unsettled())
         for batch in left:
-            batch.fail(trouble)
+            batch.fail(error)
         self.waiting.clear()
         self.on_wire.clear()
         return left
 
-    def _lost_track(self, batch: PendingBatch, trouble: ClientError) -> None:
+    def _lost_track(self, batch: PendingBatch, error: ClientError) -> None:
         if self._is_oldest(batch) and not self.gap:
             # All before it was acked, and yet the broker does not know of it: acked data was lost
             # there.
-            self._give_up(batch, trouble)
+            self._give_up(batch, error)
         else:
             # A batch before it failed. Once that one is settled this one is sent again, or
             # numbered again.
@@ -195,12 +195,12 @@ class PartitionQueue:
         self.number_again = False
         assert self.epoch <= EPOCH_MAX, "a producer id has no epochs left"
 
-    def _fail(self, batch: PendingBatch, trouble: ClientError) -> None:
-        batch.fail(trouble)
-        self.given_up = self.given_up or trouble
+    def _fail(self, batch: PendingBatch, error: ClientError) -> None:
+        batch.fail(error)
+        self.given_up = self.given_up or error
 
-    def _give_up(self, batch: PendingBatch, trouble: ClientError) -> None:
-        self._fail(batch, trouble)
+    def _give_up(self, batch: PendingBatch, error: ClientError) -> None:
+        self._fail(batch, error)
         if batch.sequence is not None:
             self.gap = True
 

@@ -117,14 +117,14 @@ class PendingBatch:
                 timestamp_ms = record.timestamp_ms if append_time_ms is None else append_time_ms
                 ticket.set_result(Delivered(topic, partition, offset, timestamp_ms))
 
-    def fail(self, trouble: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """Tells every record's sender why its record may not be in the log."""
         if self.settled:
             return
         self.settled = True
         for ticket in self.tickets:
             if not ticket.done():
-                ticket.set_exception(trouble)
+                ticket.set_exception(error)
 
 
 def ready_batch(

@@ -87,7 +87,7 @@ class ProducerTransaction:
     touched: bool = False  # a broker may have heard of it
     enlisted: bool = False  # the coordinator has said that it is open
     in_doubt: bool = False  # a commit may have been carried out unheard
-    trouble: ClientError | None = None  # why it can only be aborted, or is over
+    error: ClientError | None = None  # why it can only be aborted, or is over
 
     def become(self, stage: Stage, **changes: Any) -> "ProducerTransaction":
         assert stage in MAY_BECOME[self.stage], (self, stage)
@@ -96,9 +96,9 @@ class ProducerTransaction:
         return after
 
     def check(self) -> None:
-        has_trouble = self.stage in (S.ABORT_ONLY, S.OVER)
-        assert has_trouble or self.trouble is None, self
-        assert not has_trouble or self.trouble is not None, self
+        has_error = self.stage in (S.ABORT_ONLY, S.OVER)
+        assert has_error or self.error is None, self
+        assert not has_error or self.error is not None, self
         assert self.stage in (S.NEW, S.OVER) or self.identity is not None, self
         assert not self.in_doubt or self.stage in (S.COMMITTING, S.OVER), self
         assert self.stage not in (S.COMMITTING, S.ABORTING) or self.touched, self  # promise 4
@@ -110,11 +110,11 @@ def refusal(transaction: ProducerTransaction, wish: Wish) -> ClientError | None:
     if wish in MAY_WISH[transaction.stage]:
         return None
     if transaction.stage is S.ABORT_ONLY:
-        assert transaction.trouble is not None
-        return AbortOnly(transaction.transactional_id, transaction.trouble)
+        assert transaction.error is not None
+        return AbortOnly(transaction.transactional_id, transaction.error)
     if transaction.stage is S.OVER:
-        assert transaction.trouble is not None
-        return transaction.trouble
+        assert transaction.error is not None
+        return transaction.error
     return WrongStage(
         f"transactional id {transaction.transactional_id}: it can't {wish.value} now:"
         f" {transaction.stage.value}"
@@ -161,15 +161,15 @@ def enlisted(transaction: ProducerTransaction, answer: Answer) -> ProducerTransa
             return transaction.become(transaction.stage, enlisted=True)
         case Verdict.FENCED | Verdict.FAILED:
             return over(transaction, answer)
-    assert answer.trouble is not None
-    return harmed(transaction, answer.trouble)
+    assert answer.error is not None
+    return harmed(transaction, answer.error)
 
 
-def harmed(transaction: ProducerTransaction, trouble: ClientError) -> ProducerTransaction:
+def harmed(transaction: ProducerTransaction, error: ClientError) -> ProducerTransaction:
     """A part of the transaction was lost: promise 2. What was lost first is remembered."""
     if transaction.stage not in (S.OPEN, S.CLOSING):
         return transaction
-    return transaction.become(S.ABORT_ONLY, trouble=trouble)
+    return transaction.become(S.ABORT_ONLY, error=error)
 
 
 def closing(transaction: ProducerTransaction) -> ProducerTransaction:
@@ -185,9 +185,9 @@ def prepared(transaction: ProducerTransaction) -> ProducerTransaction:
 def ending(transaction: ProducerTransaction, *, commit: bool) -> ProducerTransaction:
     """What is to be asked of the coordinator; READY when nothing is (promise 4)."""
     if not transaction.touched:
-        return transaction.become(S.READY, trouble=None)
+        return transaction.become(S.READY, error=None)
     if not commit:
-        return transaction.become(S.ABORTING, trouble=None)
+        return transaction.become(S.ABORTING, error=None)
     # Who asks again does so because the first answer never came.
     asked_before = transaction.stage is S.COMMITTING
     return transaction.become(S.COMMITTING, in_doubt=transaction.in_doubt or asked_before)
@@ -204,30 +204,30 @@ def ended(transaction: ProducerTransaction, answer: Answer) -> ProducerTransacti
         return transaction.become(transaction.stage, in_doubt=in_doubt)
     if answer.verdict is Verdict.ABORT_ONLY:
         assert is_commit, answer
-        return transaction.become(S.ABORT_ONLY, trouble=answer.trouble, in_doubt=False)
+        return transaction.become(S.ABORT_ONLY, error=answer.error, in_doubt=False)
     return over(replace(transaction, in_doubt=in_doubt), answer)
 
 
 def over(transaction: ProducerTransaction, answer: Answer) -> ProducerTransaction:
-    assert answer.trouble is not None
-    trouble = answer.trouble
+    assert answer.error is not None
+    error = answer.error
     if answer.verdict is Verdict.FENCED:
-        trouble = Fenced(transaction.transactional_id, in_doubt=transaction.in_doubt)
-        trouble.__cause__ = answer.trouble
-    return transaction.become(S.OVER, trouble=trouble)
+        error = Fenced(transaction.transactional_id, in_doubt=transaction.in_doubt)
+        error.__cause__ = answer.error
+    return transaction.become(S.OVER, error=error)
 
 
 def unanswered(transaction: ProducerTransaction, answer: Answer) -> ClientError:
     """What to tell the producer's user when time was up."""
     assert answer.verdict in NOT_YET, answer
-    assert answer.trouble is not None
+    assert answer.error is not None
     if not transaction.in_doubt:
-        return answer.trouble
+        return answer.error
     doubt = CommitInDoubt(
         f"transactional id {transaction.transactional_id}: nobody answered whether the transaction"
-        f" was committed; ask for the commit again: {answer.trouble}"
+        f" was committed; ask for the commit again: {answer.error}"
     )
-    doubt.__cause__ = answer.trouble
+    doubt.__cause__ = answer.error
     return doubt
 
 

@@ -36,14 +36,14 @@ class Answer:
     """How asking ended. With AGAIN and ELSEWHERE, time was up."""
 
     verdict: Verdict
-    trouble: ClientError | None = None  # why it is not DONE
+    error: ClientError | None = None  # why it is not DONE
     code: ErrorCode | None = None
     in_doubt: bool = False  # it may have been done, although nobody said so
     identity: Identity | None = None  # what the producer has been given
     ongoing: Identity | None = None  # whose transaction was kept open (KIP-939)
 
     def __post_init__(self) -> None:
-        assert (self.trouble is None) == (self.verdict is Verdict.DONE), self
+        assert (self.error is None) == (self.verdict is Verdict.DONE), self
 
 
 NOT_YET = frozenset({Verdict.AGAIN, Verdict.ELSEWHERE})

@@ -95,7 +95,7 @@ async def claim_id(
         wait_ms=wait_ms,
     )
     if answer.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED and is_two_phase:
-        return replace(answer, trouble=_two_phase_refused(transactional_id))
+        return replace(answer, error=_two_phase_refused(transactional_id))
     if reply is None or answer.verdict is not Verdict.DONE:
         return answer
     return replace(
@@ -262,7 +262,7 @@ async def _ask(
         reply: AnyReply | None = None
         code: ErrorCode | None = None
         sent = True
-        trouble: ClientError
+        error: ClientError
         try:
             reply = await coordinators.ask_once(
                 key,
@@ -273,18 +273,18 @@ async def _ask(
                 version_max=versions[1],
             )
             code = error_code(code_of(reply))
-            trouble = Refused(code, coordinators.about(key))
+            error = Refused(code, coordinators.about(key))
         except LOST as lost:
-            trouble, sent = lost, not isinstance(lost, Unreachable)
+            error, sent = lost, not isinstance(lost, Unreachable)
         except Refused as not_found:
-            trouble, code, sent = not_found, not_found.code, False
+            error, code, sent = not_found, not_found.code, False
         found = asking.heard(code, sent=sent)
         if found is Verdict.ELSEWHERE:
             coordinators.forget(key)
         is_late = cluster.clock.monotonic_ms() >= deadline_ms
         if is_late or found not in NOT_YET:
-            why = None if found is Verdict.DONE else trouble
-            return Answer(verdict=found, trouble=why, code=code, in_doubt=asking.in_doubt), reply
+            why = None if found is Verdict.DONE else error
+            return Answer(verdict=found, error=why, code=code, in_doubt=asking.in_doubt), reply
         await asyncio.sleep(_backoff_ms(code, attempt, cluster.rules.backoff_ms) / 1000)
         attempt += 1
 

@@ -294,9 +294,9 @@ class TransactionalProducer:
 
     def _allow(self, wish: Wish) -> None:
         assert not self._sender.closed, "the producer was closed"
-        trouble = refusal(self.state, wish)
-        if trouble is not None:
-            raise trouble
+        error = refusal(self.state, wish)
+        if error is not None:
+            raise error
 
     async def _take_id(self, *, keep_prepared: bool) -> None:
         claim = Claim(
@@ -383,16 +383,16 @@ class TransactionalProducer:
             return
         if answer.verdict in NOT_YET and self.state.stage is not Stage.ABORT_ONLY:
             raise unanswered(self.state, answer)
-        trouble = refusal(self.state, Wish.COMMIT)
-        assert trouble is not None
-        raise trouble
+        error = refusal(self.state, Wish.COMMIT)
+        assert error is not None
+        raise error
 
-    def _lost(self, trouble: ClientError) -> None:
+    def _lost(self, error: ClientError) -> None:
         """A batch was given up, and with it the transaction."""
-        self.state = harmed(self.state, trouble)
+        self.state = harmed(self.state, error)
         self._give_up_if_lost()
 
     def _give_up_if_lost(self) -> None:
         if self.state.stage in (Stage.ABORT_ONLY, Stage.OVER):
-            assert self.state.trouble is not None
-            self._sender.abandon(self.state.trouble)
+            assert self.state.error is not None
+            self._sender.abandon(self.state.error)

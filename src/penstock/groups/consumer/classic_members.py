@@ -185,8 +185,8 @@ def _subscription(protocol: SupportedProtocol) -> ConsumerProtocolSubscription:
     """All protocols of a consumer carry the same subscription."""
     try:
         return read_embedded(ConsumerProtocolSubscription, protocol.metadata)
-    except MalformedMessage as trouble:
-        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(trouble)) from trouble
+    except MalformedMessage as error:
+        raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
 
 
 def _classic_member(

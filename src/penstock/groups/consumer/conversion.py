@@ -227,12 +227,12 @@ def _upgraded_members(group: ClassicGroup, image: Image) -> list[ConsumerMember]
             assigned = {p: since for p, since in member.assigned.items() if p not in taken}
             taken.update(assigned)
             members.append(replace(member, assigned=assigned))
-    except MalformedMessage as trouble:
+    except MalformedMessage as error:
         raise RequestError(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Cannot upgrade classic group {group.group_id} to consumer group because the "
             "embedded consumer protocol is malformed.",
-        ) from trouble
+        ) from error
     return members
 
 

@@ -262,9 +262,9 @@ def _batches(disk: Disk, wanted: CleaningPass, source: Source) -> Generator[Batc
 def _damage_told(wanted: CleaningPass, source: Source) -> Generator[None, None, None]:
     try:
         yield
-    except CorruptBatch as trouble:
+    except CorruptBatch as error:
         path = _path(wanted, source, layout.LOG)
-        raise CorruptLog(path, position=trouble.position or 0, reason=trouble.reason) from trouble
+        raise CorruptLog(path, position=error.position or 0, reason=error.reason) from error
 
 
 def _index_bytes(disk: Disk, wanted: CleaningPass, sources: Sequence[Source]) -> dict[Offset, int]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
-from penstock.metadata.controller.placement import manual_trouble, new_partition, place
+from penstock.metadata.controller.placement import manual_error, new_partition, place
 from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
@@ -112,9 +112,9 @@ def _grow_by_hand(
     records: list[MetadataRecord] = []
     for partition, assignment in enumerate(asked.assignments, start=first):
         replicas = assignment.broker_ids
-        trouble = manual_trouble(image, replicas, replication_factor=replication_factor)
-        if trouble is not None:
-            return Refusal(code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, message=trouble)
+        error = manual_error(image, replicas, replication_factor=replication_factor)
+        if error is not None:
+            return Refusal(code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, message=error)
         record = new_partition(
             image, topic_id=topic.topic_id, partition=partition, replicas=replicas
         )

@@ -39,7 +39,7 @@ def place(
     )
 
 
-def manual_trouble(
+def manual_error(
     image: Image, replicas: Sequence[int], *, replication_factor: int | None
 ) -> str | None:
     """Why replicas that a request names cannot be used, or None."""

@@ -106,8 +106,8 @@ def _alter(
         if isinstance(after, Refusal):
             outcomes.append(after)
             continue
-        trouble = _trouble(context, resource, before=before, after=after)
-        outcomes.append(trouble or _changes(resource, before=before, after=after))
+        error = _error(context, resource, before=before, after=after)
+        outcomes.append(error or _changes(resource, before=before, after=after))
     return outcomes
 
 
@@ -177,9 +177,9 @@ def _resource(context: DecisionContext, number: int, name: str) -> ConfigResourc
     if number == ResourceKind.TOPIC:
         if not name:
             return _invalid("Default topic resources are not allowed.")
-        trouble = topic_name_error(name)
-        if trouble is not None:
-            return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=trouble)
+        error = topic_name_error(name)
+        if error is not None:
+            return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=error)
         if name not in image.topics_by_name:
             message = f"The topic '{name}' does not exist."
             return Refusal(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
@@ -198,20 +198,20 @@ def _resource(context: DecisionContext, number: int, name: str) -> ConfigResourc
     return _invalid(UNSUPPORTED.get(number, f"Unknown resource type {number}"))
 
 
-def _trouble(
+def _error(
     context: DecisionContext, resource: ConfigResource, *, before: Config, after: Config
 ) -> Refusal | None:
     if resource.kind == ResourceKind.BROKER:
-        return _broker_trouble(context, resource, before=before, after=after)
+        return _broker_error(context, resource, before=before, after=after)
     validate = validate_topic if resource.kind == ResourceKind.TOPIC else validate_group
     try:
         validate(after, context.settings)
-    except InvalidSetting as trouble:
-        return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(trouble))
+    except InvalidSetting as error:
+        return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(error))
     return None
 
 
-def _broker_trouble(
+def _broker_error(
     context: DecisionContext, resource: ConfigResource, *, before: Config, after: Config
 ) -> Refusal | None:
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
@@ -229,8 +229,8 @@ def _broker_trouble(
             )
     try:
         parse_broker({**context.settings.given, **after})
-    except InvalidSetting as trouble:
-        return _invalid(str(trouble))
+    except InvalidSetting as error:
+        return _invalid(str(error))
     return None
 
 

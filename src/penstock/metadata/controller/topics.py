@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
-from penstock.metadata.controller.placement import manual_trouble, new_partition, place
+from penstock.metadata.controller.placement import manual_error, new_partition, place
 from penstock.metadata.describe import (
     Described,
     Standpoint,
@@ -64,8 +64,8 @@ def create_topics(
         results.append(_result(topic, topic_id, created, defaults))
         names_taken[collision_key(topic.name)] = topic.name
     for name in duplicates:
-        trouble = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
-        results.append(_refused(name, trouble))
+        error = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
+        results.append(_refused(name, error))
     if len(records) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     reply = CreateTopicsResponse(topics=results)
@@ -112,10 +112,10 @@ def _create_topic(
     names_taken: dict[str, str],
 ) -> list[MetadataRecord] | Refusal:
     """The records that make the topic: itself, its settings, its partitions."""
-    trouble = _name_trouble(context.image, topic.name, names_taken)
-    trouble = trouble or _config_trouble(context, topic)
-    if trouble is not None:
-        return trouble
+    error = _name_error(context.image, topic.name, names_taken)
+    error = error or _config_error(context, topic)
+    if error is not None:
+        return error
     partitions = _partitions(context, topic, topic_id)
     if isinstance(partitions, Refusal):
         return partitions
@@ -139,10 +139,10 @@ def _names_taken(image: Image, topics: Sequence[CreatableTopic]) -> dict[str, st
     return {collision_key(name): name for name in image.topics_by_name}
 
 
-def _name_trouble(image: Image, name: str, names_taken: dict[str, str]) -> Refusal | None:
-    trouble = topic_name_error(name)
-    if trouble is not None:
-        return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=trouble)
+def _name_error(image: Image, name: str, names_taken: dict[str, str]) -> Refusal | None:
+    error = topic_name_error(name)
+    if error is not None:
+        return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=error)
     if name == METADATA_TOPIC:
         message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         return Refusal(code=ErrorCode.INVALID_REQUEST, message=message)
@@ -156,15 +156,15 @@ def _name_trouble(image: Image, name: str, names_taken: dict[str, str]) -> Refus
     return None
 
 
-def _config_trouble(context: DecisionContext, topic: CreatableTopic) -> Refusal | None:
+def _config_error(context: DecisionContext, topic: CreatableTopic) -> Refusal | None:
     without_value = [config.name for config in topic.configs if config.value is None]
     if without_value:
         message = f"Null value not supported for topic configs: {','.join(without_value)}"
         return Refusal(code=ErrorCode.INVALID_CONFIG, message=message)
     try:
         validate_topic(_overrides(topic), context.settings)
-    except InvalidSetting as trouble:
-        return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(trouble))
+    except InvalidSetting as error:
+        return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(error))
     return None
 
 
@@ -214,21 +214,21 @@ def _partitions_by_hand(
         return Refusal(code=ErrorCode.INVALID_REQUEST, message=message)
     assignments = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
     records: list[MetadataRecord] = []
-    trouble: str | None = None
+    error: str | None = None
     replication_factor: int | None = None
     for partition, assignment in enumerate(assignments):
         if partition > 0 and assignments[partition - 1].partition_index == (
             index := assignment.partition_index
         ):
-            trouble = f"Found multiple manual partition assignments for partition {index}"
+            error = f"Found multiple manual partition assignments for partition {index}"
         elif assignment.partition_index != partition:
-            trouble = "partitions should be a consecutive 0-based integer sequence"
+            error = "partitions should be a consecutive 0-based integer sequence"
         else:
             replicas = assignment.broker_ids
-            trouble = manual_trouble(image, replicas, replication_factor=replication_factor)
+            error = manual_error(image, replicas, replication_factor=replication_factor)
             replication_factor = len(replicas)
-        if trouble is not None:
-            return Refusal(code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, message=trouble)
+        if error is not None:
+            return Refusal(code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, message=error)
         record = new_partition(image, topic_id=topic_id, partition=partition, replicas=replicas)
         if record is None:
             return Refusal(
@@ -284,9 +284,9 @@ def _result(
     )
 
 
-def _refused(name: str, trouble: Refusal) -> CreatableTopicResult:
+def _refused(name: str, error: Refusal) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=name, error_code=trouble.code, error_message=trouble.message, configs=[]
+        name=name, error_code=error.code, error_message=error.message, configs=[]
     )
 
 

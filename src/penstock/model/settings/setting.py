@@ -97,9 +97,9 @@ class Setting:
         """The typed value; InvalidSetting, with this setting's name, when the text is none."""
         try:
             return self.parse_text(text.strip())
-        except ValueError as trouble:
+        except ValueError as error:
             shown = "[hidden]" if self.sensitive else text
-            raise InvalidSetting(name=self.name, value=shown, expected=str(trouble)) from None
+            raise InvalidSetting(name=self.name, value=shown, expected=str(error)) from None
 
 
 def declare(

@@ -87,8 +87,8 @@ def _keys(
             offset = wrap_int64(base_offset + ((code >> 1) ^ -(code & 1)))
             key, position = nullable_bytes(data, position, record_end)
             value, position = nullable_bytes(data, position, record_end)
-        except IndexError as trouble:
-            raise corrupt(Fault.ENDS_WITHIN_RECORD) from trouble
+        except IndexError as error:
+            raise corrupt(Fault.ENDS_WITHIN_RECORD) from error
         if position > record_end:
             raise corrupt(Fault.RECORD_OF_OTHER_SIZE, index)
         position = record_end

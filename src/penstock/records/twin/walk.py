@@ -120,8 +120,8 @@ def check_records(
                 position += 1
             if position != record_end:
                 raise corrupt(Fault.RECORD_OF_OTHER_SIZE, index)
-    except IndexError as trouble:
-        raise corrupt(Fault.ENDS_WITHIN_RECORD) from trouble
+    except IndexError as error:
+        raise corrupt(Fault.ENDS_WITHIN_RECORD) from error
     if position != data_end:
         raise corrupt(Fault.BYTES_LEFT, data_end - position)
     return Walked(timestamp_max, offsets_dense, keyless_count, untimely_count, keyless, untimely)
@@ -241,8 +241,8 @@ def fields_of(data: bytes, record_count: int) -> Iterator[_Fields]:
             else:
                 headers = ()
                 position += 1
-        except IndexError as trouble:
-            raise corrupt(Fault.ENDS_WITHIN_RECORD) from trouble
+        except IndexError as error:
+            raise corrupt(Fault.ENDS_WITHIN_RECORD) from error
         if position != record_end:
             raise corrupt(Fault.RECORD_OF_OTHER_SIZE, index)
         yield timestamp_delta, offset_delta, key, value, headers, data[headers_start:record_end]

@@ -176,8 +176,8 @@ def _spans(data: bytes, record_count: int) -> Iterator[tuple[int, int, int, int,
                 raise corrupt(Fault.RECORD_BEYOND_BATCH, index)
             code, delta_start = varint(data, start + 1, INT64_CODES)
             _, delta_end = varint(data, delta_start, INT32_CODES)
-        except IndexError as trouble:
-            raise corrupt(Fault.ENDS_WITHIN_RECORD) from trouble
+        except IndexError as error:
+            raise corrupt(Fault.ENDS_WITHIN_RECORD) from error
         if delta_end > position:
             raise corrupt(Fault.RECORD_OF_OTHER_SIZE, index)
         timestamp_delta = (code >> 1) ^ -(code & 1)

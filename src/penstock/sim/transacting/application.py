@@ -67,8 +67,8 @@ async def _try(lab: Laboratory, name: str, work: Coroutine[Any, Any, None]) -> b
     """Whether it came to its end."""
     try:
         await answered(name, "transactions", work)
-    except ClientError as trouble:
-        lab.trace.note(name, f"gives up: {trouble}")
+    except ClientError as error:
+        lab.trace.note(name, f"gives up: {error}")
         return False
     return True
 

@@ -294,8 +294,8 @@ class Session:
                 )
             except UnsupportedByBroker:
                 raise
-            except ClientError as trouble:
-                self._note(f"{what}: {trouble}")
+            except ClientError as error:
+                self._note(f"{what}: {error}")
             else:
                 code = error_code(code_of(reply))
                 answered(code)

@@ -150,8 +150,8 @@ def decode(data: bytes) -> SinkRecord:
             former_queries=tuple(found["former_queries"]),
             given_up=_given_up(found.get("given_up")),  # which early records do not have
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as trouble:
-        raise UnreadableDecision(f"not a decision of a sink: {data[:60]!r}") from trouble
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnreadableDecision(f"not a decision of a sink: {data[:60]!r}") from error
 
 
 def _decided(found: dict[str, object]) -> Decided:

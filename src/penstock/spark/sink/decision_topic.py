@@ -112,8 +112,8 @@ class DecisionTopic:
                 continue
             try:
                 records[key.decode()] = decode(value)
-            except (UnicodeDecodeError, UnreadableDecision) as trouble:
-                logger.warning("topic=%s key=%r: %s", self.name, key, trouble)
+            except (UnicodeDecodeError, UnreadableDecision) as error:
+                logger.warning("topic=%s key=%r: %s", self.name, key, error)
         return records
 
     async def _read(
@@ -137,11 +137,11 @@ class DecisionTopic:
                     for record in await consumer.poll(wait_ms=POLL_MS):
                         if record.key is not None:
                             found[record.key] = record.value
-        except TimeoutError as trouble:
+        except TimeoutError as error:
             raise TimedOut(
                 f"topic {self.name}: a transaction that is open in it keeps decisions from being"
                 " read"
-            ) from trouble
+            ) from error
         return found
 
     def warn_if_single(self, sink: str) -> None:

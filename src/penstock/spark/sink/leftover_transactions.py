@@ -45,8 +45,8 @@ async def recover_writes(decisions: DecisionTopic) -> None:
             continue
         try:
             recovered = await _recover(decisions, sink, record, record.unfinished)
-        except (SinkError, ClientError) as trouble:
-            logger.warning("sink=%s: its write is not completed: %s", sink, trouble)
+        except (SinkError, ClientError) as error:
+            logger.warning("sink=%s: its write is not completed: %s", sink, error)
             continue
         if recovered is not None and recovered.lost is not None:
             logger.warning("%s", recovered.lost)
@@ -118,6 +118,6 @@ async def _recover(
             )
         except Superseded:
             return None
-        except LostTransaction as trouble:
-            lost = trouble
+        except LostTransaction as error:
+            lost = error
     return Recovered(sink=sink, batch_id=decided.batch_id, transactions=count, lost=lost)

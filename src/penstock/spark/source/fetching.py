@@ -104,10 +104,10 @@ class RangeFetcher:
                 if lost is not None:
                     return lost
                 told = await self._ask(position)
-            except ClientError as trouble:
-                if isinstance(trouble, Refused) and trouble.code == TOPIC_GONE:
+            except ClientError as error:
+                if isinstance(error, Refused) and error.code == TOPIC_GONE:
                     return self._lost(end, "its topic was deleted")
-                answer: Answer = Again(str(trouble), stale_metadata=True)
+                answer: Answer = Again(str(error), stale_metadata=True)
             else:
                 answer = judged(
                     told,

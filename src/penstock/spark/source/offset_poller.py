@@ -185,7 +185,7 @@ async def _layout(cluster: Cluster, selection: Selection) -> Layout:
         case Topics(names):
             view = await cluster.refresh(names)
             for name in names:
-                code = view.troubles.get(name)
+                code = view.errors.get(name)
                 if code not in (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise Refused(code, name)
             found = [name for name in names if name in view.topics]

@@ -124,8 +124,8 @@ def selection(
     if subscribe_pattern is not None:
         try:
             re.compile(subscribe_pattern)
-        except re.error as trouble:
-            raise BadOption(f"option subscribePattern is no pattern: {trouble}") from trouble
+        except re.error as error:
+            raise BadOption(f"option subscribePattern is no pattern: {error}") from error
         return Pattern(subscribe_pattern)
     assert assign is not None
     return Assigned(_assigned(assign))
@@ -253,11 +253,11 @@ def from_json(told: object) -> Offsets:
         return {
             partition: Offset(_natural(number)) for partition, number in _by_partition(told).items()
         }
-    except ValueError as trouble:
+    except ValueError as error:
         raise ForeignCheckpoint(
             f"the checkpoint was written by another source: {json.dumps(told)} are no offsets of"
             " partitions; choose another checkpointLocation"
-        ) from trouble
+        ) from error
 
 
 def _where(
@@ -272,8 +272,8 @@ def _where(
             return AtTimes(
                 option=option, timestamps_ms={p: _natural(time) for p, time in times.items()}
             )
-        except ValueError as trouble:
-            raise _not_json(option, offsets_by_timestamp, 1767225600000) from trouble
+        except ValueError as error:
+            raise _not_json(option, offsets_by_timestamp, 1767225600000) from error
     if offsets is None:
         return None
     option = f"{which}Offsets"
@@ -282,8 +282,8 @@ def _where(
     try:
         places = _by_partition(json.loads(offsets))
         return AtOffsets(option=option, places={p: _place(told) for p, told in places.items()})
-    except ValueError as trouble:
-        raise _not_json(option, offsets, 12, "earliest, latest, or ") from trouble
+    except ValueError as error:
+        raise _not_json(option, offsets, 12, "earliest, latest, or ") from error
 
 
 def _not_json(option: str, told: str, number: int, others: str = "") -> BadOption:
@@ -336,10 +336,10 @@ def _assigned(told: str) -> tuple[TopicPartition, ...]:
         )
         if not found:
             raise ValueError("no partition")
-    except (ValueError, TypeError) as trouble:
+    except (ValueError, TypeError) as error:
         raise BadOption(
             f'option assign is {told!r}: it must be JSON such as {{"orders": [0, 1]}}'
-        ) from trouble
+        ) from error
     return tuple(found)
 
 

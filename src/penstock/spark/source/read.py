@@ -78,11 +78,10 @@ def decoded(
             batch = builder.build(
                 payloads, start=start, end=wanted.end, timestamp_type=timestamp_type
             )
-        except CorruptBatch as trouble:
+        except CorruptBatch as error:
             raise CorruptBatch(
-                f"{wanted.partition}: between offsets {start} and {fetched.next_position}:"
-                f" {trouble}"
-            ) from trouble
+                f"{wanted.partition}: between offsets {start} and {fetched.next_position}: {error}"
+            ) from error
         if batch.num_rows:
             yield batch
 

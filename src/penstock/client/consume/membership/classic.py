@@ -87,7 +87,7 @@ class ClassicMember:
         self.state = State.UNJOINED
         self.owned: Places = ()
         self.target: Places | None = None  # None: no assignment holds
-        self.trouble: Refused | None = None
+        self.error: Refused | None = None
         self.next_at_ms = 0
         self.topics_needed: tuple[str, ...] = ()
         self._lost = False
@@ -109,7 +109,7 @@ class ClassicMember:
         )
 
     def request(self, view: ClusterView, *, now_ms: int) -> Question | None:
-        if self.trouble is not None or self._waiting or now_ms < self.next_at_ms:
+        if self.error is not None or self._waiting or now_ms < self.next_at_ms:
             return None
         match self.state:
             case State.UNJOINED if not self._may_join():
@@ -253,9 +253,9 @@ class ClassicMember:
                     member.member_id: _subscriber(member.metadata, member.group_instance_id)
                     for member in reply.members
                 }
-            except MalformedMessage as trouble:
+            except MalformedMessage as error:
                 about = f"group {self.subscription.group}"
-                self.trouble = Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, about, str(trouble))
+                self.error = Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, about, str(error))
         topics = [topic for one in self._subscribers.values() for topic in one.topics]
         self.topics_needed = tuple(dict.fromkeys(topics))
 
@@ -295,9 +295,9 @@ class ClassicMember:
                 if reply.assignment
                 else ConsumerProtocolAssignment()
             )
-        except MalformedMessage as trouble:
+        except MalformedMessage as error:
             about = f"group {self.subscription.group}"
-            self.trouble = Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, about, str(trouble))
+            self.error = Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, about, str(error))
             return
         self.target = tuple(sorted(_places(told.assigned_partitions)))
         self.state = State.STABLE
@@ -334,7 +334,7 @@ class ClassicMember:
             if code in RETRIABLE:
                 self.next_at_ms = now_ms + RETRY_MS
         else:
-            self.trouble = Refused(code, f"group {self.subscription.group}")
+            self.error = Refused(code, f"group {self.subscription.group}")
 
     def _lose(self) -> None:
         self.state, self.target = State.UNJOINED, None

@@ -60,7 +60,7 @@ class Question:
 class Member(Protocol):
     member_id: str
     owned: Places
-    trouble: Refused | None  # what ended the membership for good
+    error: Refused | None  # what ended the membership for good
     next_at_ms: int  # when something is due next
 
     @property

@@ -56,7 +56,7 @@ class ModernMember:
         self.epoch = JOINING_EPOCH
         self.owned: Places = ()
         self.target: Places = ()
-        self.trouble: Refused | None = None
+        self.error: Refused | None = None
         self.next_at_ms = 0
         self.topics_needed: tuple[str, ...] = ()
         self._fenced = False
@@ -74,7 +74,7 @@ class ModernMember:
         )
 
     def request(self, view: ClusterView, *, now_ms: int) -> Question | None:
-        if self.trouble is not None or now_ms < self.next_at_ms:
+        if self.error is not None or now_ms < self.next_at_ms:
             return None
         if self._fenced and (self.owned or self._carrying):
             return None  # the loss comes first
@@ -114,7 +114,7 @@ class ModernMember:
             self.unanswered(now_ms=now_ms)
         elif code != ErrorCode.NONE:
             about = f"group {self.subscription.group}"
-            self.trouble = Refused(code, about, reply.error_message)
+            self.error = Refused(code, about, reply.error_message)
         else:
             self.epoch = reply.member_epoch
             self.member_id = reply.member_id or self.member_id

@@ -221,8 +221,8 @@ async def last_position(cluster: Cluster, source: Source) -> Position | None:
                 for record in await consumer.poll(wait_ms=POLL_MS):
                     if record.key == source.name.encode() and record.value is not None:
                         found = decode_position(record.value)
-    except TimeoutError as trouble:
-        raise TimedOut(f"topic {source.positions} could not be read to its end") from trouble
+    except TimeoutError as error:
+        raise TimedOut(f"topic {source.positions} could not be read to its end") from error
     return found
 
 

@@ -22,8 +22,8 @@ def reached(spark: SparkSession, checkpoint: str) -> dict[TopicPartition, Offset
     try:
         commits = spark.read.text(f"{checkpoint}/commits/*").select(F.input_file_name()).distinct()
         batches = [int(path.rpartition("/")[2]) for (path,) in commits.collect()]
-    except AnalysisException as trouble:
-        if trouble.getCondition() == "PATH_NOT_FOUND":
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
             return {}
         raise
     offsets = spark.read.text(f"{checkpoint}/offsets/{max(batches)}", wholetext=True)

@@ -43,8 +43,8 @@ def decode(key: bytes, value: bytes) -> Pointer:
         told = json.loads(value)
         version, topic = told["version"], told["topic"]
         view = key.decode()
-    except (ValueError, TypeError, KeyError) as trouble:
-        raise BadPointer(f"{key!r} points nowhere: {value!r}") from trouble
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadPointer(f"{key!r} points nowhere: {value!r}") from error
     if not isinstance(version, int) or version < 1 or not isinstance(topic, str):
         raise BadPointer(f"{key!r} points nowhere: {value!r}")
     return Pointer(view=view, version=version, topic=topic)

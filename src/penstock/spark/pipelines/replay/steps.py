@@ -22,8 +22,8 @@ def ledger_events(records: DataFrame) -> DataFrame:
     for name in ("account", "amount_cents", "at_ms"):
         known &= F.col("event")[name].isNotNull()
     place = F.concat(F.lit("partition "), "partition", F.lit(", offset "), "offset")
-    trouble = F.raise_error(F.concat(F.lit("no event of the ledger: "), place))
-    return read.withColumn("event", F.when(known, F.col("event")).otherwise(trouble)).select(
+    error = F.raise_error(F.concat(F.lit("no event of the ledger: "), place))
+    return read.withColumn("event", F.when(known, F.col("event")).otherwise(error)).select(
         "partition", "offset", "event.*"
     )
 

@@ -42,8 +42,8 @@ async def standing(cluster: Cluster, topic: str, view: str) -> Pointer | None:
                 for record in await consumer.poll(wait_ms=POLL_MS):
                     if record.key == view.encode():
                         found = record.value
-    except TimeoutError as trouble:
-        raise TimedOut(f"topic {topic} could not be read to its end") from trouble
+    except TimeoutError as error:
+        raise TimedOut(f"topic {topic} could not be read to its end") from error
     return None if found is None else decode(view.encode(), found)
 
 
