@@ -78,8 +78,8 @@ def begin(
     return fetch
 
 
-def finish(sessions: FetchSessions, fetch: Fetch, *, now_ms: int = 0, **told: object) -> Finished:
-    answers = [answer(wanted.asked.partition, **told) for wanted in fetch.wanted]
+def finish(sessions: FetchSessions, fetch: Fetch, *, now_ms: int = 0, **sent: object) -> Finished:
+    answers = [answer(wanted.asked.partition, **sent) for wanted in fetch.wanted]
     finished = sessions.finish(fetch, answers, now_ms=now_ms)
     assert isinstance(finished, Finished), finished
     sessions.check()
@@ -94,7 +94,7 @@ def open_session(
 
 
 def partitions_told(finished: Finished) -> list[int]:
-    return [told.partition_index for _, told in finished.told]
+    return [sent.partition_index for _, sent in finished.sent]
 
 
 def test_a_full_fetch_opens_a_session_and_tells_everything() -> None:
@@ -129,7 +129,7 @@ def test_an_answer_that_was_not_built_is_not_told() -> None:
     sessions = sessions_of()
     session_id = open_session(sessions, 0, 1)
     fetch = begin(sessions, request(session_id=session_id, epoch=1))
-    assert fetch.wanted[0].is_told(high_watermark=5, start_offset=0)
+    assert fetch.wanted[0].is_sent(high_watermark=5, start_offset=0)
     finished = sessions.finish(fetch, [None, answer(1, high=9)], now_ms=0)
     assert isinstance(finished, Finished)
     assert partitions_told(finished) == [1]
@@ -280,5 +280,5 @@ def test_a_fetch_overtaken_by_the_one_that_ends_its_session_is_refused() -> None
     session_id = open_session(sessions, 0)
     waiting = begin(sessions, request(session_id=session_id, epoch=1))
     begin(sessions, request(session_id=session_id, epoch=2, forgotten=[0]))
-    told = sessions.finish(waiting, [answer(0, records=b"x")], now_ms=0)
-    assert told == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    sent = sessions.finish(waiting, [answer(0, records=b"x")], now_ms=0)
+    assert sent == ErrorCode.INVALID_FETCH_SESSION_EPOCH

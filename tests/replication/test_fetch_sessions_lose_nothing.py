@@ -49,7 +49,7 @@ def test_increments_add_up_to_the_truth(
         )
         assert isinstance(finished, Finished)
         sessions.check()
-        for _, answer in finished.told:
+        for _, answer in finished.sent:
             known[answer.partition_index] = answer.high_watermark
         if not sessionless:
             assert sorted(w.asked.partition for w in fetch.wanted) == sorted(subscribed)

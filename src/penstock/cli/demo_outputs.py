@@ -26,7 +26,7 @@ class Outputs:
     def count(self) -> int:
         return sum(map(len, self.found.values()))
 
-    async def read_on(self, cluster: Cluster, told: Callable[[int], None]) -> None:
+    async def read_on(self, cluster: Cluster, progress: Callable[[int], None]) -> None:
         """Until it is cancelled."""
         view = await cluster.need(list(self.found))
         places = [
@@ -41,5 +41,5 @@ class Outputs:
                 for one in records:
                     key = (one.key or b"").decode()
                     self.found[one.topic].append(Output(key, one.value or b""))
-                told(len(records))
+                progress(len(records))
                 await asyncio.sleep(0)

@@ -107,8 +107,8 @@ class DemoDriver:
                 self._process.wait(STOP_SECONDS_MAX)
         self._end(signal.SIGKILL)
 
-    def told(self) -> str:
-        """The last that it said."""
+    def last_line(self) -> str:
+        """The last line of its output."""
         return last_line(self._log)
 
     def _end(self, how: signal.Signals) -> None:

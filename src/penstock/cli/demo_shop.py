@@ -82,7 +82,7 @@ async def _send(shop: Shop, cluster: Cluster, proof: Proof, show: Show, count: i
             proof.take(event)
             yield event
 
-    await send_events(cluster, noted(), count=count, rate=None, told=show.sent)
+    await send_events(cluster, noted(), count=count, rate=None, progress=show.sent)
 
 
 async def _some_output(shop: Shop, outputs: Outputs, show: Show, *, rows: int) -> None:
@@ -115,5 +115,5 @@ async def _complete(
 def _keep_running(shop: Shop, show: Show) -> None:
     """A driver that ended by itself is started again, as whoever runs one would do."""
     if shop.driver.ended and shop.driver.starts < STARTS_MAX:
-        show.say(f"the driver ended: {shop.driver.told()}; another one goes on")
+        show.say(f"the driver ended: {shop.driver.last_line()}; another one goes on")
         shop.driver.start()

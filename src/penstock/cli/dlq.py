@@ -110,7 +110,7 @@ def replay(
     async def work(cluster: Cluster) -> Replayed:
         with Console(stderr=True).status("replaying") as status:
             return await replay_letters(
-                cluster, order, told=lambda count: status.update(f"replayed {count} letters")
+                cluster, order, progress=lambda count: status.update(f"replayed {count} letters")
             )
 
     done = with_cluster(bootstrap, work)

@@ -146,7 +146,9 @@ class Replay:
         return self._order.to or letter.topic
 
 
-async def replay_letters(cluster: Cluster, order: Order, told: Callable[[int], None]) -> Replayed:
+async def replay_letters(
+    cluster: Cluster, order: Order, progress: Callable[[int], None]
+) -> Replayed:
     """`told` hears how many are written so far."""
     places = await places_of(cluster, order.topic)
     if order.to is not None:
@@ -169,7 +171,7 @@ async def replay_letters(cluster: Cluster, order: Order, told: Callable[[int], N
             async for records in reading:
                 await _look_for_topics(cluster, replay, records)
                 await _write(producer, order, replay.chosen(records), replay.settle())
-                told(replay.done.total)
+                progress(replay.done.total)
                 if replay.is_full:
                     return replay.done
         replay.reached(ends)

@@ -84,7 +84,7 @@ def load(module: str) -> ModuleType:
 def show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    load(VERSION_MODULE).tell_version()
+    load(VERSION_MODULE).print_version()
     ctx.exit()
 
 

@@ -150,7 +150,7 @@ def generate(
     _apply(bootstrap, chosen)
     events = events_of(chosen, seed, count=count)
     written = write_events(bootstrap, events, count=count, rate=rate)
-    _tell_written(written, seed, as_json)
+    _print_written(written, seed, as_json)
 
 
 def _change_table(
@@ -164,7 +164,7 @@ def _change_table(
     click.echo(f"{count:,} transactions, by seed {seed}")
 
 
-def _tell_written(written: Generated, seed: int, as_json: bool) -> None:
+def _print_written(written: Generated, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({"seed": seed, "seconds": round(written.seconds, 3), "topics": written.topics})
         return

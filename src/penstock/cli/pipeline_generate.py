@@ -22,7 +22,7 @@ PORTION = 250
 PORTIONS_PER_SECOND = 10  # at a rate, so that it looks even
 RULES = ProducerRules(batches=BatchRules(linger_ms=5, batch_bytes_max=64 * KIB))
 
-Told = Callable[[int], None]  # how many more are written
+Progress = Callable[[int], None]  # how many more are written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +37,16 @@ def write_events(
     *,
     count: int,
     rate: float | None,
-    told: Told = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> Generated:
     async def work(cluster: Cluster) -> Generated:
-        return await send_events(cluster, events, count=count, rate=rate, told=told)
+        return await send_events(cluster, events, count=count, rate=rate, progress=progress)
 
     return with_cluster(bootstrap, work)
 
 
 async def send_events(
-    cluster: Cluster, events: Iterator[Event], *, count: int, rate: float | None, told: Told
+    cluster: Cluster, events: Iterator[Event], *, count: int, rate: float | None, progress: Progress
 ) -> Generated:
     started_s = time.monotonic()
     topics: Counter[str] = Counter()
@@ -69,7 +69,7 @@ async def send_events(
             await asyncio.gather(*deliveries)
             topics.update(event.topic for event in some)
             sent += len(some)
-            told(len(some))
+            progress(len(some))
             if rate is not None:
                 await asyncio.sleep(max(0.0, started_s + sent / rate - time.monotonic()))
     return Generated(topics=dict(sorted(topics.items())), seconds=time.monotonic() - started_s)

@@ -158,7 +158,7 @@ class _Shown:
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._ends: dict[TopicPartition, int] = {}
         self._asked_s = 0.0
-        self._told_s = time.monotonic()
+        self._shown_s = time.monotonic()
 
     def __enter__(self) -> None:
         if self._live is not None:
@@ -170,7 +170,7 @@ class _Shown:
 
     def show(self, figures: list[QueryFigures]) -> None:
         now_s = time.monotonic()
-        if self._live is None and now_s - self._told_s < LINE_SECONDS:
+        if self._live is None and now_s - self._shown_s < LINE_SECONDS:
             return
         if now_s - self._asked_s >= LAG_SECONDS:
             places = {place for one in figures for place in one.offsets}
@@ -179,7 +179,7 @@ class _Shown:
         if self._live is not None:
             self._live.update(self._table(figures), refresh=True)
             return
-        self._told_s = now_s
+        self._shown_s = now_s
         for one in figures:
             lag = one.lag(self._ends)
             self._console.print(

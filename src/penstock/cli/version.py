@@ -11,6 +11,6 @@ import click
 from penstock.cli.compiled import hot_modules_form, kernel_form
 
 
-def tell_version() -> None:
+def print_version() -> None:
     click.echo(f"penstock {importlib.metadata.version('penstock')}")
     click.echo(f"record kernel: {kernel_form().value}, hot modules: {hot_modules_form().value}")

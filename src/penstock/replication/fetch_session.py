@@ -46,32 +46,32 @@ PartitionKey = tuple[bytes | str, int]
 class Wanted:
     """One partition that a fetcher wants, and what it was last told. Built per fetch: slots."""
 
-    __slots__ = ("asked", "key", "told_high_watermark", "told_start_offset", "topic", "topic_id")
+    __slots__ = ("asked", "key", "sent_high_watermark", "sent_start_offset", "topic", "topic_id")
 
     def __init__(self, topic: FetchTopic, asked: FetchPartition, *, by_topic_id: bool) -> None:
         self.topic = topic.topic  # "" until the name of a topic id is known
         self.topic_id = TopicId(topic.topic_id)
         self.key: PartitionKey = (topic.topic_id if by_topic_id else topic.topic, asked.partition)
         self.asked = asked
-        self.told_high_watermark = -1
-        self.told_start_offset = -1
+        self.sent_high_watermark = -1
+        self.sent_start_offset = -1
 
-    def is_told(self, *, high_watermark: int, start_offset: int) -> bool:
+    def is_sent(self, *, high_watermark: int, start_offset: int) -> bool:
         """Whether an answer without records or error would say nothing new."""
-        return high_watermark == self.told_high_watermark and start_offset == self.told_start_offset
+        return high_watermark == self.sent_high_watermark and start_offset == self.sent_start_offset
 
-    def must_tell(self, answer: PartitionData) -> bool:
+    def must_send(self, answer: PartitionData) -> bool:
         """Whether an answer says anything new; it counts as told from now on."""
         new = bool(answer.records)
-        if answer.high_watermark != self.told_high_watermark:
+        if answer.high_watermark != self.sent_high_watermark:
             new = True
-            self.told_high_watermark = answer.high_watermark
-        if answer.log_start_offset != self.told_start_offset:
+            self.sent_high_watermark = answer.high_watermark
+        if answer.log_start_offset != self.sent_start_offset:
             new = True
-            self.told_start_offset = answer.log_start_offset
+            self.sent_start_offset = answer.log_start_offset
         if answer.error_code != ErrorCode.NONE:
             new = True
-            self.told_high_watermark = -1  # the end of the trouble is news as well
+            self.sent_high_watermark = -1  # the end of the trouble is news as well
         return new or answer.preferred_read_replica >= 0 or answer.diverging_epoch is not None
 
 
@@ -102,7 +102,7 @@ class Fetch:
 @dataclass(slots=True, kw_only=True)
 class Finished:
     session_id: int
-    told: Sequence[tuple[Wanted, PartitionData]]
+    sent: Sequence[tuple[Wanted, PartitionData]]
 
 
 class FetchSessions:
@@ -157,32 +157,32 @@ class FetchSessions:
     ) -> Finished | ErrorCode:
         """What to send of the answers, which stand in the order of `fetch.wanted`.
 
-        None stands for an answer that was not even built, as it `is_told` already.
+        None stands for an answer that was not even built, as it `is_sent` already.
         """
         assert len(answers) == len(fetch.wanted), (len(answers), len(fetch.wanted))
         session = fetch.session
         if session is None:
             session_id = NO_SESSION
-            told = [
+            sent = [
                 (wanted, answer)
                 for wanted, answer in zip(fetch.wanted, answers, strict=True)
                 if answer is not None
             ]
-            assert len(told) == len(answers), "without a session nothing is told already"
-            if fetch.opens_session and told:
-                session_id = self._open(fetch, told, now_ms=now_ms)
-            return Finished(session_id=session_id, told=told)
+            assert len(sent) == len(answers), "without a session nothing is told already"
+            if fetch.opens_session and sent:
+                session_id = self._open(fetch, sent, now_ms=now_ms)
+            return Finished(session_id=session_id, sent=sent)
         if session.epoch != fetch.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        told = []
+        sent = []
         partitions = session.partitions
         for wanted, answer in zip(fetch.wanted, answers, strict=True):
-            if answer is not None and wanted.must_tell(answer):
-                told.append((wanted, answer))
+            if answer is not None and wanted.must_send(answer):
+                sent.append((wanted, answer))
                 if answer.records:
                     del partitions[wanted.key]
                     partitions[wanted.key] = wanted
-        return Finished(session_id=session.session_id, told=told)
+        return Finished(session_id=session.session_id, sent=sent)
 
     def _continue(
         self, session: FetchSession, request: FetchRequest, *, now_ms: int
@@ -226,14 +226,14 @@ class FetchSessions:
         )
 
     def _open(
-        self, fetch: Fetch, told: Sequence[tuple[Wanted, PartitionData]], *, now_ms: int
+        self, fetch: Fetch, sent: Sequence[tuple[Wanted, PartitionData]], *, now_ms: int
     ) -> int:
-        partitions = {wanted.key: wanted for wanted, _ in told}
+        partitions = {wanted.key: wanted for wanted, _ in sent}
         if not self._make_room(len(partitions), privileged=fetch.privileged, now_ms=now_ms):
             return NO_SESSION
-        for wanted, answer in told:
-            wanted.told_high_watermark = answer.high_watermark
-            wanted.told_start_offset = answer.log_start_offset
+        for wanted, answer in sent:
+            wanted.sent_high_watermark = answer.high_watermark
+            wanted.sent_start_offset = answer.log_start_offset
         session = FetchSession(
             session_id=self._unused_id(),
             epoch=next_epoch(EPOCH_FIRST),

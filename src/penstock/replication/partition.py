@@ -397,7 +397,7 @@ class Partition:
         if leader_epoch != self.leader_epoch:
             self.leader_epoch = leader_epoch
             self.log.begin_epoch(leader_epoch)
-            self._tell_end()
+            self._notify_end()
         self._advance()
 
     def reconfigure(self, settings: TopicSettings) -> None:
@@ -418,7 +418,7 @@ class Partition:
         self.has_ended = True
         self.is_offline = offline
         self._refused.clear()
-        self._tell_end()
+        self._notify_end()
 
     def _may_write(self, guard: Guard, batch: BatchView) -> bool:
         id_, epoch = batch.producer_id, batch.producer_epoch
@@ -462,7 +462,7 @@ class Partition:
         self._vouched_offset = max(self._vouched_offset, reached)
         return self._vouched_offset
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         self.changes += 1
         observers = (*self.observers, *self.ack_observers)
         self.observers.clear()

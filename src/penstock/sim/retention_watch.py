@@ -75,7 +75,9 @@ class RetentionWatch:
             return
         known = self._history.of(partition)
         if start_offset < known.start_seen:
-            self._tell(f"{partition} begins at {start_offset}, and has begun at {known.start_seen}")
+            self._report(
+                f"{partition} begins at {start_offset}, and has begun at {known.start_seen}"
+            )
         known.start_seen = max(known.start_seen, start_offset)
 
     def _loses(self, partition: TopicPartition, name: str, *, directory: str) -> None:
@@ -102,12 +104,12 @@ class RetentionWatch:
             age_ms = now_ms - segment.latest_ms
             old = plan.retention_ms is not None and age_ms > plan.retention_ms
             if not surplus and not old:
-                self._tell(
+                self._report(
                     f"{partition}: segment {segment.base_offset} of {segment.size_bytes} bytes goes"
                     f" at an age of {age_ms} ms, with {left_bytes} bytes after it"
                 )
             if segment.end_offset > start:
-                self._tell(f"{partition} begins at {start}, in the middle of a segment")
+                self._report(f"{partition} begins at {start}, in the middle of a segment")
         self._trace.note("retention", f"{partition} begins at {start}")
         known.expired_until = start
 
@@ -143,6 +145,6 @@ class RetentionWatch:
         assert isinstance(folder, Folder), directory
         return folder
 
-    def _tell(self, message: str) -> None:
+    def _report(self, message: str) -> None:
         if self.found is None:
             self.found = Violation("retention", message)

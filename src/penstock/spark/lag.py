@@ -27,7 +27,7 @@ from penstock.model.error import PenstockError
 from penstock.spark.connection import run
 from penstock.spark.data_source import NAME
 from penstock.spark.options import ConnectionOptions, given
-from penstock.spark.query_group import behind, commit_progress, default_group, told_group
+from penstock.spark.query_group import behind, chosen_group, commit_progress, default_group
 from penstock.spark.source.options import KNOWN
 from penstock.spark.source.positions import Offsets, from_json
 
@@ -118,7 +118,7 @@ def _place(options: dict[str, str], *, query: str) -> Place:
     hurried = dict(connection.kafka) | dict.fromkeys(WAITS, str(PATIENCE_MS))
     return Place(
         connection=replace(connection, kafka=tuple(sorted(hurried.items()))),
-        group=told_group(read) or default_group(read, query=query),
+        group=chosen_group(read) or default_group(read, query=query),
     )
 
 

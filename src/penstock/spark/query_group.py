@@ -24,7 +24,7 @@ class GroupInUse(PenstockError):
     """The group of a query has members."""
 
 
-def told_group(read: Given) -> str | None:
+def chosen_group(read: Given) -> str | None:
     """What a user has chosen: by our option, or by the Kafka client's name for it."""
     return read.text("groupId") or read.text("kafka.group.id")
 

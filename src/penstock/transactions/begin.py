@@ -54,7 +54,7 @@ def decide_init(
     held = _held(request)
     is_retry = held is not None and held == transaction.previous
     if held is not None and not is_retry and not transaction.is_held_by(held):
-        return _refuse(fenced(asked.version, told_from=FENCED_FROM_VERSION))
+        return _refuse(fenced(asked.version, from_version=FENCED_FROM_VERSION))
     if transaction.is_decided:
         return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
     if transaction.state is not TransactionState.ONGOING:
@@ -95,7 +95,7 @@ def _first(
         state=TransactionState.EMPTY,
         last_update_ms=context.now_ms,
     )
-    return Decision(reply=_told(transaction), records=(stored(transaction),))
+    return Decision(reply=_reply(transaction), records=(stored(transaction),))
 
 
 def _take_over(
@@ -121,7 +121,7 @@ def _take_over(
         last_update_ms=context.now_ms,
         client_version=0,
     )
-    return Decision(reply=_told(taken), records=(stored(taken),))
+    return Decision(reply=_reply(taken), records=(stored(taken),))
 
 
 def _keep(
@@ -147,7 +147,7 @@ def _keep(
     ends = TransactionEnds(kept.transactional_id)
     volatile = (CancelDeadline(key=ends),) if kept.is_two_phase else ()
     effects = (stop_writer(kept),)
-    return Decision(reply=_told(kept), records=(stored(kept),), volatile=volatile, effects=effects)
+    return Decision(reply=_reply(kept), records=(stored(kept),), volatile=volatile, effects=effects)
 
 
 def _held(request: InitProducerIdRequest) -> Identity | None:
@@ -160,14 +160,14 @@ def _timeout_ms(request: InitProducerIdRequest) -> int:
     return TWO_PHASE_TIMEOUT_MS if request.enable2_pc else request.transaction_timeout_ms
 
 
-def _told(transaction: Transaction) -> InitProducerIdResponse:
-    told = InitProducerIdResponse(
+def _reply(transaction: Transaction) -> InitProducerIdResponse:
+    reply = InitProducerIdResponse(
         producer_id=transaction.identity.producer_id, producer_epoch=transaction.identity.epoch
     )
     if transaction.is_kept:
-        told.ongoing_txn_producer_id = transaction.writer.producer_id
-        told.ongoing_txn_producer_epoch = transaction.writer.epoch
-    return told
+        reply.ongoing_txn_producer_id = transaction.writer.producer_id
+        reply.ongoing_txn_producer_epoch = transaction.writer.epoch
+    return reply
 
 
 def _refuse(error: ErrorCode) -> Decision[TransactionStored, InitProducerIdResponse]:

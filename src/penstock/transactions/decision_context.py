@@ -37,6 +37,8 @@ class NeedsProducerId:
 NEEDS_PRODUCER_ID = NeedsProducerId()
 
 
-def fenced(version: int, *, told_from: int) -> ErrorCode:
+def fenced(version: int, *, from_version: int) -> ErrorCode:
     """How a client learns that another one took its place; old ones know no word for it."""
-    return ErrorCode.PRODUCER_FENCED if version >= told_from else ErrorCode.INVALID_PRODUCER_EPOCH
+    return (
+        ErrorCode.PRODUCER_FENCED if version >= from_version else ErrorCode.INVALID_PRODUCER_EPOCH
+    )

@@ -93,7 +93,7 @@ def _error_in(transaction: Transaction | None, asked: Asked[Enlist]) -> ErrorCod
     if transaction is None or transaction.identity.producer_id != request.producer.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if not transaction.is_held_by(request.producer):
-        return fenced(asked.version, told_from=FENCED_FROM_VERSION)
+        return fenced(asked.version, from_version=FENCED_FROM_VERSION)
     if transaction.is_decided:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if transaction.is_kept:

@@ -61,7 +61,7 @@ def decide_end(
     if not is_retry and who.producer_id != transaction.identity.producer_id:
         return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if not is_retry and not transaction.is_held_by(who):
-        return _refuse(fenced(asked.version, told_from=FENCED_FROM_VERSION))
+        return _refuse(fenced(asked.version, from_version=FENCED_FROM_VERSION))
     if asked.version >= GENERATION_2_FROM_VERSION:
         return _end_of_generation_2(shard, context, transaction, request, is_retry=is_retry)
     return _end_of_generation_1(shard, context, transaction, request)
@@ -137,7 +137,7 @@ def _end_of_generation_2(
             return _refuse(ErrorCode.INVALID_TXN_STATE)
         if transaction.is_decided:
             return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
-        return Decision(reply=_told(transaction.identity))
+        return Decision(reply=_reply(transaction.identity))
     if transaction.is_decided:
         # The client is ahead: it means its next transaction, and this one's markers are on the way.
         return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -155,10 +155,10 @@ def _end_of_generation_2(
         client_version=GENERATION_2,
     )
     if state is S.ONGOING:
-        return _decide(shard, end, _told(gained))
+        return _decide(shard, end, _reply(gained))
     # Nothing was added: an abort only fences what may still be under way, and is complete at once.
     done = complete(end, now_ms=context.now_ms)
-    return Decision(reply=_told(gained), records=(stored(end), stored(done)))
+    return Decision(reply=_reply(gained), records=(stored(end), stored(done)))
 
 
 def _decided(
@@ -208,7 +208,7 @@ def _was_committed(state: TransactionState) -> bool:
     return state in (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)
 
 
-def _told(identity: Identity) -> EndTxnResponse:
+def _reply(identity: Identity) -> EndTxnResponse:
     return EndTxnResponse(producer_id=identity.producer_id, producer_epoch=identity.epoch)
 
 

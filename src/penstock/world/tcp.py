@@ -57,13 +57,13 @@ class TcpListener:
             except OSError as error:
                 # Out of descriptors or memory. The connection stays in the backlog and the
                 # socket readable, so without a pause this would spin.
-                self._tell_short(error.strerror)
+                self._log_shortage(error.strerror)
                 self._loop.remove_reader(self._socket.fileno())
                 self._resume = self._loop.call_later(ACCEPT_PAUSE_S, self._start)
                 return
             if connected.fileno() > self._descriptor_max:
                 # Without a descriptor for its files the node could not go on serving the others.
-                self._tell_short("the descriptors left are kept for files")
+                self._log_shortage("the descriptors left are kept for files")
                 connected.close()
                 continue
             if self._short:
@@ -72,7 +72,7 @@ class TcpListener:
             prepare(connected)
             self._accept(TcpStream(connected, address_of(peer)))
 
-    def _tell_short(self, reason: str | None) -> None:
+    def _log_shortage(self, reason: str | None) -> None:
         """Once until a connection is accepted again."""
         if not self._short:
             self._short = True

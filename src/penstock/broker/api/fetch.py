@@ -258,7 +258,7 @@ def _read_partition(
         code = ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
         return _failed(asked.partition, code)
     start_offset = partition.log.start_offset
-    if found is None and wanted.is_told(
+    if found is None and wanted.is_sent(
         high_watermark=partition.high_watermark, start_offset=start_offset
     ):
         return None
@@ -349,26 +349,26 @@ def _reply(
     response = FetchResponse(session_id=finished.session_id)
     topic: FetchableTopicResponse | None = None
     key: bytes | str = EMPTY
-    for wanted, answer in finished.told:
+    for wanted, answer in finished.sent:
         if topic is None or wanted.key[0] != key:
             key = wanted.key[0]
             topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id)
             response.responses.append(topic)
         topic.partitions.append(answer)
     if reading.is_urgent and context.header.api_version >= CURRENT_LEADER_FROM:
-        _name_leaders(services, finished.told, response, context)
+        _name_leaders(services, finished.sent, response, context)
     return response
 
 
 def _name_leaders(
     services: Services,
-    told: Sequence[tuple[Wanted, PartitionData]],
+    sent: Sequence[tuple[Wanted, PartitionData]],
     response: FetchResponse,
     context: RequestContext,
 ) -> None:
     """Who asked the wrong broker is told the right one along with the error (KIP-951)."""
     hints: dict[int, LeaderHint] = {}
-    for wanted, answer in told:
+    for wanted, answer in sent:
         if answer.error_code not in WRONG_LEADER:
             continue
         hint = leader_hint(

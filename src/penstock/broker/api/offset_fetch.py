@@ -26,7 +26,7 @@ async def handle(
 ) -> OffsetFetchResponse:
     many = context.header.api_version >= MANY_GROUPS_FROM
     groups = await ask_each(
-        _told_once(request.groups) if many else [_only_group(request)],
+        _without_repeats(request.groups) if many else [_only_group(request)],
         lambda group: services.groups.ask(
             group.group_id,
             FetchStableOffsets(request=group) if request.require_stable else group,
@@ -53,7 +53,7 @@ def refuse_group(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetch
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
 
 
-def _told_once(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+def _without_repeats(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
     """A few bytes ask for all that a group has committed: not again and again in one request."""
     asked: set[str] = set()
     once = []

@@ -41,7 +41,7 @@ class LedShard:
             journal,
             self.shard,
             carry_out=self._carry_out,
-            has_ended=self._tell_end,
+            has_ended=self._notify_end,
         )
         self._tickets: dict[int, Ticket] = {}
 
@@ -72,7 +72,7 @@ class LedShard:
         if not isinstance(ticket.reply, NotDone):
             return ticket.reply
         if ticket.reply in NOT_STORED:
-            self._tell_not_stored(asked, ticket.reply, context, deadline_ms=deadline_ms)
+            self._reply_not_stored(asked, ticket.reply, context, deadline_ms=deadline_ms)
         raise refusal(ticket.reply)
 
     def keep_time(self, context: DecisionContext, *, deadline_ms: int) -> bool:
@@ -83,7 +83,7 @@ class LedShard:
             deadline_ms=deadline_ms,
         )
 
-    def _tell_not_stored(
+    def _reply_not_stored(
         self, asked: Asked[object], why: NotDone, context: DecisionContext, *, deadline_ms: int
     ) -> None:
         """Others may be parked for what this request would have brought."""
@@ -100,7 +100,7 @@ class LedShard:
             answer=lambda _: None,
         )
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         for number in tuple(self._tickets):
             self._answer(number, NotDone.LEADERSHIP_LOST)
 

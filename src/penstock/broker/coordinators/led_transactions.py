@@ -38,7 +38,7 @@ class LedTransactions:
             journal,
             self.shard,
             carry_out=self._carry_out,
-            has_ended=self._tell_end,
+            has_ended=self._notify_end,
             has_opened=has_opened,
         )
         self._send = send
@@ -133,5 +133,5 @@ class LedTransactions:
             assert isinstance(effect, SendMarkers), effect
             self._send(self, effect)
 
-    def _tell_end(self) -> None:
+    def _notify_end(self) -> None:
         assert all(waiting.done() for waiting in self._waiting), "the host has told them"

@@ -52,7 +52,7 @@ class Sending:
     left: list[TopicPartition]  # to be tried, in this round
     refused: list[TopicPartition] = field(default_factory=list)  # and in the next one
     written: list[Written] = field(default_factory=list)  # and perhaps not committed yet
-    told: dict[TopicPartition, ErrorCode] = field(default_factory=dict)  # refusals in the log
+    logged: dict[TopicPartition, ErrorCode] = field(default_factory=dict)  # refusals in the log
 
 
 class MarkerSending:
@@ -128,7 +128,7 @@ class MarkerSending:
                 sending.written.append(outcome)
             elif outcome not in OVER:
                 sending.refused.append(name)
-                self._tell_refusal(sending, name, outcome)
+                self._log_refusal(sending, name, outcome)
         del sending.left[:MARKERS_PER_TURN]
         if sending.left:
             return False
@@ -154,10 +154,10 @@ class MarkerSending:
             ),
         )
 
-    def _tell_refusal(self, sending: Sending, name: TopicPartition, code: ErrorCode) -> None:
+    def _log_refusal(self, sending: Sending, name: TopicPartition, code: ErrorCode) -> None:
         """Once, however often it is tried: it may go on for long."""
-        if sending.told.get(name) is not code:
-            sending.told[name] = code
+        if sending.logged.get(name) is not code:
+            sending.logged[name] = code
             transactional_id = sending.markers.transactional_id
             logger.warning("marker transactional_id=%s partition=%s refused=%s",
                            transactional_id, name, code.name)  # fmt: skip

@@ -127,10 +127,10 @@ class Connection:
 
     def give_up(self, reason: str) -> None:
         """Closes at once, for a reason that is told."""
-        self.tell_closed(reason)
+        self.log_closed(reason)
         self.close()
 
-    def tell_closed(self, reason: str) -> None:
+    def log_closed(self, reason: str) -> None:
         logger.warning(
             "connection closed peer=%s listener=%s reason=%s",
             self.stream.peer, self._dispatch.listener, reason,

@@ -28,6 +28,6 @@ async def converse(connection: Connection) -> None:
     except NetworkError:
         pass  # the peer has gone; there is nobody to tell
     except (CloseConnection, MalformedMessage) as error:
-        connection.tell_closed(str(error))
+        connection.log_closed(str(error))
     finally:
         connection.ended()

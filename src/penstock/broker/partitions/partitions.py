@@ -29,7 +29,7 @@ from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
 
-FULL_TOLD_EVERY_MS = 10_000
+FULL_LOGGED_EVERY_MS = 10_000
 
 
 class Partitions:
@@ -57,8 +57,8 @@ class Partitions:
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}
         self._offline: set[TopicPartition] = set()
-        self._full_told_ms: dict[str, int] = {}  # by directory
-        self._damage_told: dict[str, str] = {}  # the last of each log, by its directory
+        self._full_logged_ms: dict[str, int] = {}  # by directory
+        self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
         self._closed = False
 
@@ -161,8 +161,11 @@ class Partitions:
             self.take_offline(path, error)
             return
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._full_told_ms.get(path, now_ms - FULL_TOLD_EVERY_MS) >= FULL_TOLD_EVERY_MS:
-            self._full_told_ms[path] = now_ms
+        if (
+            now_ms - self._full_logged_ms.get(path, now_ms - FULL_LOGGED_EVERY_MS)
+            >= FULL_LOGGED_EVERY_MS
+        ):
+            self._full_logged_ms[path] = now_ms
             logger.error(
                 "directory=%s full=true partition=%s appends are refused until there is room: %s",
                 path, partition.name, error,
@@ -171,8 +174,8 @@ class Partitions:
     def damage_found(self, partition: Partition, damage: CorruptData) -> None:
         """A reader met stored bytes that cannot be right; told once, however often it asks."""
         directory = partition.log.directory
-        if self._damage_told.get(directory) != str(damage):
-            self._damage_told[directory] = str(damage)
+        if self._damage_reported.get(directory) != str(damage):
+            self._damage_reported[directory] = str(damage)
             logger.error("partition=%s corrupt=true reason=%s", partition.name, damage)
 
     def take_offline(self, path: str, error: DiskError) -> None:
@@ -282,7 +285,7 @@ class Partitions:
             self._by_id.pop(topic.topic_id, None)
             for partition in self._by_name.pop(topic.name, {}).values():
                 partition.end()
-                self._damage_told.pop(partition.log.directory, None)
+                self._damage_reported.pop(partition.log.directory, None)
             for index in range(len(topic.partitions)):
                 gone[TopicPartition(topic.name, index)] = topic.topic_id
         self._offline.difference_update(gone)

@@ -34,7 +34,7 @@ class Retention:
         self._settings = settings
         self._world = world
         # What each partition was told of before: a trouble by its text, or a segment's offset.
-        self._told: dict[tuple[TopicPartition, TopicId], str | Offset] = {}
+        self._logged: dict[tuple[TopicPartition, TopicId], str | Offset] = {}
 
     async def keep(self) -> None:
         """Round after round, until cancelled."""
@@ -60,13 +60,13 @@ class Retention:
 
     def _forget_deleted(self) -> None:
         known = {(partition.name, partition.topic_id) for partition in self._partitions}
-        self._told = {which: told for which, told in self._told.items() if which in known}
+        self._logged = {which: logged for which, logged in self._logged.items() if which in known}
 
     def _make_ready(self, partition: Partition, now_ms: int) -> bool:
         """Whether something of the partition is to go; then none of that is active any more."""
         expired = self._find(partition, now_ms)
         if expired is None:
-            self._tell_of_future(partition, now_ms)
+            self._log_future_timestamp(partition, now_ms)
             return False
         if expired.start_offset == partition.log.end_offset:
             try:
@@ -137,7 +137,7 @@ class Retention:
         if isinstance(error, DiskError) and not error.full:
             self._partitions.take_offline(partition.log.directory.rpartition("/")[0], error)
 
-    def _tell_of_future(self, partition: Partition, now_ms: int) -> None:
+    def _log_future_timestamp(self, partition: Partition, now_ms: int) -> None:
         """A timestamp far ahead keeps a segment, and all behind it, for as long: told once each."""
         log = partition.log
         if partition.has_ended or len(log.segments) == 1 or log.settings.retention_ms < 0:
@@ -154,6 +154,6 @@ class Retention:
 
     def _is_news(self, partition: Partition, what: str | Offset) -> bool:
         name = partition.name, partition.topic_id
-        is_news = self._told.get(name) != what
-        self._told[name] = what
+        is_news = self._logged.get(name) != what
+        self._logged[name] = what
         return is_news

@@ -51,7 +51,7 @@ from penstock.world.ports import Entropy
 FAREWELL_MS = 5_000
 METADATA_MS = 30_000
 
-Told = Callable[[tuple[TopicPartition, ...]], Awaitable[None]]
+PartitionsCallback = Callable[[tuple[TopicPartition, ...]], Awaitable[None]]
 
 
 class GroupProtocol(Enum):
@@ -73,7 +73,7 @@ class GroupRules:
     reading: ConsumerRules = field(default_factory=ConsumerRules)
 
 
-async def _nobody_told(partitions: tuple[TopicPartition, ...]) -> None:
+async def _ignore(partitions: tuple[TopicPartition, ...]) -> None:
     """For those who do not want to know."""
 
 
@@ -81,9 +81,9 @@ async def _nobody_told(partitions: tuple[TopicPartition, ...]) -> None:
 class Listener:
     """Who is told of partitions that come and go, from within `poll` and at the end."""
 
-    assigned: Told = _nobody_told
-    revoked: Told = _nobody_told  # still ours: offsets can be committed
-    lost: Told = _nobody_told  # not ours any more
+    assigned: PartitionsCallback = _ignore
+    revoked: PartitionsCallback = _ignore  # still ours: offsets can be committed
+    lost: PartitionsCallback = _ignore  # not ours any more
 
 
 class GroupConsumer:

@@ -211,7 +211,7 @@ class BatchSender:
             now_ms = self.cluster.clock.monotonic_ms()
             self._accumulator.flushing = self._flushers > 0
             self._accumulator.expire(now_ms)
-            self._tell_given_up()
+            self._report_given_up()
             self._send_ready(now_ms)
             self._settled.set()
             deadline_ms = self._accumulator.next_deadline_ms()
@@ -299,10 +299,10 @@ class BatchSender:
             accumulator.failed(batch, result, now_ms=now_ms)
             if not isinstance(result, Refused) or result.code in STALE_METADATA:
                 self._background_tasks.run("producer: metadata", self._refresh)
-        self._tell_given_up()
+        self._report_given_up()
         self._look_again()
 
-    def _tell_given_up(self) -> None:
+    def _report_given_up(self) -> None:
         error = self._accumulator.given_up
         if error is not None and self._given_up is not None:
             self._given_up(error)

@@ -77,7 +77,7 @@ def _stay(
         # It has changed its protocol: nobody waits for its classic requests any more.
         draft.cancel(MemberJoinEnds(group=request.group_id, member=member.member_id))
         draft.cancel(MemberSyncEnds(group=request.group_id, member=member.member_id))
-    member = advance(draft, _told(member, asked), reported=reported, last_reply=last_reply)
+    member = advance(draft, _updated(member, asked), reported=reported, last_reply=last_reply)
     draft.restart_session(member)
     reply = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
@@ -110,7 +110,7 @@ def assignment_of(member: ConsumerMember) -> Assignment:
     )
 
 
-def _told(member: ConsumerMember, asked: Heartbeat) -> ConsumerMember:
+def _updated(member: ConsumerMember, asked: Heartbeat) -> ConsumerMember:
     """The member with what it tells; what it leaves out has not changed."""
     request = asked.request
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
@@ -136,10 +136,10 @@ def _last_reply(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) 
         return LastReply.VOID
     if request.member_epoch != member.epoch:
         return LastReply.LOST
-    return LastReply.UNCERTAIN if _tells_everything(request) else LastReply.RECEIVED
+    return LastReply.UNCERTAIN if _reports_everything(request) else LastReply.RECEIVED
 
 
-def _tells_everything(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _reports_everything(request: ConsumerGroupHeartbeatRequest) -> bool:
     return (
         request.rebalance_timeout_ms != -1
         and not (request.subscribed_topic_names is None and request.subscribed_topic_regex is None)

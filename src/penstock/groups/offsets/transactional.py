@@ -142,7 +142,7 @@ def _check_member(group: Group | None, asked: Asked[TxnOffsetCommitRequest]) -> 
         version=asked.version,
         transactional=True,
     )
-    return _told(code)
+    return _code_for_clients(code)
 
 
 def _check_partition(
@@ -163,10 +163,10 @@ def _check_partition(
         epoch=request.generation_id,
         partition=TopicIdPartition(topic_id, partition.partition_index),
     )
-    return _told(code)
+    return _code_for_clients(code)
 
 
-def _told(code: ErrorCode) -> ErrorCode:
+def _code_for_clients(code: ErrorCode) -> ErrorCode:
     """Clients know only the word of old for an epoch that is behind."""
     return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
 

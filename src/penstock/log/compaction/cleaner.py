@@ -132,7 +132,7 @@ def _note_all(disk: Disk, wanted: CleaningPass, keys: KeyOffsets) -> Generator[R
         for batch in _batches(disk, wanted, source):
             if pace.is_due(batch.size_bytes):
                 yield pace.rest()
-            with _damage_told(wanted, source):
+            with _damage_reported(wanted, source):
                 if batch.is_control:
                     transactions.pass_control(batch)
                     continue
@@ -199,7 +199,7 @@ def _clean_into(
     kept: list[BatchView] = []
     batch: BatchView | None = None
     for batch in _batches(disk, wanted, source):
-        with _damage_told(wanted, source):
+        with _damage_reported(wanted, source):
             left = batch_filter.pass_through(batch)
         if left is not None:
             kept.append(left)
@@ -246,7 +246,7 @@ def _batches(disk: Disk, wanted: CleaningPass, source: Source) -> Generator[Batc
     """Every batch of a source; damage must not be given a checksum that matches."""
     file = disk.open(_path(wanted, source, layout.LOG), writable=False)
     try:
-        with _damage_told(wanted, source):
+        with _damage_reported(wanted, source):
             for position, batch in whole_batches(file, start=0, end=source.size_bytes):
                 if batch.magic != MAGIC_V2:
                     reason = f"a batch of format {batch.magic}, which is not compacted"
@@ -259,7 +259,7 @@ def _batches(disk: Disk, wanted: CleaningPass, source: Source) -> Generator[Batc
 
 
 @contextmanager
-def _damage_told(wanted: CleaningPass, source: Source) -> Generator[None, None, None]:
+def _damage_reported(wanted: CleaningPass, source: Source) -> Generator[None, None, None]:
     try:
         yield
     except CorruptBatch as error:

@@ -76,14 +76,14 @@ class TransactionHistory:
         attempt.commits_unclear -= 1
         attempt.may_commit = attempt.commits_unclear > 0
 
-    def ended(self, attempt: Attempt, *, committed: bool, told_by: str) -> None:
+    def ended(self, attempt: Attempt, *, committed: bool, seen_by: str) -> None:
         """Somebody knows for certain."""
         if self.nothing_promised:
             return
         if attempt.committed not in (None, committed):
             raise Violation(
                 "atomicity",
-                f"{attempt.name} was {_word(not committed)}, and is {_word(committed)}: {told_by}",
+                f"{attempt.name} was {_word(not committed)}, and is {_word(committed)}: {seen_by}",
             )
         attempt.committed = committed
 
@@ -103,7 +103,7 @@ class TransactionHistory:
                 f"{place}: {record} at offset {offset} is read, and nobody has asked for the commit"
                 f" of {attempt.name}",
             )
-        self.ended(attempt, committed=True, told_by=f"{place} shows offset {offset}")
+        self.ended(attempt, committed=True, seen_by=f"{place} shows offset {offset}")
 
     def see_offset(self, transactional_id: str, place: TopicPartition, offset: int) -> None:
         """The offset that is committed there for an application, as of now."""

@@ -104,7 +104,7 @@ class Session:
             enable2_pc=two_phase,
             keep_prepared_txn=two_phase,
         )
-        reply = await self._until_told(
+        reply = await self._ask_until_answered(
             "init", request, InitProducerIdResponse, 6 if two_phase else 4, _code
         )
         identity = _identity(reply.producer_id, reply.producer_epoch)
@@ -147,7 +147,7 @@ class Session:
                 )
             ],
         )
-        reply = await self._until_told(
+        reply = await self._ask_until_answered(
             f"produce to {place}",
             request,
             ProduceResponse,
@@ -171,7 +171,7 @@ class Session:
                 producer_epoch=identity.epoch,
                 group_id=group,
             )
-            await self._until_told("add offsets", added, AddOffsetsToTxnResponse, 3, _code)
+            await self._ask_until_answered("add offsets", added, AddOffsetsToTxnResponse, 3, _code)
             self._offsets_added = True
         topics: dict[str, TxnOffsetCommitRequestTopic] = {}
         for place, offset in offsets.items():
@@ -188,7 +188,7 @@ class Session:
             producer_epoch=identity.epoch,
             topics=list(topics.values()),
         )
-        await self._until_told(
+        await self._ask_until_answered(
             "commit offsets",
             request,
             TxnOffsetCommitResponse,
@@ -222,7 +222,7 @@ class Session:
             if commit and attempt is not None and code not in UNCLEAR | {ErrorCode.NONE}:
                 history.refused_commit(attempt)
 
-        reply = await self._until_told(
+        reply = await self._ask_until_answered(
             "commit" if commit else "abort",
             request,
             EndTxnResponse,
@@ -237,7 +237,7 @@ class Session:
                 "fencing", f"{self.name} ends {name} as {_text(identity)}, which had been fenced"
             )
         if attempt is not None:
-            history.ended(attempt, committed=commit, told_by=self.name)
+            history.ended(attempt, committed=commit, seen_by=self.name)
         if self.is_of_generation_2:
             self._become(_identity(reply.producer_id, reply.producer_epoch))
         self._added.clear()
@@ -256,7 +256,7 @@ class Session:
                 AddPartitionsToTxnTopic(name=place.topic, partitions=[place.partition])
             ],
         )
-        await self._until_told(
+        await self._ask_until_answered(
             f"add {place}",
             request,
             AddPartitionsToTxnResponse,
@@ -267,7 +267,7 @@ class Session:
         )
         self._added.add(place)
 
-    async def _until_told(
+    async def _ask_until_answered(
         self,
         what: str,
         request: Message,

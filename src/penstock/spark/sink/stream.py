@@ -66,8 +66,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         )
         if self.plan is None:
             return run(write_plainly(work))
-        claim = Claim(query_id=_told(task, QUERY), run_id=_told(task, RUN), driver=self.plan.place)
-        batch_id = int(_told(task, BATCH))
+        claim = Claim(
+            query_id=_property(task, QUERY), run_id=_property(task, RUN), driver=self.plan.place
+        )
+        batch_id = int(_property(task, BATCH))
         return run(self._write(work, claim, batch_id, numbers_of(task)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -107,7 +109,7 @@ class StreamSink(DataSourceStreamArrowWriter):
             return Written(driver=driver, known=plan.known, prepared=prepared)
 
 
-def _told(task: TaskContext, name: str) -> str:
+def _property(task: TaskContext, name: str) -> str:
     value = task.getLocalProperty(name)
     assert value is not None, f"Spark gives every task of a query its {name}"
     return value

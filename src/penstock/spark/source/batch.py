@@ -14,7 +14,7 @@ from penstock.spark.source.filters import Narrowed, narrowed
 from penstock.spark.source.offset_poller import OffsetPoller
 from penstock.spark.source.options import SourceOptions
 from penstock.spark.source.plan import ReadRange, begins, ranges, read_beyond, split
-from penstock.spark.source.positions import NoneThatYoung, beyond, told_offsets
+from penstock.spark.source.positions import NoneThatYoung, beyond, explicit_offsets
 from penstock.spark.source.read import RangePartition, read_range, report_loss
 
 
@@ -63,7 +63,7 @@ def planned_once(poller: OffsetPoller, options: SourceOptions, spared: Narrowed)
     end = poller.resolved(
         options.ending, partitions, latest=latest, none_that_young=NoneThatYoung.LATEST
     )
-    told = told_offsets(options.starting)
+    told = explicit_offsets(options.starting)
     there = latest | poller.high_watermarks(read_beyond(told, latest))
     for what in (
         *beyond(options.starting, there, which="from"),

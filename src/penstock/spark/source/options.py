@@ -123,7 +123,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         include_headers=read.flag("includeHeaders", False),
         isolation=_isolation(connection),
         fetch_bytes_max=connection.number("max.partition.fetch.bytes", 2 * MIB, least=KIB),
-        group=query_group.told_group(read),
+        group=query_group.chosen_group(read),
         wait_ms_max=60_000 if wait_ms_max is None else wait_ms_max,
         patience=Patience(
             retries_max=read.number("fetchOffset.numRetries", least=0),

@@ -215,7 +215,7 @@ def resolved(
     return found
 
 
-def told_offsets(where: Where) -> Offsets:
+def explicit_offsets(where: Where) -> Offsets:
     """The offsets that a user has told as numbers."""
     places = where.places if isinstance(where, AtOffsets) else {}
     return {one: place for one, place in places.items() if not isinstance(place, Edge)}
@@ -225,7 +225,7 @@ def beyond(where: Where, latest: Mapping[TopicPartition, Offset], *, which: str)
     """Sentences on offsets that a user has told, and that the logs do not have yet or any more."""
     return [
         f"{partition} was to be read {which} offset {place} and ends at {latest[partition]}"
-        for partition, place in sorted(told_offsets(where).items())
+        for partition, place in sorted(explicit_offsets(where).items())
         if place > latest[partition]
     ]
 

@@ -46,9 +46,9 @@ from penstock.spark.source.positions import (
     Offsets,
     as_json,
     beyond,
+    explicit_offsets,
     follows_the_end,
     from_json,
-    told_offsets,
 )
 from penstock.spark.source.read import RangePartition, read_range, report_loss
 from penstock.world.clock import RealClock
@@ -203,7 +203,7 @@ class StreamDriver:
             latest=latest,
             none_that_young=self.options.none_that_young,
         )
-        told = told_offsets(self.options.starting)
+        told = explicit_offsets(self.options.starting)
         there = latest | self._poller.high_watermarks(read_beyond(told, latest))
         for what in beyond(self.options.starting, there, which="from"):
             report_loss(what, fail=self.options.fail_on_data_loss)

@@ -97,10 +97,10 @@ def connect(dsn: str) -> Iterator[Connection]:
 
 def is_written(connection: Connection, target: Target, batch: Batch) -> bool:
     """Whether the batch is there; makes what remembers batches, where it is missing."""
-    with _told(target), connection.transaction():
+    with _errors_translated(target), connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [MAKING_LOCK])
         connection.execute(MAKE_BATCHES)
-    with _told(target):
+    with _errors_translated(target):
         return _is_written(connection, target, batch, locked=False)
 
 
@@ -111,7 +111,7 @@ def merge_rows(connection: Connection, target: Target, batch: Batch, rows: pyarr
     """
     for _ in range(ATTEMPTS_MAX):
         try:
-            with _told(target), connection.transaction():
+            with _errors_translated(target), connection.transaction():
                 return _merge_rows(connection, target, batch, rows)
         except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
             continue  # all of it was rolled back
@@ -218,7 +218,7 @@ def _merge(connection: Connection, target: Target, stored: list[str]) -> None:
 
 
 @contextmanager
-def _told(target: Target) -> Iterator[None]:
+def _errors_translated(target: Target) -> Iterator[None]:
     """What the database says against a batch, in the words of this package."""
     try:
         yield

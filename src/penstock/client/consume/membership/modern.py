@@ -61,8 +61,8 @@ class ModernMember:
         self.topics_needed: tuple[str, ...] = ()
         self._fenced = False
         self._carrying: Change | None = None
-        self._told_all = False  # whether the coordinator knows what does not change
-        self._told_owned: Places | None = None
+        self._sent_all = False  # whether the coordinator knows what does not change
+        self._sent_owned: Places | None = None
         self._ids: dict[str, TopicId] = {}
 
     @property
@@ -80,7 +80,7 @@ class ModernMember:
             return None  # the loss comes first
         self._fenced = False
         joining = self.epoch == JOINING_EPOCH
-        whole = joining or not self._told_all
+        whole = joining or not self._sent_all
         subscription = self.subscription
         request = ConsumerGroupHeartbeatRequest(
             group_id=subscription.group,
@@ -96,11 +96,11 @@ class ModernMember:
             request.subscribed_topic_names = (
                 list(subscription.topics) if subscription.pattern is None else None
             )
-        if whole or (self.owned != self._told_owned and not self.has_change()):
+        if whole or (self.owned != self._sent_owned and not self.has_change()):
             held = () if joining else self._held()
             request.topic_partitions = self._by_id(held)
-            self._told_owned = held
-        self._told_all = True
+            self._sent_owned = held
+        self._sent_all = True
         # Until the answer is there nothing is due.
         self.next_at_ms = now_ms + subscription.rebalance_ms
         return Question(request, ConsumerGroupHeartbeatResponse)
@@ -124,14 +124,14 @@ class ModernMember:
                 if target != self.target:
                     # Each assignment is acknowledged, also one that changes nothing: the one
                     # before was perhaps not carried out, and the coordinator does not know.
-                    self._told_owned = None
+                    self._sent_owned = None
                 self.target = target
-            if self.owned != self._told_owned and not self.has_change():
+            if self.owned != self._sent_owned and not self.has_change():
                 self.next_at_ms = now_ms  # it was carried out while the question was on its way
 
     def unanswered(self, *, now_ms: int) -> None:
         """It may or may not have come through: the next one says everything again."""
-        self._told_all = False
+        self._sent_all = False
         self.next_at_ms = now_ms + RETRY_MS
 
     def metadata_changed(self, view: ClusterView, *, now_ms: int) -> None:
@@ -177,7 +177,7 @@ class ModernMember:
         self._fenced = True
         self.epoch = JOINING_EPOCH
         self.target = ()
-        self._told_owned = None
+        self._sent_owned = None
         self.next_at_ms = now_ms
 
     def _change(self) -> Change | None:
