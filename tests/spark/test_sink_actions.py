@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from penstock.client.network.errors import TimedOut
+from penstock.client.produce.partitioner import partition_of_key
 from penstock.client.produce.producer import Producer
 from penstock.client.produce.transactional_producer import TransactionalProducer
+from penstock.model.identity import TopicPartition
 from penstock.spark.sink.actions import (
     Abort,
     Commit,
@@ -22,10 +26,12 @@ from penstock.spark.sink.actions import (
 )
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, SinkRecord
-from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.decision_topic import READ_MS_MAX, DecisionTopic
 from penstock.spark.sink.errors import WrongDecisionTopic
 from penstock.spark.sink.names import prefix_of
 from rig.clients.confluent import ConfluentClient
+from rig.command import run_command
+from rig.hanging import leave_hanging, talk_with
 from rig.serve import ServedNode
 from rig.sink_output import cluster_at, committed_records
 from rig.sink_shell import SinkShell, with_sink
@@ -103,6 +109,52 @@ def test_reading_waits_for_what_is_open_before_the_end(node: ServedNode, topic: 
             assert await reading is None
 
     with_sink(node.bootstrap, topic(), work)
+
+
+def test_decision_that_cannot_be_read_is_not_written_where_transactions_time_out(
+    node: ServedNode, topic: Topics
+) -> None:
+    """As on Apache Kafka, which can lose the marker of a commit that it has acked."""
+
+    async def work(shell: SinkShell) -> None:
+        place = await shell.decisions.place_of(shell.sink)
+        decisions = replace(shell.decisions, read_ms_max=500)
+        async with (
+            TransactionalProducer(shell.cluster, f"{shell.sink}-other") as other,
+            Carrier(shell.cluster, shell.sink, decisions, two_phase=False) as carrier,
+        ):
+            await carrier.carry_out(Fence())
+            await other.begin()
+            await other.send(place.topic, b"?", key=b"another sink", partition=place.partition)
+            await other.flush()
+            with pytest.raises(TimedOut, match=f"producer {other.identity.producer_id} has a"):
+                await carrier.carry_out(Write(RECORD))
+
+    with_sink(node.bootstrap, topic(), work, two_phase=False)
+
+
+def test_transaction_that_hangs_among_decisions_is_named_with_what_ends_it(
+    node: ServedNode,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    name = "decisions-with-a-hanging-transaction"
+    place = TopicPartition(name, partition_of_key(b"sink", 2))
+
+    async def read(within_ms: int) -> None:
+        async with cluster_at(node.bootstrap) as cluster:
+            await DecisionTopic(cluster=cluster, name=name, read_ms_max=within_ms).last("sink")
+
+    with talk_with(node.bootstrap, name) as talk:
+        leave_hanging(talk, partition=place.partition)
+    command = f"transactions abort --topic {name}:{place.partition} --start-offset 1"
+    with pytest.raises(TimedOut, match=f"no coordinator .* `penstock {command}`"):
+        asyncio.run(read(500))
+    ended = run_command(
+        command, bootstrap=node.bootstrap, monkeypatch=monkeypatch, captured=capsysbinary
+    )
+    assert ended.status == 0, ended.err
+    asyncio.run(read(READ_MS_MAX))
 
 
 def test_commit_is_told_again_and_seen(node: ServedNode, topic: Topics) -> None:

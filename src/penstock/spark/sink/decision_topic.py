@@ -6,16 +6,19 @@ than were asked for, it is refused: a decision that goes away is a batch that is
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic
 from penstock.client.admin.configs import Resource, ResourceKind, describe_configs
+from penstock.client.admin.hanging_transactions import suspects
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
 from penstock.client.consume.fetch_request import FetchRules
 from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import When, offsets_of
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import Refused, TimedOut
 from penstock.client.produce.partitioner import partition_of_key
 from penstock.model.error import ErrorCode
@@ -49,6 +52,7 @@ class DecisionTopic:
     cluster: Cluster
     name: str
     replicas: int | None = None  # None: what the brokers give a topic
+    read_ms_max: int = READ_MS_MAX
 
     async def make(self) -> None:
         """There is such a topic when this returns; WrongDecisionTopic if it can't be used."""
@@ -127,7 +131,7 @@ class DecisionTopic:
         found: dict[bytes, bytes | None] = {}
         try:
             async with (
-                asyncio.timeout(READ_MS_MAX / 1000),
+                asyncio.timeout(self.read_ms_max / 1000),
                 Consumer(self.cluster, rules=rules) as consumer,
             ):
                 await consumer.assign(starts)
@@ -139,10 +143,30 @@ class DecisionTopic:
                             found[record.key] = record.value
         except TimeoutError as error:
             raise TimedOut(
-                f"topic {self.name}: a transaction that is open in it keeps decisions from being"
-                " read"
+                f"topic {self.name}: decisions could not be read within {self.read_ms_max} ms"
+                f"{await self._held_back_by(starts)}"
             ) from error
         return found
+
+    async def _held_back_by(self, places: Iterable[TopicPartition]) -> str:
+        """What a user should know of the transaction that is open there, if one is."""
+        coordinators = Coordinators(self.cluster, kind=CoordinatorKind.TRANSACTION)
+        found = await suspects(self.cluster, coordinators, list(places))
+        if not found:
+            return ""
+        one = max(found, key=lambda suspect: suspect.hangs)
+        place = one.open.partition
+        held = (
+            f": producer {one.open.producer_id} has a transaction open in partition"
+            f" {place.partition} from offset {one.open.start_offset} on"
+        )
+        if not one.hangs:
+            return held
+        return (
+            f"{held} that no coordinator is going to end: `penstock transactions abort --topic"
+            f" {self.name}:{place.partition} --start-offset {one.open.start_offset}` ends it, and"
+            " the query can be started again"
+        )
 
     def warn_if_single(self, sink: str) -> None:
         """Where others could hold the decisions too, and a failed disk would lose them."""
