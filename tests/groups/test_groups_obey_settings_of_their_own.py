@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from penstock.metadata.image.image import ConfigResource, ResourceKind
+from penstock.metadata.image.image import ConfigResource
+from penstock.model.configs import ResourceKind
 from rig.group_world import GroupWorld
 from rig.modern_consumer import ModernConsumer, Topics
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.metadata.effective import effective_broker, effective_topic
-from penstock.metadata.image.image import ResourceKind
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.wire.messages import alter_configs as replacing

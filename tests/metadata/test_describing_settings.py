@@ -2,14 +2,14 @@
 
 from penstock.metadata.describe import (
     Described,
-    Source,
     Standpoint,
     describe_broker,
     describe_cluster_default,
     describe_topic,
     describe_topic_defaults,
 )
-from penstock.metadata.image.image import ConfigResource, Image, ResourceKind
+from penstock.metadata.image.image import ConfigResource, Image
+from penstock.model.configs import ResourceKind, Source
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 
@@ -58,7 +58,7 @@ def test_every_layer_of_a_topic_setting_is_told_in_the_order_that_counts() -> No
     assert trail(found) == [
         ("retention.ms", "1", "TOPIC"),
         ("log.retention.ms", "2", "DYNAMIC_BROKER"),
-        ("log.retention.ms", "3", "DYNAMIC_CLUSTER"),
+        ("log.retention.ms", "3", "DYNAMIC_DEFAULT_BROKER"),
         ("log.retention.ms", "4", "STATIC_BROKER"),
         ("log.retention.hours", "5", "STATIC_BROKER"),
     ]
@@ -80,7 +80,7 @@ def test_a_brokers_settings_say_which_can_change_while_it_runs() -> None:
 def test_a_brokers_value_is_that_of_the_first_layer_which_has_one() -> None:
     where = standpoint({CLUSTER: {"message.max.bytes": "3"}}, message_max_bytes="4")
     found = one(describe_broker(where), "message.max.bytes")
-    assert (found.value, found.source) == ("3", Source.DYNAMIC_CLUSTER)
+    assert (found.value, found.source) == ("3", Source.DYNAMIC_DEFAULT_BROKER)
     assert [synonym.value for synonym in found.synonyms] == ["3", "4", "1048588"]
 
 
@@ -122,7 +122,7 @@ def test_known_settings_without_effect_are_listed_too() -> None:
 def test_the_clusters_default_lists_only_what_was_set() -> None:
     (found,) = describe_cluster_default(Image(configs={CLUSTER: {"message.max.bytes": "9"}}))
     assert (found.name, found.value) == ("message.max.bytes", "9")
-    assert found.source == Source.DYNAMIC_CLUSTER
+    assert found.source == Source.DYNAMIC_DEFAULT_BROKER
 
 
 def test_settings_for_tests_show_only_when_they_are_set() -> None:

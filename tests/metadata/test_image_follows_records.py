@@ -5,9 +5,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
+from penstock.metadata.image.image import ConfigResource, Delta, Image
 from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord, decode_record, encode_record
+from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages import incremental_alter_configs as alter

@@ -2,9 +2,10 @@
 
 import pytest
 
-from penstock.metadata.describe import Source, Standpoint, describe_group
+from penstock.metadata.describe import Standpoint, describe_group
 from penstock.metadata.effective import effective_group
-from penstock.metadata.image.image import ConfigResource, Image, ResourceKind
+from penstock.metadata.image.image import ConfigResource, Image
+from penstock.model.configs import ResourceKind, Source
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BROKER_SETTINGS, parse_broker
 from penstock.model.settings.setting import InvalidSetting

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.metadata.describe import Source
+from penstock.model.configs import Source
 from penstock.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from rig.broker import NO_RETENTION_ROUND
 from rig.dialogue import Dialogue

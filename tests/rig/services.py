@@ -13,8 +13,9 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.broker import BrokerImage, Endpoint
-from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
+from penstock.metadata.image.image import ConfigResource, Delta, Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch

@@ -6,18 +6,10 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin.admin import first_refusal
-from penstock.client.admin.configs import (
-    Change,
-    Entry,
-    Operation,
-    Resource,
-    ResourceKind,
-    Source,
-    alter_configs,
-    describe_configs,
-)
+from penstock.client.admin.configs import Change, Entry, Resource, alter_configs, describe_configs
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
+from penstock.model.configs import Operation, ResourceKind, Source
 
 topic_option = click.option("--topic", metavar="NAME", help="The settings of a topic.")
 broker_option = click.option(

@@ -8,20 +8,13 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import listed, print_json, print_table, say
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
-from penstock.client.admin.configs import (
-    Change,
-    Operation,
-    Resource,
-    ResourceKind,
-    Source,
-    alter_configs,
-    describe_configs,
-)
+from penstock.client.admin.configs import Change, Resource, alter_configs, describe_configs
 from penstock.client.admin.topology import PARTITIONS_MAX, REPLICAS_MAX, read_topology
 from penstock.client.admin.topology_apply import apply_topology
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.client.network.routing import TopicView
+from penstock.model.configs import Operation, ResourceKind, Source
 from penstock.model.error import ErrorCode
 from penstock.model.identity import id_text
 

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 
-from penstock.metadata.image.image import ConfigResource, Image, ResourceKind
+from penstock.metadata.image.image import ConfigResource, Image
+from penstock.model.configs import ResourceKind
 
 # Why a request about such a resource is refused.
 UNSUPPORTED: Mapping[int, str] = MappingProxyType(

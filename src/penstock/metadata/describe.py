@@ -8,27 +8,16 @@ are its synonyms, the one that counts first.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from itertools import dropwhile
 
 from penstock.metadata.effective import CLUSTER_DEFAULT, effective_broker
-from penstock.metadata.image.image import Image, ResourceKind
+from penstock.metadata.image.image import Image
+from penstock.model.configs import ResourceKind, Source
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
 from penstock.model.settings.setting import Change, Setting, SettingType, text_of
 from penstock.model.settings.single_group import SINGLE_GROUP_SETTINGS, server_name
 from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS, resolve_topic
-
-
-class Source(IntEnum):
-    """Where a value comes from, by Kafka's numbers."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_CLUSTER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +55,7 @@ class Standpoint:
         broker = ResourceKind.BROKER
         return (
             (self.image.config(broker, str(self.node_id)), Source.DYNAMIC_BROKER),
-            (self.image.config(broker, CLUSTER_DEFAULT), Source.DYNAMIC_CLUSTER),
+            (self.image.config(broker, CLUSTER_DEFAULT), Source.DYNAMIC_DEFAULT_BROKER),
             (self.static.given, Source.STATIC_BROKER),
         )
 
@@ -118,7 +107,7 @@ def describe_cluster_default(image: Image) -> list[Described]:
     for name, value in sorted(image.config(ResourceKind.BROKER, CLUSTER_DEFAULT).items()):
         setting = BROKER_SETTINGS[name]
         shown = None if setting.sensitive else value
-        synonyms = [Synonym(name=name, value=shown, source=Source.DYNAMIC_CLUSTER)]
+        synonyms = [Synonym(name=name, value=shown, source=Source.DYNAMIC_DEFAULT_BROKER)]
         described.append(_described(setting, value, synonyms, read_only=False))
     return described
 

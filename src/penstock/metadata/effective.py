@@ -1,6 +1,7 @@
 """Which settings hold: those a node was started with, with what the metadata log says over them."""
 
-from penstock.metadata.image.image import Image, ResourceKind
+from penstock.metadata.image.image import Image
+from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings, with_dynamic
 from penstock.model.settings.groups import GroupSettings

@@ -11,7 +11,7 @@ from random import Random
 from typing import TypeVar
 
 from penstock.client.admin.admin import Admin, NewTopic
-from penstock.client.admin.configs import Change, Operation, Resource, ResourceKind, alter_configs
+from penstock.client.admin.configs import Change, Resource, alter_configs
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
 from penstock.client.consume.fetch_request import FetchRules
@@ -20,6 +20,7 @@ from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.errors import ClientError, Refused
 from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.producer import Delivery, Producer, ProducerRules
+from penstock.model.configs import Operation, ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset

@@ -6,7 +6,7 @@ from penstock.broker.api.create_topics import API as CREATE_TOPICS
 from penstock.broker.api.describe_configs import API as DESCRIBE
 from penstock.broker.api.incremental_alter_configs import API as ALTER
 from penstock.broker.api.list_config_resources import API
-from penstock.metadata.image.image import ResourceKind
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.create_topics import (
     CreatableTopic,

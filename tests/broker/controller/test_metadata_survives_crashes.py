@@ -9,7 +9,7 @@ from penstock.broker.api.create_topics import API as CREATE_TOPICS
 from penstock.broker.api.delete_topics import API as DELETE_TOPICS
 from penstock.broker.api.incremental_alter_configs import API as ALTER
 from penstock.broker.api.init_producer_id import API as INIT_PRODUCER_ID
-from penstock.metadata.image.image import ResourceKind
+from penstock.model.configs import ResourceKind
 from penstock.wire.messages import incremental_alter_configs as alter
 from penstock.wire.messages.create_topics import (
     CreatableTopic,

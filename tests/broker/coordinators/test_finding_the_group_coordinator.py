@@ -6,7 +6,7 @@ import pytest
 
 from penstock.broker.api.find_coordinator import API
 from penstock.groups.partitioning import OFFSETS_TOPIC, java_hash, partition_of
-from penstock.metadata.image.image import ResourceKind
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.wire.messages.find_coordinator import (
     FindCoordinatorRequest,

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.metadata.image.image import ConfigResource, Delta, ResourceKind
+from penstock.metadata.image.image import ConfigResource, Delta
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.offset import LeaderEpoch
 from penstock.replication.partition import Partition

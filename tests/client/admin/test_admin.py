@@ -7,20 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
-from penstock.client.admin.configs import (
-    Change,
-    Operation,
-    Resource,
-    ResourceKind,
-    Source,
-    alter_configs,
-    describe_configs,
-)
+from penstock.client.admin.configs import Change, Resource, alter_configs, describe_configs
 from penstock.client.consume.offsets import When
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.errors import Refused, Unreachable
 from penstock.client.network.routing import TopicView
 from penstock.client.produce.producer import Producer
+from penstock.model.configs import Operation, ResourceKind, Source
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset

@@ -11,7 +11,6 @@ from penstock.broker.request.yielding import Steps, by_turns
 from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.describe import (
     Described,
-    Source,
     Standpoint,
     describe_broker,
     describe_cluster_default,
@@ -19,7 +18,7 @@ from penstock.metadata.describe import (
     describe_topic,
     describe_topic_defaults,
 )
-from penstock.metadata.image.image import ResourceKind
+from penstock.model.configs import ResourceKind, Source
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DESCRIBED_SETTINGS_MAX
 from penstock.model.topic_name import topic_name_error

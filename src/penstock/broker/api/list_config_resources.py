@@ -6,7 +6,7 @@ from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.metadata.config_resources import config_resources
-from penstock.metadata.image.image import ResourceKind
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.list_config_resources import (

@@ -16,8 +16,9 @@ from penstock.log.directory import LogWanted
 from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.effective import effective_broker, effective_topic
-from penstock.metadata.image.image import Delta, Image, ResourceKind
+from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.settings.broker import BrokerSettings

@@ -6,11 +6,11 @@ to anyone. Changes are incremental (KIP-339): what is not named stays as it is.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused, error_code
+from penstock.model.configs import Operation, ResourceKind, Source
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.wire.messages.describe_configs import (
@@ -27,12 +27,6 @@ from penstock.wire.messages.incremental_alter_configs import (
 )
 
 
-class ResourceKind(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    GROUP = 32
-
-
 class Resource(NamedTuple):
     """What has settings. The name of a broker is its id; an empty one stands for all brokers."""
 
@@ -41,27 +35,6 @@ class Resource(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind.name.lower()} {self.name or '(all)'}"
-
-
-class Source(IntEnum):
-    """Where the value of a setting comes from."""
-
-    UNKNOWN = 0
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-class Operation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

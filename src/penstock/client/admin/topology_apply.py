@@ -4,15 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
-from penstock.client.admin.configs import (
-    Change,
-    Operation,
-    Resource,
-    ResourceKind,
-    Source,
-    alter_configs,
-    describe_configs,
-)
+from penstock.client.admin.configs import Change, Resource, alter_configs, describe_configs
 from penstock.client.admin.topology import WantedTopic
 from penstock.client.admin.topology_plan import (
     AddPartitions,
@@ -24,6 +16,7 @@ from penstock.client.admin.topology_plan import (
 )
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
+from penstock.model.configs import Operation, ResourceKind, Source
 
 
 async def apply_topology(

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import TypeVar
 
 from penstock.machine.decision import Decision
 from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.topics import TOO_LARGE
-from penstock.metadata.image.image import ConfigResource, ResourceKind
+from penstock.metadata.image.image import ConfigResource
 from penstock.metadata.records import MetadataRecord
+from penstock.model.configs import Operation, ResourceKind
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -36,15 +36,6 @@ KNOWN: Mapping[ResourceKind, Mapping[str, Setting]] = {
     ResourceKind.GROUP: SINGLE_GROUP_SETTINGS,
 }
 Asked = TypeVar("Asked", replacing.AlterConfigsResource, incremental.AlterConfigsResource)
-
-
-class Operation(IntEnum):
-    """What IncrementalAlterConfigs does to one setting."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 def incremental_alter_configs(

@@ -12,8 +12,9 @@ from penstock.metadata.describe import (
     describe_topic,
     describe_topic_defaults,
 )
-from penstock.metadata.image.image import Image, ResourceKind
+from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import METADATA_TOPIC, NO_TOPIC_ID, TopicId
 from penstock.model.limit import DECISION_RECORDS_MAX

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import assert_never
 
 from penstock.metadata.image.broker import BrokerImage, Endpoint
-from penstock.metadata.image.image import ConfigResource, Delta, Image, ResourceKind
+from penstock.metadata.image.image import ConfigResource, Delta, Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.metadata.records import MetadataRecord
+from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.listener import SecurityProtocol

@@ -2,27 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.topic import TopicImage
+from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 
 FIRST_OFFSET = Offset(0)
 FIRST_EPOCH = LeaderEpoch(0)
-
-
-class ResourceKind(IntEnum):
-    """What can have a configuration, by Kafka's numbers."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 class ConfigResource(NamedTuple):

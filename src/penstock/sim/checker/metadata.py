@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from penstock.client.admin.configs import Resource, ResourceKind, describe_configs
+from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
+from penstock.model.configs import ResourceKind
 from penstock.sim.errors import Violation
 from penstock.sim.history import History
 

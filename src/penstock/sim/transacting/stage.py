@@ -6,7 +6,7 @@ from functools import partial
 
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
-from penstock.client.admin.configs import Change, Operation, Resource, ResourceKind, alter_configs
+from penstock.client.admin.configs import Change, Resource, alter_configs
 from penstock.client.consume.group_offsets import Committed, committed_offsets
 from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import When, offsets_of
@@ -15,6 +15,7 @@ from penstock.client.network.coordinators import Coordinators
 from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.producer import Producer, ProducerRules
 from penstock.log.partition_log import PartitionLog
+from penstock.model.configs import Operation, ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.checker.transactions import check_fencing, check_transactions

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic
-from penstock.client.admin.configs import Resource, ResourceKind, describe_configs
+from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.admin.hanging_transactions import suspects
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
@@ -21,6 +21,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import Refused, TimedOut
 from penstock.client.produce.partitioner import partition_of_key
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
