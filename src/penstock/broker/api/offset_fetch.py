@@ -42,11 +42,12 @@ async def handle(
 def refuse(
     request: OffsetFetchRequest, code: ErrorCode, message: str | None
 ) -> OffsetFetchResponse:
-    response = _of_one_group(
-        OffsetFetchResponseGroup(error_code=code), request, version=MANY_GROUPS_FROM - 1
+    """In the forms of all versions: fields that the client's version lacks are left out."""
+    return OffsetFetchResponse(
+        error_code=code,
+        topics=_refused_topics(request, code),
+        groups=[refuse_group(group, code) for group in request.groups],
     )
-    response.groups = [refuse_group(group, code) for group in request.groups]
-    return response
 
 
 def refuse_group(group: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
