@@ -4,7 +4,7 @@ import re
 
 from penstock.model.settings.broker import USED_SETTINGS
 from penstock.model.settings.groups import GROUP_SETTINGS
-from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS
+from penstock.model.settings.topic import TOPIC_SETTINGS
 from rig.source_tree import PACKAGE, modules
 
 RULES = "\n".join(
@@ -40,12 +40,12 @@ def test_a_setting_of_groups_is_effective_exactly_when_it_is_read() -> None:
 
 
 def test_a_broker_setting_is_effective_exactly_when_it_or_its_topic_setting_is_read() -> None:
-    topic_names = {
-        server: topic for topic, servers in SERVER_NAMES.items() for server, _ in servers
+    topic_settings = {
+        server.name: setting for setting in TOPIC_SETTINGS.values() for server in setting.servers
     }
     for name, setting in USED_SETTINGS.items():
         if name in READ_WITHIN:
             continue
-        through = TOPIC_SETTINGS.get(topic_names.get(name, ""))
+        through = topic_settings.get(name)
         read = is_read(setting.field) or (through is not None and through.effective)
         assert setting.effective == read, name

@@ -2,10 +2,9 @@
 
 import pytest
 
-from penstock.model.settings.broker import parse_broker
-from penstock.model.settings.setting import InvalidSetting, UnknownSetting
+from penstock.model.settings.broker import BROKER_SETTINGS, parse_broker
+from penstock.model.settings.setting import InvalidSetting, ServerName, UnknownSetting
 from penstock.model.settings.topic import (
-    SERVER_NAMES,
     TOPIC_SETTINGS,
     TopicSettings,
     resolve_topic,
@@ -70,8 +69,10 @@ def test_finer_units_go_before_coarser_ones(given: dict[str, str], retention_ms:
 
 
 def test_every_server_name_reaches_its_topic_setting() -> None:
-    for name, ((server, _), *_) in SERVER_NAMES.items():
-        setting = TOPIC_SETTINGS[name]
+    settings = [(name, found) for name, found in TOPIC_SETTINGS.items() if found.servers]
+    assert settings
+    for name, setting in settings:
+        server = setting.servers[0].name
         chosen = {"BOOLEAN": "true", "DOUBLE": "0.25", "LIST": "compact"}.get(setting.type.name)
         chosen = chosen or {
             "compression.type": "zstd",
@@ -82,6 +83,14 @@ def test_every_server_name_reaches_its_topic_setting() -> None:
         }.get(name, "2097152")
         resolved = resolve_topic({}, parse_broker({server: chosen}))
         assert getattr(resolved, setting.field) == setting.parse(chosen), name
+
+
+def test_a_setting_of_penstocks_own_has_a_default_of_the_same_name_on_the_broker() -> None:
+    own = [setting for setting in TOPIC_SETTINGS.values() if setting.own]
+    assert own
+    for setting in own:
+        assert setting.servers == (ServerName(setting.name),)
+        assert BROKER_SETTINGS[setting.name].own
 
 
 @pytest.mark.parametrize(

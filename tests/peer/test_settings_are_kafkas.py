@@ -1,5 +1,7 @@
 """Every setting that Apache Kafka lists is listed here, with its default and its ways to change."""
 
+from collections.abc import Mapping
+
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
 
@@ -12,7 +14,9 @@ from penstock.metadata.describe import (
 )
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
-from penstock.model.settings.broker import parse_broker
+from penstock.model.settings.broker import BROKER_SETTINGS, parse_broker
+from penstock.model.settings.setting import Setting
+from penstock.model.settings.topic import TOPIC_SETTINGS
 from rig.apache_kafka.broker import ApacheKafka
 from rig.broker import NO_RETENTION_ROUND
 
@@ -36,12 +40,16 @@ def by_name(described: list[Described]) -> dict[str, Described]:
     return {setting.name: setting for setting in described}
 
 
+def own_names(settings: Mapping[str, Setting]) -> set[str]:
+    return {name for name, setting in settings.items() if setting.own}
+
+
 def test_a_topic_has_kafkas_settings_and_our_own(admin: AdminClient) -> None:
     (created,) = admin.create_topics([NewTopic("settings-compared", 1, 1)]).values()
     created.result()
     theirs = of_kafka(admin, ConfigResource.Type.TOPIC, "settings-compared")
     ours = by_name(list(describe_topic({}, describe_topic_defaults(HERE))))
-    assert ours.keys() - theirs.keys() == {"penstock.ack.fsync"}
+    assert ours.keys() - theirs.keys() == own_names(TOPIC_SETTINGS)
     assert theirs.keys() <= ours.keys()
     assert {name: entry.value for name, entry in theirs.items()} == {
         name: ours[name].value for name in theirs
@@ -51,7 +59,7 @@ def test_a_topic_has_kafkas_settings_and_our_own(admin: AdminClient) -> None:
 def test_a_broker_has_kafkas_settings_and_our_own(admin: AdminClient) -> None:
     theirs = of_kafka(admin, ConfigResource.Type.BROKER, "1")
     ours = by_name(describe_broker(HERE))
-    assert ours.keys() - theirs.keys() == {"penstock.ack.fsync"}
+    assert ours.keys() - theirs.keys() == own_names(BROKER_SETTINGS)
     assert theirs.keys() <= ours.keys()
     for name, their in theirs.items():
         assert ours[name].sensitive == their.is_sensitive, name

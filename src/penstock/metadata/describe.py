@@ -17,7 +17,7 @@ from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
 from penstock.model.settings.setting import Change, Setting, SettingType, text_of
 from penstock.model.settings.single_group import SINGLE_GROUP_SETTINGS, server_name
-from penstock.model.settings.topic import SERVER_NAMES, TOPIC_SETTINGS, resolve_topic
+from penstock.model.settings.topic import TOPIC_SETTINGS, resolve_topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ def describe_topic_defaults(standpoint: Standpoint) -> list[Described]:
     broker = effective_broker(standpoint.static, standpoint.image, standpoint.node_id)
     resolved = resolve_topic({}, broker)
     described = []
-    for name, setting in TOPIC_SETTINGS.items():
-        servers = tuple(server for server, _ in SERVER_NAMES.get(name, ()))
+    for setting in TOPIC_SETTINGS.values():
+        servers = tuple(server.name for server in setting.servers)
         value = text_of(getattr(resolved, setting.field))
         synonyms = _synonyms(servers, standpoint)
         described.append(_described(setting, value, synonyms, read_only=False))
@@ -138,7 +138,7 @@ def _broker_synonyms(name: str, standpoint: Standpoint) -> list[Synonym]:
     """Where the value of a broker setting was found, and what would count without it: also the
     coarser units of the same setting. A finer unit, which goes before it, has an entry of its own.
     """
-    families = [tuple(server for server, _ in servers) for servers in SERVER_NAMES.values()]
+    families = [tuple(s.name for s in setting.servers) for setting in TOPIC_SETTINGS.values()]
     names = next((family for family in families if name in family), (name,))
     found = [*_set(names, standpoint), *_defaults(names)]
     return list(dropwhile(lambda synonym: synonym.name != name, found))

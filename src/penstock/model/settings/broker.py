@@ -196,7 +196,7 @@ class BrokerSettings:
         604_800_000, "The age at which a new segment of the metadata log begins."
     )
 
-    # Defaults for topics: see SERVER_NAMES in topic.py
+    # Defaults for topics: topic.py names the setting of each
     compression_type: str = declare(
         "producer",
         T.STRING,

@@ -3,7 +3,8 @@
 Settings are declared once, as the fields of `TopicSettings` and `BrokerSettings`: the field's name
 is Kafka's with dots for underscores, its default is Kafka's, and the `Setting` rides along as the
 field's metadata. A value is parsed once, here, and trusted from then on; a wrong one is an
-`InvalidSetting` that says what would be right.
+`InvalidSetting` that says what would be right. A topic setting also names the broker settings that
+hold its default; settings that Apache Kafka does not have begin with `OWN_PREFIX`.
 """
 
 import dataclasses
@@ -12,12 +13,13 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from penstock.model.error import PenstockError
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+OWN_PREFIX = "penstock."  # of the settings that Apache Kafka does not have
 DOUBLE_MAX = 1.7976931348623157e308
 TYPO_LIKENESS_MIN = 0.85  # names of another product's settings share a few words at most
 
@@ -72,6 +74,13 @@ def _likeness(name: str, other: str) -> float:
     return difflib.SequenceMatcher(a=name, b=other).ratio()
 
 
+class ServerName(NamedTuple):
+    """A broker setting that holds the default of a topic setting."""
+
+    name: str
+    factor: int = 1  # from its unit to that of the topic setting
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One setting; `effective` is false when it is accepted and listed but changes nothing."""
@@ -84,6 +93,12 @@ class Setting:
     change: Change = Change.AT_START
     effective: bool = True
     internal: bool = False  # accepted, but listed only where it was set
+    servers: tuple[ServerName, ...] = ()  # of a topic setting; the first that has a value counts
+
+    @property
+    def own(self) -> bool:
+        """Whether Penstock adds it to Apache Kafka's settings."""
+        return self.name.startswith(OWN_PREFIX)
 
     @property
     def field(self) -> str:
@@ -111,6 +126,7 @@ def declare(
     change: Change = Change.AT_START,
     effective: bool = True,
     internal: bool = False,
+    servers: tuple[ServerName, ...] = (),
 ) -> Value:
     """A dataclass field that carries its Setting; `declared` gives it its name."""
     setting = Setting(
@@ -122,6 +138,7 @@ def declare(
         change=change,
         effective=effective,
         internal=internal,
+        servers=servers,
     )
     return dataclasses.field(default=default, metadata={"setting": setting})
 
