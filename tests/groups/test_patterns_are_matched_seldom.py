@@ -68,7 +68,7 @@ def test_only_topics_that_are_new_are_matched() -> None:
     topics.create("a0", 1)
     topics.create("b0", 1)
     world.image = topics.image()
-    matched = Pattern._matches
+    matched = Pattern.matches
     assert count_calls(matched, lambda: beat(world, "m", epoch)) == 2
     assert topics_of(world, "a.*") == ("a0", "a1")
 

@@ -1,4 +1,4 @@
-"""Regular expressions over topic names: RE2's syntax, whole matches, no exponential time."""
+"""Regular expressions over names and ids: RE2's syntax, whole matches, no exponential time."""
 
 import re
 
@@ -49,6 +49,36 @@ MATCHES = [
     ("é", "e", False),
 ]
 
+# Transactional ids have any characters.
+MATCHES_OF_IDS = [
+    ("orders.*", "orders:eu/1", True),
+    ("orders:[a-z]+/\\d", "orders:eu/1", True),
+    ("orders[^:]eu", "orders:eu", False),
+    (r"orders\Weu", "orders eu", True),
+    (r"orders\seu", "orders eu", True),
+    (r"orders\Seu", "orders eu", False),
+    ("[[:punct:]]+", "<-:/>", True),
+    ("[[:print:]]+", "a b", True),
+    ("[[:graph:]]+", "a b", False),
+    ("[[:ascii:]]+", "caf\u00e9", False),
+    ("caf.", "caf\u00e9", True),
+    ("(?i)CAF\u00c9", "caf\u00e9", True),
+    (r"\x{e9}", "\u00e9", True),
+    ("[\u00e0-\u00ff]", "\u00e9", True),
+    (r"\w", "\u00e9", False),
+    (r"\pL+", "caf\u00e9", True),
+    (r"\p{Greek}+", "\u03b1\u03b2", True),
+    (r"\p{Greek}+", "ab", False),
+    (r"\P{Latin}+", "\u03b1\u03b2", True),
+    (r"\p{Common}+", "1:/-", True),
+    ("(?i)stra\u00dfe", "STRA\u00dfE", True),
+    ("(?i)k", "\u212a", True),
+    (".*", "two\nlines", False),
+    ("(?s).*", "two\nlines", True),
+    ("(?s:a.)b.", "a\nb\n", False),
+    (r"two\slines", "two\nlines", True),
+]
+
 NOT_RE2 = [
     r"(a)\1",
     "(?=a)b",
@@ -94,10 +124,11 @@ NOT_RE2 = [
     "(" * 10_000,
     "(" * 101 + ")" * 101,
     "((a{1000}){1000}){1000}",
+    f"[{'ab' * 10_001}]",
 ]
 
 
-@pytest.mark.parametrize(("pattern", "name", "matches"), MATCHES)
+@pytest.mark.parametrize(("pattern", "name", "matches"), MATCHES + MATCHES_OF_IDS)
 def test_a_name_matches_as_a_whole_or_not_at_all(pattern: str, name: str, matches: bool) -> None:
     assert compile_pattern(pattern).matching([name]) == ([name] if matches else [])
 

@@ -39,7 +39,9 @@ def lists(dialogue: Dialogue) -> None:
     talk.add(ongoing, 0)
     talk.add(ended, 0)
     talk.end(ended, commit=True)
-    own = {one.transactional_id for one in (ongoing, empty, ended)}
+    # Ids that could not be names of topics.
+    odd = [talk.producer(suffix) for suffix in (":eu/1", " two words", "-caf\u00e9", "-\u03b1")]
+    own = {one.transactional_id for one in (ongoing, empty, ended, *odd)}
     for states in (
         [],
         ["Ongoing"],
@@ -66,6 +68,16 @@ def lists(dialogue: Dialogue) -> None:
         "",
         None,
         ".*-ongoing",
+        ".*",
+        f"{talk.topic}:[a-z]+/[0-9]",
+        f"{talk.topic}[^-]+",
+        r".*\sw.*",
+        ".*caf.",
+        "(?i).*CAF\u00c9",
+        r".*-\p{Greek}",
+        r".*\P{Latin}",
+        r".*-\w+",
+        "(?-s).*",
         "[",
         "(?=a)b",
     ):

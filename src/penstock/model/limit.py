@@ -62,11 +62,11 @@ MEMBER_ID_PREFIX_LENGTH_MAX = 255
 CONSUMER_GROUP_MEMBERS_MAX = 2000
 EXPIRY_ENTRIES_PER_STEP = 5000  # groups and offsets looked at before others get their turn
 
-# Regular expressions over topic names
+# Regular expressions over topic names and transactional ids
 REGEX_DEPTH_MAX = 100  # parentheses within parentheses
 REGEX_NODES_MAX = 20_000  # of its automaton: a thousand topic names joined by |
 REGEX_STATES_MAX = 1000  # remembered by one expression
-REGEX_STEPS_MAX = 400_000  # to match all topics: a tenth of a second or so, then it is refused
+REGEX_STEPS_MAX = 400_000  # to match all names: a tenth of a second or so, then it is refused
 GROUP_REGEXES_MAX = 100  # different ones of the members of a group
 
 # Transactions

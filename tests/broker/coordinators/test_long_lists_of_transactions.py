@@ -1,8 +1,11 @@
 """A list of many transactional ids keeps no other client waiting."""
 
 import asyncio
-from collections.abc import Awaitable
+import random
+from collections.abc import Awaitable, Sequence
 from typing import cast
+
+import pytest
 
 from penstock.broker.api import list_transactions
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
@@ -25,9 +28,9 @@ STEPS = 5
 COUNT = STEPS * TRANSACTIONAL_IDS_PER_STEP
 
 
-def transaction(number: int) -> Transaction:
+def transaction(number: int, transactional_id: str) -> Transaction:
     return Transaction(
-        transactional_id=f"t{number}",
+        transactional_id=transactional_id,
         producer_id=ProducerId(number),
         producer_epoch=ProducerEpoch(0),
         timeout_ms=60_000,
@@ -36,13 +39,13 @@ def transaction(number: int) -> Transaction:
     )
 
 
-def lead_many(broker: Broker) -> None:
-    """The broker coordinates that many ids, all of one shard."""
+def lead(broker: Broker, ids: Sequence[str]) -> None:
+    """The broker coordinates these ids, all of one shard."""
     broker.create_topic(TRANSACTION_TOPIC)
     written = build_batch(
         [
-            Record(*encode(stored(transaction(number))), timestamp_ms=NOW_MS)
-            for number in range(COUNT)
+            Record(*encode(stored(transaction(number, name))), timestamp_ms=NOW_MS)
+            for number, name in enumerate(ids)
         ]
     )
     broker.partition(TRANSACTION_TOPIC).append(memoryview(written), all_acks=True, now_ms=NOW_MS)
@@ -51,13 +54,15 @@ def lead_many(broker: Broker) -> None:
     broker.services.transactions.apply(created, image, broker.settings.transactions)
 
 
-async def list_all(broker: Broker) -> ListTransactionsResponse | None:
+async def list_all(broker: Broker, pattern: str | None = None) -> ListTransactionsResponse | None:
     """None while they are being loaded."""
-    response = broker.send(list_transactions.API, ListTransactionsRequest(), version=2)
+    request = ListTransactionsRequest(transactional_id_pattern=pattern)
+    response = broker.send(list_transactions.API, request, version=2)
     try:
         reply = await cast(Awaitable[ListTransactionsResponse], response)
     except RequestError as refusal:
-        assert refusal.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if refusal.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            raise
         await asyncio.sleep(0)
         return None
     return reply
@@ -83,8 +88,27 @@ def test_others_get_their_turn_while_it_is_made(broker: Broker) -> None:
         running.cancel()
         return turns, reply
 
-    lead_many(broker)
+    lead(broker, [f"t{number}" for number in range(COUNT)])
     turns, reply = asyncio.run(scenario())
     broker.services.transactions.close()
     assert len(reply.transaction_states) == COUNT
     assert turns >= STEPS
+
+
+def test_a_pattern_has_one_bound_for_all_ids(broker: Broker) -> None:
+    """Each of these alone would be matched within it."""
+
+    async def scenario() -> None:
+        running = asyncio.create_task(broker.services.transactions.run())
+        try:
+            while await list_all(broker, "(a|b)*a(a|b){120}(a|b)*(aa|ba){100}[ab]*c") is None:
+                pass
+        finally:
+            running.cancel()
+
+    chance = random.Random(1)
+    lead(broker, ["".join(chance.choices("ab", k=200)) for _ in range(100)])
+    with pytest.raises(RequestError) as refused:
+        asyncio.run(scenario())
+    broker.services.transactions.close()
+    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -2,7 +2,7 @@
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
-from penstock.groups.regex.pattern import Pattern, compile_pattern
+from penstock.groups.regex.pattern import compile_pattern
 from penstock.groups.regex.syntax import InvalidRegex
 from penstock.model.error import ErrorCode, RequestError
 from penstock.transactions.describe import filters_of, listed_together
@@ -20,7 +20,8 @@ async def handle(
     try:
         if request.transactional_id_pattern:
             pattern = compile_pattern(request.transactional_id_pattern)
-            filters = filters_of(request, matches=lambda name: matches(pattern, name))
+            pattern.begin()
+            filters = filters_of(request, matches=pattern.matches)
         version = context.header.api_version
         replies = await services.transactions.list_all(filters, version=version)
     except InvalidRegex as error:
@@ -32,10 +33,6 @@ def refuse(
     request: ListTransactionsRequest, code: ErrorCode, message: str | None
 ) -> ListTransactionsResponse:
     return ListTransactionsResponse(error_code=code)
-
-
-def matches(pattern: Pattern, name: str) -> bool:
-    return bool(pattern.matching((name,)))
 
 
 API = Api(

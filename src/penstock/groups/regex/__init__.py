@@ -1,1 +1,1 @@
-"""Regular expressions over topic names with the syntax and the linear time of RE2."""
+"""Regular expressions over topic names and ids, with the syntax and the linear time of RE2."""

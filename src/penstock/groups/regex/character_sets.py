@@ -1,42 +1,101 @@
-"""Named sets of characters, as far as topic names have them."""
+"""Sets of characters: named ones, ranges, and how they are negated and combined.
+
+A set is a predicate, so that it covers all of Unicode without a table. Python has no table of
+scripts: a character belongs to the script that its Unicode name begins with.
+"""
 
 import string
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 
-from penstock.groups.regex.syntax import TOPIC_CHARACTERS, WORD_CHARACTERS, InvalidRegex
+from penstock.groups.regex.syntax import WORD_CHARACTERS, InvalidRegex, Members
 
 DIGITS = frozenset(string.digits)
 LETTERS = frozenset(string.ascii_letters)
+WHITE_SPACE = frozenset("\t\n\f\r ")
 
-PERL_SETS: Mapping[str, frozenset[str]] = MappingProxyType(
+
+def every(character: str) -> bool:
+    return True
+
+
+def but_line_ends(character: str) -> bool:
+    return character != "\n"
+
+
+def negated(members: Members) -> Members:
+    return lambda character: not members(character)
+
+
+def any_of(sets: Iterable[Members]) -> Members:
+    """The characters that are in one of the sets. Answers are remembered: there may be thousands of
+    sets.
+    """
+    each = tuple(sets)
+
+    @cache
+    def members(character: str) -> bool:
+        return any(part(character) for part in each)
+
+    return members
+
+
+def between(first: str, last: str, *, ignore_case: bool) -> Members:
+    """The characters from one to the other; with all their cases when case is ignored."""
+    assert first <= last
+    if ignore_case:
+        return lambda character: any(
+            first <= same <= last for same in (character, *other_cases(character))
+        )
+    if first == last:
+        return first.__eq__
+    return lambda character: first <= character <= last
+
+
+def in_all_cases(members: Members) -> Members:
+    return lambda character: (
+        members(character) or (len(other := character.swapcase()) == 1 and members(other))
+    )
+
+
+def other_cases(character: str) -> tuple[str, ...]:
+    swapped = character.swapcase()
+    also = _ALSO_FOLDED.get(character, character)
+    return (swapped, also) if len(swapped) == 1 else (also,)
+
+
+# Letters that are the same as one of ASCII when case is ignored, and no other case of it.
+_ALSO_FOLDED = {"k": "\u212a", "K": "\u212a", "s": "\u017f", "S": "\u017f"}
+
+PERL_SETS: Mapping[str, Members] = MappingProxyType(
     {
-        "d": DIGITS,
-        "D": TOPIC_CHARACTERS - DIGITS,
-        "w": WORD_CHARACTERS,
-        "W": TOPIC_CHARACTERS - WORD_CHARACTERS,
-        "s": frozenset(),
-        "S": TOPIC_CHARACTERS,
+        "d": DIGITS.__contains__,
+        "D": negated(DIGITS.__contains__),
+        "w": WORD_CHARACTERS.__contains__,
+        "W": negated(WORD_CHARACTERS.__contains__),
+        "s": WHITE_SPACE.__contains__,
+        "S": negated(WHITE_SPACE.__contains__),
     }
 )
 
-POSIX_SETS: Mapping[str, frozenset[str]] = MappingProxyType(
+POSIX_SETS: Mapping[str, Members] = MappingProxyType(
     {
-        "alnum": LETTERS | DIGITS,
-        "alpha": LETTERS,
-        "ascii": TOPIC_CHARACTERS,
-        "blank": frozenset(),
-        "cntrl": frozenset(),
-        "digit": DIGITS,
-        "graph": TOPIC_CHARACTERS,
-        "lower": frozenset(string.ascii_lowercase),
-        "print": TOPIC_CHARACTERS,
-        "punct": TOPIC_CHARACTERS - LETTERS - DIGITS,
-        "space": frozenset(),
-        "upper": frozenset(string.ascii_uppercase),
-        "word": WORD_CHARACTERS,
-        "xdigit": frozenset(string.hexdigits),
+        "alnum": (LETTERS | DIGITS).__contains__,
+        "alpha": LETTERS.__contains__,
+        "ascii": str.isascii,
+        "blank": frozenset("\t ").__contains__,
+        "cntrl": lambda character: character < " " or character == "\x7f",
+        "digit": DIGITS.__contains__,
+        "graph": between("!", "~", ignore_case=False),
+        "lower": frozenset(string.ascii_lowercase).__contains__,
+        "print": between(" ", "~", ignore_case=False),
+        "punct": frozenset(string.punctuation).__contains__,
+        "space": frozenset(string.whitespace).__contains__,
+        "upper": frozenset(string.ascii_uppercase).__contains__,
+        "word": WORD_CHARACTERS.__contains__,
+        "xdigit": frozenset(string.hexdigits).__contains__,
     }
 )
 
@@ -56,40 +115,33 @@ _SCRIPT_NAMES = """
     Ugaritic Unknown Vai Yi"""
 CATEGORIES = frozenset(_CATEGORY_NAMES.split())
 SCRIPTS = frozenset(_SCRIPT_NAMES.split())
+_UNASSIGNED = "Cn"  # a category of Python's that RE2 does not have
+# Where Unicode's names of characters begin with another word than the script.
+_NAMED_OTHERWISE = {"Han": "CJK", "Inherited": "COMBINING"}
+_FIRST_WORDS = {
+    name: _NAMED_OTHERWISE.get(name, name.upper().replace("_", " "))
+    for name in SCRIPTS - {"Common", "Unknown"}
+}
 
-# Letters that are the same as one of ours when case is ignored, and no other case of it.
-_ALSO_FOLDED = {"k": "\u212a", "K": "\u212a", "s": "\u017f", "S": "\u017f"}
 
-
-def unicode_set(name: str) -> frozenset[str]:
+def unicode_set(name: str) -> Members:
     """The characters of a general category or of a script."""
     if name == "Any":
-        return TOPIC_CHARACTERS
+        return every
     if name in CATEGORIES:
-        return frozenset(c for c in TOPIC_CHARACTERS if unicodedata.category(c).startswith(name))
-    if name == "Latin":
-        return LETTERS
+        return lambda character: (
+            (category := unicodedata.category(character)).startswith(name)
+            and category != _UNASSIGNED
+        )
+    if name == "Unknown":
+        return lambda character: unicodedata.category(character) == _UNASSIGNED
     if name == "Common":
-        return TOPIC_CHARACTERS - LETTERS
+        return negated(any_of((*map(_of_script, _FIRST_WORDS), unicode_set("Unknown"))))
     if name in SCRIPTS:
-        return frozenset()
+        return _of_script(name)
     raise InvalidRegex(f"invalid character class range: `\\p{{{name}}}`")
 
 
-def between(first: str, last: str, *, ignore_case: bool) -> frozenset[str]:
-    """The characters from one to the other; with all their cases when case is ignored."""
-    assert first <= last
-    return frozenset(
-        c
-        for c in TOPIC_CHARACTERS
-        if first <= c <= last
-        or (ignore_case and any(first <= other <= last for other in other_cases(c)))
-    )
-
-
-def in_all_cases(characters: frozenset[str]) -> frozenset[str]:
-    return frozenset(c for c in TOPIC_CHARACTERS if c in characters or c.swapcase() in characters)
-
-
-def other_cases(character: str) -> tuple[str, ...]:
-    return (character.swapcase(), _ALSO_FOLDED.get(character, character))
+def _of_script(name: str) -> Members:
+    first_word = _FIRST_WORDS[name] + " "
+    return lambda character: unicodedata.name(character, "").startswith(first_word)

@@ -1,29 +1,34 @@
 """Text to tree, by the syntax of RE2 as Apache Kafka's coordinator takes it (re2j).
 
 What RE2 lacks is refused: back references, look-around, possessive and nested repetition, atomic
-groups, comments. Flags are read; `i` matters, while `m`, `s` and `U` make no difference to whole
-names without line ends. Start at `parse`.
+groups, comments. Flags are read: `i` and `s` matter, `U` makes no difference to whether a name
+matches, and `m` is taken for set never, since it matters only to names with line ends. Start at
+`parse`.
 """
 
 from penstock.groups.regex.character_sets import (
     PERL_SETS,
     POSIX_SETS,
+    any_of,
     between,
+    but_line_ends,
+    every,
     in_all_cases,
+    negated,
     unicode_set,
 )
 from penstock.groups.regex.syntax import (
-    TOPIC_CHARACTERS,
     Assertion,
     Characters,
     Choice,
     InvalidRegex,
+    Members,
     Node,
     Place,
     Repeat,
     Sequence,
 )
-from penstock.model.limit import REGEX_DEPTH_MAX
+from penstock.model.limit import REGEX_DEPTH_MAX, REGEX_NODES_MAX
 
 REPEATS_MAX = 1000
 CODE_POINT_MAX = 0x10FFFF
@@ -54,7 +59,9 @@ class _Parser:
         self._text = text
         self._at = 0
         self._ignore_case = False
+        self._dot_all = False
         self._names: set[str] = set()
+        self._bracketed_parts = 0
 
     def at_end(self) -> bool:
         return self._at >= len(self._text)
@@ -123,7 +130,7 @@ class _Parser:
             case "[":
                 return [Characters(self._bracketed())]
             case ".":
-                return [Characters(TOPIC_CHARACTERS)]
+                return [Characters(every if self._dot_all else but_line_ends)]
             case "^":
                 return [Assertion(Place.START)]
             case "$":
@@ -134,7 +141,7 @@ class _Parser:
                 return [self._literal(character)]
 
     def _group(self, depth: int) -> list[Node]:
-        ignored_case = self._ignore_case
+        outside = self._ignore_case, self._dot_all
         if self._take("?"):
             start = self._at - 2
             if self._take("P<") or self._take("<"):
@@ -144,7 +151,7 @@ class _Parser:
         node = self.choice(depth + 1)
         if not self._take(")"):
             raise InvalidRegex(f"missing closing ): `{self._text}`")
-        self._ignore_case = ignored_case
+        self._ignore_case, self._dot_all = outside
         # A sequence of its own, so that a repetition that follows takes the group as a whole.
         return [Sequence((node,))]
 
@@ -161,17 +168,20 @@ class _Parser:
 
     def _flags(self, start: int) -> bool:
         """Reads flags; whether a group follows them, or they hold for the rest of this one."""
-        ignore_case, on, any_since_sign = self._ignore_case, True, False
+        ignore_case, dot_all = self._ignore_case, self._dot_all
+        on, any_since_sign = True, False
         while not self.at_end():
             match self._next():
                 case "i":
                     ignore_case, any_since_sign = on, True
-                case "m" | "s" | "U":
+                case "s":
+                    dot_all, any_since_sign = on, True
+                case "m" | "U":
                     any_since_sign = True
                 case "-" if on:
                     on, any_since_sign = False, False
                 case ":" | ")" as end if on or any_since_sign:
-                    self._ignore_case = ignore_case
+                    self._ignore_case, self._dot_all = ignore_case, dot_all
                     return end == ":"
                 case _:
                     break
@@ -196,7 +206,7 @@ class _Parser:
     def _literal(self, character: str) -> Characters:
         return Characters(between(character, character, ignore_case=self._ignore_case))
 
-    def _named_set(self) -> frozenset[str] | None:
+    def _named_set(self) -> Members | None:
         """After a backslash: \\d and its like, or a category or script of Unicode."""
         following = self._text[self._at : self._at + 1]
         if following in PERL_SETS:
@@ -204,7 +214,7 @@ class _Parser:
             return PERL_SETS[following]
         if not (self._take("p") or self._take("P")):
             return None
-        negated = following == "P"
+        is_negated = following == "P"
         name = self._text[self._at : self._at + 1]
         self._at += 1
         if name == "{":
@@ -212,11 +222,11 @@ class _Parser:
             name = self._text[self._at : max(end, self._at)]
             self._at = end + 1
             if name.startswith("^"):
-                negated, name = not negated, name[1:]
+                is_negated, name = not is_negated, name[1:]
         found = unicode_set(name)
         if self._ignore_case:
             found = in_all_cases(found)
-        return TOPIC_CHARACTERS - found if negated else found
+        return negated(found) if is_negated else found
 
     def _escaped_character(self) -> str:
         """After a backslash: the one character that it stands for."""
@@ -256,21 +266,25 @@ class _Parser:
         code = int(digits.lstrip("0")[:8] or "0", 16)
         return code if code <= CODE_POINT_MAX else None
 
-    def _bracketed(self) -> frozenset[str]:
+    def _bracketed(self) -> Members:
         """Characters in brackets, after the opening one."""
         start = self._at - 1
-        negated = self._take("^")
-        found: frozenset[str] = frozenset()
+        is_negated = self._take("^")
+        parts: list[Members] = []
         first = True
         while first or not self._text.startswith("]", self._at):
             first = False
             if self.at_end():
                 raise InvalidRegex(f"missing closing ]: `{self._text[start:]}`")
-            found |= self._bracketed_part(start)
+            parts.append(self._bracketed_part(start))
+            self._bracketed_parts += 1
+            if self._bracketed_parts > REGEX_NODES_MAX:
+                raise InvalidRegex(f"expression has more than {REGEX_NODES_MAX} parts")
         self._at += 1
-        return TOPIC_CHARACTERS - found if negated else found
+        found = parts[0] if len(parts) == 1 else any_of(parts)
+        return negated(found) if is_negated else found
 
-    def _bracketed_part(self, start: int) -> frozenset[str]:
+    def _bracketed_part(self, start: int) -> Members:
         posix = self._posix_set()
         if posix is not None:
             return posix
@@ -290,12 +304,12 @@ class _Parser:
                 raise InvalidRegex(f"invalid character class range: `{written}`")
         return between(first, last, ignore_case=self._ignore_case)
 
-    def _posix_set(self) -> frozenset[str] | None:
+    def _posix_set(self) -> Members | None:
         end = self._text.find(":]", self._at + 2)
         if not self._text.startswith("[:", self._at) or end < 0:
             return None
         name = self._text[self._at + 2 : end]
-        negated = name.startswith("^")
+        is_negated = name.startswith("^")
         found = POSIX_SETS.get(name.removeprefix("^"))
         if found is None:
             written = self._text[self._at : end + 2]
@@ -303,7 +317,7 @@ class _Parser:
         self._at = end + 2
         if self._ignore_case:
             found = in_all_cases(found)
-        return TOPIC_CHARACTERS - found if negated else found
+        return negated(found) if is_negated else found
 
     def _bracketed_character(self, start: int) -> str:
         if self.at_end():

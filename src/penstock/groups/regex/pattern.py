@@ -1,4 +1,5 @@
-"""Whether a topic name matches, in time linear in its length, whatever the expression.
+"""Whether a topic name or a transactional id matches, in time linear in its length, whatever the
+expression.
 
 The tree becomes an automaton of nodes that are in several states at once; the sets of nodes that
 come up, and where a character leads from each, are remembered, as RE2 does it. Backtracking, which
@@ -18,6 +19,7 @@ from penstock.groups.regex.syntax import (
     Characters,
     Choice,
     InvalidRegex,
+    Members,
     Node,
     Place,
     Repeat,
@@ -52,11 +54,11 @@ def compile_pattern(text: str) -> "Pattern":
 @dataclass(slots=True)
 class _Step:
     """A node of the automaton: goes on to `onward`, consuming a character of `members` if it has
-    any to consume, and else only at `place` if it asks for one.
+    them, and else only at `place` if it asks for one.
     """
 
     onward: tuple[int, ...]
-    members: frozenset[str] | None = None
+    members: Members | None = None
     place: Place | None = None
 
 
@@ -86,11 +88,16 @@ class Pattern:
         """Those that match as a whole, in the order given; TooManySteps when it takes too long,
         alone or with the others that the effort is shared with.
         """
+        self.begin(effort)
+        return [name for name in names if self.matches(name)]
+
+    def begin(self, effort: "Effort | None" = None) -> None:
+        """Before names that are asked for one by one: the effort is for all of them together."""
         self._effort = effort or Effort(left=REGEX_STEPS_MAX)
         self._effort.spend(len(self._steps))
-        return [name for name in names if self._matches(name)]
 
-    def _matches(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
+        """Whether one name matches as a whole; after `begin`."""
         state = self._state((self._start,), at_start=True, after_word=False)
         for character in name:
             onward = state.by_character.get(character)
@@ -113,12 +120,11 @@ class Pattern:
         return state
 
     def _advance(self, state: _State, character: str) -> _State:
-        onward = {
-            target
-            for node in self._reached(state, character)
-            if character in (self._steps[node].members or ())
-            for target in self._steps[node].onward
-        }
+        onward: set[int] = set()
+        for node in self._reached(state, character):
+            step = self._steps[node]
+            if step.members is not None and step.members(character):
+                onward.update(step.onward)
         return self._state(
             tuple(sorted(onward)), at_start=False, after_word=character in WORD_CHARACTERS
         )

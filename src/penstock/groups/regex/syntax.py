@@ -1,16 +1,17 @@
 """The tree of a regular expression, and why a text is none.
 
-Only whole topic names are matched, and only whether they match. So there are no captures here and
-no greediness, and a set of characters is a set of those that topic names are made of.
+Only whole names are matched, and only whether they match. So there are no captures here and no
+greediness.
 """
 
 import string
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from penstock.model.error import PenstockError
 
-TOPIC_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._-")
+Members = Callable[[str], bool]  # whether a character belongs to a set
 WORD_CHARACTERS = frozenset(string.ascii_letters + string.digits + "_")
 
 
@@ -29,9 +30,9 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Characters:
-    """One character out of these; none of them when what was written is in no topic name."""
+    """One character out of a set."""
 
-    members: frozenset[str]
+    members: Members
 
 
 @dataclass(frozen=True, slots=True)
