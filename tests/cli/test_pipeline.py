@@ -1,6 +1,7 @@
 """The ready pipelines on the command line, as far as they need no Spark."""
 
 import json
+import pkgutil
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from penstock.cli.pipeline_run import one_line
 from penstock.client.admin.topology import read_topology
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
+from penstock.spark import pipelines
 from penstock.spark.pipelines.catalogue import PIPELINES
 from penstock.testing import Broker
 
@@ -25,6 +27,11 @@ def test_every_pipeline_is_listed_with_what_it_reads(run: Run) -> None:
     listed = run("pipeline list --json").json()
     assert [one["name"] for one in listed] == list(PIPELINES)
     assert "commerce.orders" in run("pipeline list").text
+
+
+def test_every_package_of_a_pipeline_is_in_the_catalogue() -> None:
+    packages = {one.name for one in pkgutil.iter_modules(pipelines.__path__) if one.ispkg}
+    assert packages == set(PIPELINES)
 
 
 @pytest.mark.parametrize("name", list(PIPELINES))

@@ -304,11 +304,9 @@ class TopicSettings:
 
 
 TOPIC_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(TopicSettings))
-assert all(
-    server.name in BROKER_SETTINGS
-    for setting in TOPIC_SETTINGS.values()
-    for server in setting.servers
-)
+for _setting in TOPIC_SETTINGS.values():
+    for _server in _setting.servers:
+        assert _server.name in BROKER_SETTINGS, f"declare {_server.name} in BrokerSettings"
 
 
 def validate_topic(overrides: Mapping[str, str], broker: BrokerSettings) -> None:
