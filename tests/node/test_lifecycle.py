@@ -14,13 +14,14 @@ from penstock.metadata.records import UnreadableMetadata
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.setting import InvalidSetting
-from penstock.node.build import ForeignDirectory, LostMetadata, build
+from penstock.node.build import ForeignDirectory, LostMetadata, NestedNode, build
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.world.clock import RealClock
+from penstock.world.disk import RealDisk
 from penstock.world.errors import DiskError, NetworkError
-from penstock.world.ports import Address
+from penstock.world.ports import Address, Listener
 from penstock.world.real import real_world
 from penstock.world.tcp import TcpNetwork
 from rig.raw_serving import RawClient
@@ -120,9 +121,7 @@ def test_directory_of_another_node_is_refused_and_let_go(tmp_path: Path) -> None
 
 def test_port_in_use_is_told_and_the_directory_let_go(tmp_path: Path) -> None:
     async def scenario() -> None:
-        taken = await TcpNetwork().listen(
-            Address(host="127.0.0.1", port=0), lambda stream: stream.close()
-        )
+        taken = await listening()
         listeners = f"PLAINTEXT://{taken.address}"
         with pytest.raises(NetworkError, match="cannot listen"):
             await started(config(tmp_path, listeners=listeners))
@@ -131,6 +130,105 @@ def test_port_in_use_is_told_and_the_directory_let_go(tmp_path: Path) -> None:
         node = await started(config(tmp_path, listeners=listeners))
         assert str(node.addresses[0]) == str(taken.address)
         await node.stop()
+
+    asyncio.run(scenario())
+
+
+def test_port_in_use_leaves_directories_as_they_were(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        taken = await listening()
+        listeners = f"PLAINTEXT://127.0.0.1:0,OTHER://{taken.address}"
+        two = {
+            "listeners": listeners,
+            "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+        }
+        with pytest.raises(NetworkError, match="cannot listen"):
+            await started(config(tmp_path / "new", **two))
+        assert not (tmp_path / "new").exists(), "something was formatted"
+        await (await started(config(tmp_path / "used"))).stop()
+        with pytest.raises(NetworkError, match="cannot listen"):
+            await started(config(tmp_path / "used", **two))
+        assert (tmp_path / "used" / "node-1" / ".kafka_cleanshutdown").exists()
+        taken.close()
+
+    asyncio.run(scenario())
+
+
+def test_connections_are_refused_while_directories_are_opened(tmp_path: Path) -> None:
+    class Probe(RealDisk):
+        """Tries to connect to the node whenever it writes a small file."""
+
+        def __init__(self, address: Address) -> None:
+            super().__init__()
+            self.address = address
+            self.outcomes: dict[str, int] = {}
+
+        def write_whole(self, path: str, data: bytes) -> None:
+            with socket.socket() as client:
+                outcome = client.connect_ex((self.address.host, self.address.port))
+                self.outcomes[Path(path).name] = outcome
+            super().write_whole(path, data)
+
+    async def scenario() -> None:
+        free = await listening()
+        free.close()
+        disk = Probe(free.address)
+        node = build(
+            replace(real_world(inline=True), disk=disk),
+            config(tmp_path, listeners=f"PLAINTEXT://{free.address}"),
+        )
+        await node.start()
+        assert disk.outcomes["meta.properties"] == errno.ECONNREFUSED
+        await node.stop()
+
+    asyncio.run(scenario())
+
+
+async def listening() -> Listener:
+    """A free address of another's, taken."""
+    listener = await TcpNetwork().bind(Address(host="127.0.0.1", port=0))
+    listener.listen(lambda stream: stream.close())
+    return listener
+
+
+@pytest.mark.parametrize("sign", ["meta.properties", ".lock", "orders-0/partition.metadata"])
+def test_no_node_is_started_inside_a_log_directory(tmp_path: Path, sign: str) -> None:
+    async def scenario() -> None:
+        logs = tmp_path / "logs"
+        (logs / sign).parent.mkdir(parents=True)
+        (logs / sign).touch()
+        with pytest.raises(NestedNode, match=rf"logs is a log directory.*set log\.dirs={logs}"):
+            await started(config(logs))
+        assert not (logs / "node-1").exists()
+
+    asyncio.run(scenario())
+
+
+def test_directory_of_one_node_is_refused_as_that_of_all_and_the_right_one_named(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        node = await started(config(tmp_path))
+        with pytest.raises(NestedNode, match=rf"pass {tmp_path} instead$"):
+            await started(config(tmp_path / "node-1"))
+        with pytest.raises(NestedNode, match=rf"pass {tmp_path} instead with node\.id=1$"):
+            await started(config(tmp_path / "node-1", node_id=2))
+        await node.stop()
+        await (await started(config(tmp_path))).stop()
+        # A second node has its directory beside that of the first.
+        await (await started(config(tmp_path, node_id=2))).stop()
+
+    asyncio.run(scenario())
+
+
+def test_with_log_dirs_nothing_is_put_into_the_data_directory(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        logs = tmp_path / "logs"
+        node = await started(config(tmp_path / "data", log_dirs=str(logs)))
+        assert (logs / "node.pid").read_text() == "4711\n"
+        await node.stop()
+        assert not (logs / "node.pid").exists()
+        assert not (tmp_path / "data").exists()
 
     asyncio.run(scenario())
 

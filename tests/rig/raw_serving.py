@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, cast
 
 from penstock.broker.api import api_versions
-from penstock.broker.network.server import Server
+from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import AnyApi, Api, versions_served
 from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.image import Image
@@ -131,8 +131,10 @@ async def serving(
         producer_ids=nothing, fetch_sessions=nothing, served=versions_served(apis),
     )  # fmt: skip
     async with TaskGroup() as group:
-        server = Server(services, apis, group)
-        await server.open([ListenAddress(listener="PLAINTEXT", host=HOST, port=0)])
+        address = ListenAddress(listener="PLAINTEXT", host=HOST, port=0)
+        bound = await bind_listeners(world.network, [address], socket_options(settings))
+        server = Server(services, apis, group, bound)
+        server.open()
         server.serve()
         found = Serving(server, server.listeners["PLAINTEXT"].address, world.network)
         try:

@@ -36,7 +36,7 @@ def connected(scenario: Callable[[Pair], Awaitable[None]], *, short_chance: floa
     async def work() -> None:
         kill_switch = KillSwitch()
         accepted: list[Stream] = []
-        await SimNetwork(wire, kill_switch, "server").listen(PLACE, accepted.append)
+        (await SimNetwork(wire, kill_switch, "server").bind(PLACE)).listen(accepted.append)
         client = await SimNetwork(wire, KillSwitch(), "client").connect(PLACE)
         await asyncio.sleep(0.01)
         await scenario(Pair(wire, client, accepted[0], kill_switch))

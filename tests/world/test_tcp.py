@@ -39,7 +39,8 @@ async def connected(scenario: Scenario) -> None:
     """Runs the scenario with the two ends of one connection: client, server."""
     accepted: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
     network = TcpNetwork()
-    listener = await network.listen(ANY_PORT, accepted.set_result)
+    listener = await network.bind(ANY_PORT)
+    listener.listen(accepted.set_result)
     client = await network.connect(listener.address)
     server = await accepted
     assert isinstance(server, TcpStream)
@@ -222,10 +223,36 @@ def test_connecting_to_nobody_is_network_trouble(run: Run) -> None:
 
 def test_port_in_use_is_told(run: Run) -> None:
     async def scenario() -> None:
-        first = await TcpNetwork().listen(ANY_PORT, lambda stream: stream.close())
+        first = await TcpNetwork().bind(ANY_PORT)
+        first.listen(lambda stream: stream.close())
         with pytest.raises(NetworkError, match="cannot listen"):
-            await TcpNetwork().listen(first.address, lambda stream: stream.close())
+            await TcpNetwork().bind(first.address)
         first.close()
+        first.close()
+
+    run(scenario())
+
+
+def test_bound_address_refuses_connections_until_it_listens(run: Run) -> None:
+    async def scenario() -> None:
+        listener = await TcpNetwork().bind(ANY_PORT)
+        with pytest.raises(NetworkError, match="Connection refused"):
+            await TcpNetwork().connect(listener.address)
+        listener.listen(lambda stream: stream.close())
+        (await TcpNetwork().connect(listener.address)).close()
+        listener.close()
+
+    run(scenario())
+
+
+def test_of_two_that_bound_one_address_one_listens_and_the_other_is_told(run: Run) -> None:
+    async def scenario() -> None:
+        first = await TcpNetwork().bind(ANY_PORT)
+        second = await TcpNetwork().bind(first.address)
+        first.listen(lambda stream: stream.close())
+        with pytest.raises(NetworkError, match="cannot listen"):
+            second.listen(lambda stream: stream.close())
+        second.close()
         first.close()
 
     run(scenario())
@@ -236,7 +263,8 @@ def test_out_of_descriptors_a_connection_waits_and_is_not_lost(
 ) -> None:
     async def scenario() -> None:
         accepted: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
-        listener = await TcpNetwork().listen(ANY_PORT, accepted.set_result)
+        listener = await TcpNetwork().bind(ANY_PORT)
+        listener.listen(accepted.set_result)
         client = socket.socket()
         client.setblocking(False)
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -270,7 +298,8 @@ def test_connections_leave_descriptors_to_files(run: Run, caplog: pytest.LogCapt
         before = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
         try:
-            listener = await TcpNetwork().listen(ANY_PORT, accepted.append)
+            listener = await TcpNetwork().bind(ANY_PORT)
+            listener.listen(accepted.append)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
         clients = [await TcpNetwork().connect(listener.address) for _ in range(150)]
@@ -285,7 +314,8 @@ def test_connections_leave_descriptors_to_files(run: Run, caplog: pytest.LogCapt
 
 def test_localhost_is_found_by_name(run: Run) -> None:
     async def scenario() -> None:
-        listener = await TcpNetwork().listen(ANY_PORT, lambda stream: stream.close())
+        listener = await TcpNetwork().bind(ANY_PORT)
+        listener.listen(lambda stream: stream.close())
         client = await TcpNetwork().connect(Address(host="localhost", port=listener.address.port))
         assert await client.receive_into(memoryview(bytearray(1))) == 0
         client.close()

@@ -343,6 +343,27 @@ def _make_lasting(disk: Disk, path: str) -> None:
     disk.sync_directory(above)
 
 
+def sign_of_log_directory(disk: Disk, path: str) -> str | None:
+    """What shows that a directory is one of partition logs, a node's or Apache Kafka's."""
+    if not disk.is_directory(path):
+        return None
+    names = disk.names(path)
+    for name in (layout.IDENTITY, layout.LOCK):
+        if name in names:
+            return name
+    for name in sorted(names):
+        # A name alone does not tell: the directory of node 1 could be that of a topic "node".
+        inside = f"{path}/{name}"
+        if layout.parse_partition_directory(name) is None or not disk.is_directory(inside):
+            continue
+        if any(
+            file == layout.PARTITION_METADATA or layout.parse_segment_file(file) is not None
+            for file in disk.names(inside)
+        ):
+            return f"partition {name}"
+    return None
+
+
 def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
     """Whose directory it is; None when it has not been formatted."""
     file = f"{path}/{layout.IDENTITY}"

@@ -1,12 +1,18 @@
 """What a node consists of: one function that puts the parts together on a World.
 
-    directory -> metadata log -> controller -> image -> partitions -> listeners -> registration
+    addresses -> directories -> metadata log -> controller -> image -> partitions
+    -> listeners -> registration
 
-`build` opens nothing yet; `Node.start` does, in that order. Start reading at `open_broker`.
+`build` opens nothing yet; `Node.start` does, in that order. An address that another process has
+ends the start before anything is written; connections are refused until everything is open. Start
+reading at `open_broker`.
 """
 
 import logging
+import os.path
+import re
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import partial
 
 from penstock.broker.controller.local_controller import LocalController
@@ -15,7 +21,7 @@ from penstock.broker.controller.registration import join, unfence
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.network.api_registry import SERVED
-from penstock.broker.network.server import Server
+from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.partitions.cleaning import Cleaning
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.log_directories import LogDirectories
@@ -23,7 +29,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.services import Services
 from penstock.log.checkpoint import DirectoryIdentity
-from penstock.log.directory import write_identity
+from penstock.log.directory import sign_of_log_directory, write_identity
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.controller.brokers import RegisterBroker
 from penstock.metadata.effective import effective_broker
@@ -37,16 +43,21 @@ from penstock.model.settings.topic import TopicSettings
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.replication.fetch_session import FetchSessions
-from penstock.world.ports import Address, World
+from penstock.world.ports import Address, Disk, Listener, World
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
 
 PROCESS_FILE = "node.pid"
+NODE_DIRECTORY = re.compile(r"node-(\d+)")
 
 
 class ForeignDirectory(PenstockError):
     """A directory that belongs to another node."""
+
+
+class NestedNode(PenstockError):
+    """A data directory that is a log directory itself: nodes have theirs below it."""
 
 
 class LostMetadata(PenstockError):
@@ -58,23 +69,27 @@ def build(world: World, config: NodeConfig) -> Node:
 
 
 async def open_broker(world: World, config: NodeConfig, group: TaskGroup) -> "OpenBroker":
-    """Opens everything, in order; what was opened is let go of again when a later step fails."""
-    directories = LogDirectories.open(
-        disk=world.disk,
-        paths=config.log_directories,
-        metadata_path=config.metadata_directory,
-        producer_expiry_ms=config.settings.producer_id_expiration_ms,
-    )
-    try:
-        broker = OpenBroker(world, config, directories, group)
-    except BaseException:
-        directories.abandon()
-        raise
-    try:
+    """Opens everything, in order; what was opened is closed again when a later step fails."""
+    refuse_nested_node(world.disk, config)
+    settings = config.settings
+    with ExitStack() as opened:
+        listeners = await bind_listeners(
+            world.network, settings.client_listeners, socket_options(settings)
+        )
+        for listener in listeners.values():
+            opened.callback(listener.close)
+        directories = LogDirectories.open(
+            disk=world.disk,
+            paths=config.log_directories,
+            metadata_path=config.metadata_directory,
+            producer_expiry_ms=settings.producer_id_expiration_ms,
+        )
+        opened.callback(directories.abandon)
+        broker = OpenBroker(world, config, directories, listeners, group)
+        opened.pop_all()  # from here on they are the broker's
+        opened.callback(broker.abandon)
         await broker.open()
-    except BaseException:
-        broker.abandon()
-        raise
+        opened.pop_all()
     return broker
 
 
@@ -82,7 +97,12 @@ class OpenBroker:
     """The open parts of a node; `Running` to its lifecycle."""
 
     def __init__(
-        self, world: World, config: NodeConfig, directories: LogDirectories, group: TaskGroup
+        self,
+        world: World,
+        config: NodeConfig,
+        directories: LogDirectories,
+        listeners: Mapping[str, Listener],
+        group: TaskGroup,
     ) -> None:
         self._world = world
         self._config = config
@@ -148,7 +168,7 @@ class OpenBroker:
             ),
             served=versions_served(SERVED),
         )
-        self._server = Server(self._services, SERVED, group)
+        self._server = Server(self._services, SERVED, group, listeners)
 
     @property
     def addresses(self) -> Mapping[str, Address]:
@@ -205,7 +225,7 @@ class OpenBroker:
             settings=lambda: self._services.settings,
             world=self._world,
         ).start(self._group)
-        await self._server.open(self._config.settings.client_listeners)
+        self._server.open()
         self._services.endpoints = self._endpoints()
         await self._join_cluster()
         self._write_process_id()
@@ -241,7 +261,7 @@ class OpenBroker:
 
     @property
     def _process_file(self) -> str:
-        return f"{self._config.node_directory}/{PROCESS_FILE}"
+        return f"{self._directories.metadata.path}/{PROCESS_FILE}"
 
     def _broker_epoch(self) -> int:
         return self._services.image.brokers[self._config.node_id].epoch
@@ -281,10 +301,29 @@ class OpenBroker:
 
     def _write_process_id(self) -> None:
         if self._config.process_id is not None:
-            self._world.disk.make_directory(self._config.node_directory)
             self._world.disk.write_whole(
                 self._process_file, f"{self._config.process_id}\n".encode()
             )
+
+
+def refuse_nested_node(disk: Disk, config: NodeConfig) -> None:
+    """A node in a directory inside of another node's would be empty, and surprise everyone."""
+    path = config.data_directory
+    if config.node_directory not in config.log_directories:
+        return
+    sign = sign_of_log_directory(disk, path)
+    if sign is None:
+        return
+    instead = f"set log.dirs={path}"
+    owner = NODE_DIRECTORY.fullmatch(os.path.basename(os.path.abspath(path)))
+    if owner is not None:
+        number = int(owner[1])
+        with_id = "" if number == config.node_id else f" with node.id={number}"
+        instead = f"pass {os.path.normpath(os.path.join(path, os.pardir))} instead{with_id}"
+    raise NestedNode(
+        f"{path} is a log directory itself (it has {sign}), and no node is started inside it: "
+        f"{instead}"
+    )
 
 
 def identities_of(

@@ -1,8 +1,8 @@
 """What a node is started with: its directory and its settings.
 
-DIR/node-<id>/           node.pid, meta.properties, checkpoints, one folder a partition
-log.dirs, log.dir        partitions live there instead, when either is given
-metadata.log.dir         the metadata log lives there, else in the first of them
+DIR/node-<id>/           meta.properties, checkpoints, one folder a partition
+log.dirs, log.dir        partitions live there instead, when either is given, and nothing in DIR
+metadata.log.dir         the metadata log and node.pid live there, else in the first of them
 """
 
 import os.path

@@ -231,12 +231,17 @@ class SimStream:
 
 
 class SimListener:
-    def __init__(self, wire: "Wire", address: Address, accept: Callable[[Stream], None]) -> None:
+    def __init__(self, wire: "Wire", kill_switch: KillSwitch, address: Address) -> None:
         self.address = address
-        self.accept = accept
+        self.accept: Callable[[Stream], None] | None = None
         # What it starts belongs to the process that listens, not to the one that connects.
         self.context = contextvars.copy_context()
         self._wire = wire
+        self._kill_switch = kill_switch
+
+    def listen(self, accept: Callable[[Stream], None]) -> None:
+        self._kill_switch.check()
+        self.accept = accept
 
     def close(self) -> None:
         found = self._wire.listeners.get(self.address)
@@ -306,16 +311,11 @@ class SimNetwork:
         self._kill_switch = kill_switch
         self._host = host
 
-    async def listen(
-        self,
-        address: Address,
-        accept: Callable[[Stream], None],
-        options: SocketOptions = DEFAULT_OPTIONS,
-    ) -> SimListener:
+    async def bind(self, address: Address, options: SocketOptions = DEFAULT_OPTIONS) -> SimListener:
         self._kill_switch.check()
         if address in self._wire.listeners:
             raise NetworkError(f"cannot listen on {address}: Address already in use")
-        listener = SimListener(self._wire, address, accept)
+        listener = SimListener(self._wire, self._kill_switch, address)
         self._wire.listeners[address] = listener, self._kill_switch
         return listener
 
@@ -325,7 +325,7 @@ class SimNetwork:
         await asyncio.sleep(wire.delay_us() / 1_000_000)
         self._kill_switch.check()
         found = wire.listeners.get(address)
-        if found is None:
+        if found is None or found[0].accept is None:
             raise NetworkError(f"cannot connect to {address}: Connection refused")
         listener, server_kill_switch = found
         wire.links_made += 1
@@ -333,7 +333,7 @@ class SimNetwork:
         wire.links.append(link)
         peer = Address(host=self._host, port=FIRST_PORT + link.number % 10_000)
         server_end = SimStream(link, server_kill_switch, peer, is_client=False)
-        wire.loop.call_soon(listener.accept, server_end, context=listener.context)
+        wire.loop.call_soon(found[0].accept, server_end, context=listener.context)
         return SimStream(link, self._kill_switch, address, is_client=True)
 
     def host_name(self) -> str:

@@ -175,12 +175,17 @@ class Stream(Protocol):
 
 
 class Listener(Protocol):
+    """An address that this process has taken. Connections to it are refused until `listen`."""
+
     @property
     def address(self) -> Address:
         """Where it listens; the port is the one the system chose when 0 was asked for."""
 
+    def listen(self, accept: Callable[[Stream], None]) -> None:
+        """Calls `accept` on the loop for each new connection; NetworkError if that is refused."""
+
     def close(self) -> None:
-        """Accepts no more; accepted streams live on."""
+        """Accepts no more; accepted streams live on. Closing twice is harmless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,13 +201,8 @@ DEFAULT_OPTIONS = SocketOptions()
 
 
 class Network(Protocol):
-    async def listen(
-        self,
-        address: Address,
-        accept: Callable[[Stream], None],
-        options: SocketOptions = DEFAULT_OPTIONS,
-    ) -> Listener:
-        """Calls `accept` on the loop for each new connection."""
+    async def bind(self, address: Address, options: SocketOptions = DEFAULT_OPTIONS) -> Listener:
+        """Takes an address to listen on; NetworkError when another process has it."""
 
     async def connect(self, address: Address) -> Stream: ...
 

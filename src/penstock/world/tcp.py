@@ -19,27 +19,37 @@ ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
 
 
 class TcpListener:
-    """One listening socket; see `Listener` in ports."""
+    """One bound socket; see `Listener` in ports."""
 
-    def __init__(self, listening: socket.socket, accept: Callable[[Stream], None]) -> None:
-        self.address = address_of(listening.getsockname())
-        self._socket = listening
-        self._accept = accept
+    def __init__(self, bound: socket.socket, *, backlog: int) -> None:
+        self.address = address_of(bound.getsockname())
+        self._socket = bound
+        self._backlog = backlog
+        self._accept: Callable[[Stream], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
         self._descriptor_max = connection_descriptor_max()
         self._short = False  # the last accept failed for lack of something, and it was told
         self._closed = False
+
+    def listen(self, accept: Callable[[Stream], None]) -> None:
+        assert self._accept is None, "a listener listens once"
+        try:
+            self._socket.listen(self._backlog)
+        except OSError as error:
+            # Two processes can bind an address on which neither listens yet: one of them gets here.
+            raise NetworkError(f"cannot listen on {self.address}: {error.strerror}") from error
+        self._accept = accept
         self._start()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._resume is None:
-            self._loop.remove_reader(self._socket.fileno())
-        else:
+        if self._resume is not None:
             self._resume.cancel()
+        elif self._accept is not None:
+            self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
 
     def _start(self) -> None:
@@ -47,6 +57,7 @@ class TcpListener:
         self._loop.add_reader(self._socket.fileno(), self._on_connection)
 
     def _on_connection(self) -> None:
+        assert self._accept is not None
         for _ in range(limit.CONNECTION_BACKLOG):
             if self._closed:
                 return
@@ -80,30 +91,22 @@ class TcpListener:
 
 
 class TcpNetwork:
-    async def listen(
-        self,
-        address: Address,
-        accept: Callable[[Stream], None],
-        options: SocketOptions = DEFAULT_OPTIONS,
-    ) -> TcpListener:
+    async def bind(self, address: Address, options: SocketOptions = DEFAULT_OPTIONS) -> TcpListener:
         family, target = await resolve(address)
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        bound = socket.socket(family, socket.SOCK_STREAM)
         try:
-            listening.setblocking(False)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setblocking(False)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Accepted sockets inherit these, and the window that TCP offers depends on them.
             if options.send_buffer_bytes is not None:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
             if options.receive_buffer_bytes is not None:
-                listening.setsockopt(
-                    socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes
-                )
-            listening.bind(target)
-            listening.listen(options.backlog)
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
+            bound.bind(target)
         except OSError as error:
-            listening.close()
+            bound.close()
             raise NetworkError(f"cannot listen on {address}: {error.strerror}") from error
-        return TcpListener(listening, accept)
+        return TcpListener(bound, backlog=options.backlog)
 
     async def connect(self, address: Address) -> TcpStream:
         family, target = await resolve(address)

@@ -5,13 +5,13 @@
     queued.max.request.bytes                   memory for requests on their way, over all
 
 Connections are tasks of the group that the owner gives; a bug in one ends the group, and so the
-node. Start reading at `Server.open`.
+node. Start reading at `bind_listeners` and `Server.open`.
 """
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from penstock.broker.network.budget import Budget
@@ -24,7 +24,7 @@ from penstock.broker.request.services import Services
 from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
-from penstock.world.ports import Address, Listener, SocketOptions, Stream
+from penstock.world.ports import Address, Listener, Network, SocketOptions, Stream
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
@@ -33,9 +33,35 @@ SWEEPS_PER_IDLE_TIME = 4  # a connection may idle for a quarter longer than the 
 SWEEP_MS_MIN = 10
 
 
+async def bind_listeners(
+    network: Network, addresses: Iterable[ListenAddress], options: SocketOptions
+) -> dict[str, Listener]:
+    """Takes every address, by listener name, or none: NetworkError for the first that is not free.
+
+    Connections are refused until `Server.open`.
+    """
+    bound: dict[str, Listener] = {}
+    try:
+        for address in addresses:
+            bound[address.listener] = await network.bind(
+                Address(host=address.host, port=address.port), options
+            )
+    except BaseException:
+        for listener in bound.values():
+            listener.close()
+        raise
+    return bound
+
+
 class Server:
-    def __init__(self, services: Services, apis: Iterable[AnyApi], group: TaskGroup) -> None:
-        self.listeners: dict[str, Listener] = {}  # by listener name
+    def __init__(
+        self,
+        services: Services,
+        apis: Iterable[AnyApi],
+        group: TaskGroup,
+        listeners: Mapping[str, Listener],
+    ) -> None:
+        self.listeners = listeners  # by listener name
         self.connections: dict[Connection, None] = {}  # in the order they came
         self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
         self._services = services
@@ -49,16 +75,11 @@ class Server:
         self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
         self._unsent = UnsentReplies(limit.UNSENT_BYTES_HELD_MAX)
 
-    async def open(self, addresses: Iterable[ListenAddress]) -> None:
-        """Listens; NetworkError when an address cannot be had. Who comes early waits."""
-        options = socket_options(self._services.settings)
-        for address in addresses:
-            dispatch = Dispatch(self._services, self._apis, listener=address.listener)
-            self.listeners[address.listener] = await self._services.world.network.listen(
-                Address(host=address.host, port=address.port),
-                partial(self._accept, dispatch),
-                options,
-            )
+    def open(self) -> None:
+        """Listens. A connection that comes before `serve` waits."""
+        for name, listener in self.listeners.items():
+            dispatch = Dispatch(self._services, self._apis, listener=name)
+            listener.listen(partial(self._accept, dispatch))
         self._group.start(self._sweep(), name="idle connections")
 
     def serve(self) -> None:
