@@ -54,7 +54,7 @@ NODE_KILLS ?= 10
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test test-clients test-spark test-others soak lint format docs bench build unbuild clean
+.PHONY: help demo test test-clients test-spark test-others soak lint format docs bench wheel build unbuild clean
 
 help:
 	@echo "make demo    set up, run a shop on a node and on Spark, kill both on the way, and prove it"
@@ -68,6 +68,7 @@ help:
 	@echo "make format  lay the code out as the checks want it"
 	@echo "make docs    write docs/protocol.md again, from what the broker serves"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
+	@echo "make wheel   compile once into dist/: pip installs that wheel in seconds"
 	@echo "make build   compile the hot modules again; the others here do so by themselves"
 	@echo "make unbuild go on without compiled hot modules, while they are being edited"
 	@echo "make clean   remove what these commands made"
@@ -130,6 +131,13 @@ bench: $(DEV_STAMP)
 	@$(BYTECODE)
 	$(BIN)/python bench/start.py
 	$(BIN)/python bench/compare.py $(BENCH)
+
+# Compiled whatever `make unbuild` said; without what an earlier build left, which would be packed too.
+wheel: | $(BIN)/python
+	@echo "== compiling penstock into a wheel: some minutes"
+	@rm -rf build/lib* build/bdist* dist
+	@PENSTOCK_COMPILE= $(PIP) wheel --no-deps --wheel-dir dist .
+	@ls dist/*.whl
 
 build: | $(BIN)/python
 	@rm -f $(UNBUILT) $(RUN_STAMP) $(DEV_STAMP)

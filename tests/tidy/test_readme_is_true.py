@@ -55,3 +55,15 @@ def test_every_file_it_links_to_is_there() -> None:
     links = re.findall(r"\]\(([^)#:]+)\)", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_every_make_target_it_names_is_there_and_in_the_help() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"^make ([a-z-]+)|`make ([a-z-]+)", README, re.MULTILINE))
+    targets = {first or second for first, second in named}
+    assert {"demo", "test", "wheel"} <= targets
+    [phony] = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    assert targets <= set(phony.split())
+    assert [
+        target for target in ("demo", "test", "wheel") if f'"make {target} ' not in makefile
+    ] == []
