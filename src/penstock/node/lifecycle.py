@@ -1,6 +1,7 @@
 """The life of a node: start, serve until asked to stop or until something is wrong, stop.
 
     start() -> serving -> stop()            clean: requests finish, logs are closed and marked so
+                       -> kill()            as a crash, for tests
                        -> failed()          a bug or a lost disk: nobody is answered any more, and
                                             nothing is tidied up, so that the next start looks at
                                             everything that may be torn
@@ -85,6 +86,12 @@ class Node:
         """Graceful, and harmless when the node has ended already."""
         self._stop_asked.set()
         if self._main is not None:
+            await asyncio.wait([self._main])
+
+    async def kill(self) -> None:
+        """Ends it as a crash would: nothing is answered, stored or marked any more."""
+        if self._main is not None:
+            self._main.cancel()
             await asyncio.wait([self._main])
 
     async def failed(self) -> BaseException | None:

@@ -1,23 +1,51 @@
 """A broker inside a test: the pytest fixture `penstock`, and `running_broker` for everyone else.
 
     def test_order_arrives(penstock):
-        topic = penstock.topic(partitions=3)
-        producer = confluent_kafka.Producer({"bootstrap.servers": penstock.bootstrap})
+        place_order(penstock.bootstrap)
+        [order] = penstock.records("orders", at_least=1)
 
-pytest imports this package in every run of everyone who has Penstock installed, so it must cost
-nothing: the names below are loaded when they are first used. This table is the one place here that
-imports late.
+docs/testing.md has the rest. pytest imports this package in every run of everyone who has Penstock
+installed, so it must cost nothing: the names below are loaded when they are first used. This table
+is the one place here that imports late.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.testing.broker import Broker, BrokerFailed, running_broker
+    from penstock.client.consume.fetched_data import ConsumedRecord
+    from penstock.client.network.errors import Refused, TimedOut
+    from penstock.model.error import ErrorCode, PenstockError
+    from penstock.model.settings.setting import InvalidSetting
+    from penstock.testing.broker import Broker, SettingValue, running_broker
+    from penstock.testing.node_thread import BrokerFailed
 
-__all__ = ["Broker", "BrokerFailed", "running_broker"]
+__all__ = [
+    "Broker",
+    "BrokerFailed",
+    "ConsumedRecord",
+    "ErrorCode",
+    "InvalidSetting",
+    "PenstockError",
+    "Refused",
+    "SettingValue",
+    "TimedOut",
+    "running_broker",
+]
 
-_HOME = dict.fromkeys(__all__, "penstock.testing.broker")
+_HOME = {
+    "Broker": "penstock.testing.broker",
+    "BrokerFailed": "penstock.testing.node_thread",
+    "ConsumedRecord": "penstock.client.consume.fetched_data",
+    "ErrorCode": "penstock.model.error",
+    "InvalidSetting": "penstock.model.settings.setting",
+    "PenstockError": "penstock.model.error",
+    "Refused": "penstock.client.network.errors",
+    "SettingValue": "penstock.testing.broker",
+    "TimedOut": "penstock.client.network.errors",
+    "running_broker": "penstock.testing.broker",
+}
+assert sorted(_HOME) == sorted(__all__)
 
 
 def __getattr__(name: str) -> object:

@@ -1,38 +1,38 @@
-"""A broker in this process: its own thread, its own event loop, a directory that goes with it.
+"""A broker in this process, as a test sees it. Start reading at `running_broker`.
 
-The process belongs to somebody else. So no signal, no loop policy, no limit of it is touched; long
-work runs inline; and when the node ends itself over a failed assertion, the process goes on: the
-error waits for the end of the `with` block, and is raised there.
+One Broker may have several lives, one after the other, on one directory and at one address: what
+`stop`, `kill` and `restart` are for. Each is a `NodeThread`.
 """
 
-import asyncio
 import itertools
 import shutil
+import socket
+import sys
 import tempfile
-import threading
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from os import PathLike
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
-from penstock.client.network.cluster import Cluster
-from penstock.model.error import PenstockError
+from penstock.client.consume.fetched_data import ConsumedRecord
+from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
-from penstock.node.build import build
+from penstock.model.settings.setting import InvalidSetting
 from penstock.node.config import NodeConfig
-from penstock.world.disk import RealDisk
-from penstock.world.ports import Address, World
-from penstock.world.real import real_world
+from penstock.testing import topic_records
+from penstock.testing.node_thread import WAIT_SECONDS_MAX, BrokerFailed, NodeThread
+from penstock.testing.topic_records import GivenRecord, Text
 
 Result = TypeVar("Result")
+Plain = str | int | float | PurePath
+SettingValue = Plain | Sequence[Plain] | frozenset[Plain] | set[Plain]
 
 NODE_ID = NodeId(1)
-WAIT_SECONDS_MAX = 30.0
+HOST = "127.0.0.1"
 SETTINGS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
@@ -43,127 +43,205 @@ SETTINGS = {
 }
 
 
-class BrokerFailed(PenstockError):
-    """The broker ended by itself; the cause is what ended it."""
-
-
 class Broker:
-    """A running broker, as a test sees it. Made by `running_broker`."""
+    """A broker of a test. Made by `running_broker`."""
 
-    def __init__(self, data: Path, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, data: Path, settings: Mapping[str, SettingValue], *, port: int | None = None
+    ) -> None:
         self.data = data
-        self._settings = parse_broker({**SETTINGS, **settings})
-        self._disk = RealDisk()
-        self._world = replace(real_world(inline=True), disk=self._disk)
+        self._held_port: socket.socket | None = None
+        texts = {**SETTINGS, **{name: setting_text(name, settings[name]) for name in settings}}
+        if port is not None and "listeners" in texts:
+            raise InvalidSetting(
+                name="listeners", value=texts["listeners"], expected="Give it or a port, not both"
+            )
+        if "listeners" not in texts:
+            port = self._hold_port() if port is None else port
+            texts["listeners"] = f"PLAINTEXT://{HOST}:{port}"
+        self._config = NodeConfig(
+            node_id=NODE_ID, data_directory=str(data), settings=parse_broker(texts)
+        )
         self._names = itertools.count(1)
-        self._addresses: tuple[Address, ...] = ()
-        self._failure: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="penstock broker", daemon=True)
+        self._bootstrap = ""
+        self._life: NodeThread | None = None
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect: HOST:PORT."""
-        return ",".join(map(str, self._addresses))
+        """Where clients connect: HOST:PORT. It stays the same when the broker is restarted."""
+        return self._bootstrap
 
-    def topic(self, name: str | None = None, partitions: int = 1, **settings: object) -> str:
+    # What is in it
+
+    def topic(
+        self, name: str | None = None, partitions: int | None = None, **settings: SettingValue
+    ) -> str:
         """Makes a topic and returns its name; settings by Kafka's names, with underscores."""
+        by_name = {key.replace("_", "."): value for key, value in settings.items()}
         new = NewTopic(
             name=name or f"topic-{next(self._names)}",
-            partitions=partitions,
+            partitions=BROKERS_DECIDE if partitions is None else partitions,
             replicas=BROKERS_DECIDE,
-            settings={key.replace("_", "."): _text(value) for key, value in settings.items()},
+            settings={key: setting_text(key, value) for key, value in by_name.items()},
         )
-        self._call(_create(self._world, self._addresses, new))
+        self._call(lambda life: _create(life, new))
         return new.name
 
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[GivenRecord],
+        *,
+        partition: int | None = None,
+        headers: Mapping[str, Text | None] | None = None,
+        timestamp_ms: int | None = None,
+    ) -> None:
+        """Produces records and waits for their acks. Each is a value, or a tuple of key and value;
+        text is UTF-8. The topic is created if need be, by the broker's rule.
+        """
+        wanted = topic_records.given(
+            topic, records, partition=partition, headers=headers, timestamp_ms=timestamp_ms
+        )
+        self._call(lambda life: _produce(life, wanted))
+
+    def records(
+        self,
+        topic: str,
+        *,
+        at_least: int = 0,
+        read_committed: bool = False,
+        within_seconds: float = WAIT_SECONDS_MAX,
+    ) -> list[ConsumedRecord]:
+        """All records of a topic, by partition and offset.
+
+        With `at_least` it waits until there are so many, TimedOut when there are not within the
+        time. With `read_committed` without those of transactions that are open or aborted.
+        """
+
+        async def read(life: NodeThread) -> list[ConsumedRecord]:
+            async with _cluster(life) as cluster:
+                return await topic_records.read_all(
+                    cluster,
+                    topic,
+                    at_least=at_least,
+                    read_committed=read_committed,
+                    within_seconds=within_seconds,
+                )
+
+        return self._call(read, wait_seconds_max=within_seconds + WAIT_SECONDS_MAX)
+
+    # Its lives
+
     def start(self) -> None:
-        """Returns when clients can produce; raises what kept it from that."""
-        self._thread.start()
-        if not self._ready.wait(WAIT_SECONDS_MAX):
-            raise BrokerFailed(f"the broker was not ready within {WAIT_SECONDS_MAX} s")
-        self._raise_failure()
+        """Returns when clients can produce; BrokerFailed with what kept it from that. Harmless when
+        it runs.
+        """
+        if self._life is not None and self._life.is_alive:
+            return
+        self.stop()  # tells why it ended by itself, if it did
+        life = NodeThread(self._config)
+        life.start()
+        self._life = life
+        self._bootstrap = ",".join(map(str, life.addresses))
 
     def stop(self) -> None:
-        """Stops it cleanly. Raises BrokerFailed when it had ended by itself before."""
-        if self._loop is not None and self._stop is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(WAIT_SECONDS_MAX)
-        if self._thread.is_alive():
-            raise BrokerFailed(f"the broker did not stop within {WAIT_SECONDS_MAX} s")
-        self._raise_failure()
+        """Stops it cleanly; harmless when it is stopped. BrokerFailed when it had ended by itself
+        before.
+        """
+        self._end(cleanly=True)
 
-    def _run(self) -> None:
-        try:
-            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-                runner.run(self._live())
-        except BaseException as failure:  # it ends the node here, and is told in `stop`
-            self._failure = failure
-        finally:
-            self._disk.close()
-            self._ready.set()
+    def kill(self) -> None:
+        """Ends it as `kill -9` would: requests get no answer, and nothing is written any more."""
+        self._end(cleanly=False)
 
-    async def _live(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
-        config = NodeConfig(node_id=NODE_ID, data_directory=str(self.data), settings=self._settings)
-        node = build(self._world, config)
-        await node.start()
-        self._addresses = node.addresses
-        self._ready.set()
-        failed = asyncio.ensure_future(node.failed())
-        stopping = asyncio.ensure_future(self._stop.wait())
-        await asyncio.wait((failed, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if not failed.done():
-            await node.stop()
-        failure = await failed
-        if failure is not None:
-            raise failure
+    def restart(self) -> None:
+        """A clean stop and a start, with the same records at the same address."""
+        self.stop()
+        self.start()
 
-    def _call(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Runs a coroutine on the broker's loop and waits for it here."""
-        assert self._loop is not None
-        if not self._thread.is_alive():
-            work.close()
-            self._raise_failure()
-            raise BrokerFailed("the broker was stopped")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(WAIT_SECONDS_MAX)
+    def _end(self, *, cleanly: bool) -> None:
+        life, self._life = self._life, None
+        if life is not None:
+            life.end(cleanly=cleanly)
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            failure = f"{type(self._failure).__name__}: {self._failure}"
-            raise BrokerFailed(f"the broker ended by itself: {failure}") from self._failure
+    def _call(
+        self,
+        work: Callable[[NodeThread], Coroutine[Any, Any, Result]],
+        *,
+        wait_seconds_max: float = WAIT_SECONDS_MAX,
+    ) -> Result:
+        if self._life is None:
+            raise BrokerFailed("the broker does not run: call start()")
+        return self._life.call(work(self._life), wait_seconds_max=wait_seconds_max)
+
+    def _hold_port(self) -> int:
+        """A free port that nobody else is given between two lives.
+
+        The socket is bound and does not listen. On Linux the node, which sets SO_REUSEADDR, can
+        listen there all the same; elsewhere it could not, and that the port stays free is likely.
+        """
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((HOST, 0))
+        port: int = held.getsockname()[1]
+        if sys.platform == "linux":
+            self._held_port = held
+        else:
+            held.close()
+        return port
+
+    def _let_port_go(self) -> None:
+        if self._held_port is not None:
+            self._held_port.close()
 
 
 @contextmanager
 def running_broker(
-    *, settings: Mapping[str, str] | None = None, data: Path | None = None
+    *,
+    settings: Mapping[str, SettingValue] | None = None,
+    data: str | PathLike[str] | None = None,
+    port: int | None = None,
 ) -> Iterator[Broker]:
-    """A broker for the length of a `with` block; `settings` by Kafka's names.
+    """A broker for the length of a `with` block; `settings` by Kafka's names, of any plain type.
 
-    Its records are gone afterwards, unless they are stored in a `data` directory of the caller's.
+    It listens on a free port of 127.0.0.1, or on `port`. Its records are gone afterwards, unless
+    they are stored in a `data` directory of the caller's.
     """
-    own = Path(tempfile.mkdtemp(prefix="penstock-")) if data is None else None
-    broker = Broker(data or own or Path(), settings or {})
-    try:
+    with ExitStack() as ends:
+        if data is None:
+            data = tempfile.mkdtemp(prefix="penstock-")
+            ends.callback(shutil.rmtree, data, ignore_errors=True)
+        broker = Broker(Path(data), settings or {}, port=port)
+        ends.callback(broker._let_port_go)
         broker.start()
+        ends.callback(broker.stop)
         yield broker
-    finally:
-        try:
-            broker.stop()
-        finally:
-            if own is not None:
-                shutil.rmtree(own, ignore_errors=True)
 
 
-async def _create(world: World, addresses: tuple[Address, ...], topic: NewTopic) -> None:
-    async with Cluster(world.network, world.clock, addresses) as cluster:
+def setting_text(name: str, value: object) -> str:
+    """A setting as Kafka writes it; InvalidSetting for what is no plain value."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float | PurePath):
+        return str(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        texts = [setting_text(name, item) for item in value]
+        return ",".join(sorted(texts) if isinstance(value, set | frozenset) else texts)
+    raise InvalidSetting(
+        name=name, value=repr(value), expected="A text, a number, a bool, or a list of these"
+    )
+
+
+def _cluster(life: NodeThread, *, create_topics: bool = False) -> Cluster:
+    rules = ClusterRules(create_topics=create_topics)
+    return Cluster(life.world.network, life.world.clock, life.addresses, rules=rules)
+
+
+async def _create(life: NodeThread, topic: NewTopic) -> None:
+    async with _cluster(life) as cluster:
         first_refusal((await Admin(cluster).create_topics([topic])).values())
 
 
-def _text(value: object) -> str:
-    """A setting as Kafka writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+async def _produce(life: NodeThread, wanted: topic_records.Given) -> None:
+    async with _cluster(life, create_topics=True) as cluster:
+        await topic_records.produce(cluster, wanted)

@@ -1,25 +1,85 @@
 """The pytest plugin: a broker as a fixture.
 
 `penstock` is a fresh broker for each test; `penstock_session` is one broker for the whole run, for
-suites that keep their topics apart. Whoever uses neither pays for neither: see `penstock.testing`.
+suites that keep their topics apart. Settings come from the fixture `penstock_settings`, which a
+suite overrides, and from the marker `penstock` of a test. Whoever uses none of it pays for none of
+it: see `penstock.testing`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from penstock import testing
 
+MARKER = "penstock(settings={}, port=None): settings by Kafka's names, and the port, of the broker"
+ARGUMENTS = ("settings", "port")
+
+
+@pytest.fixture(scope="session")
+def penstock_settings() -> "Mapping[str, testing.SettingValue]":
+    """Settings of the brokers below, by Kafka's names: to be overridden in a conftest.py."""
+    return {}
+
 
 @pytest.fixture
-def penstock() -> "Iterator[testing.Broker]":
-    """A broker of this test's own, on a free port, gone with the test."""
-    with testing.running_broker() as broker:
+def penstock(
+    request: pytest.FixtureRequest, penstock_settings: "Mapping[str, testing.SettingValue]"
+) -> "Iterator[testing.Broker]":
+    """A broker of this test's own, gone with the test; on a free port unless a marker names one."""
+    marked = marker_arguments(request.node)
+    settings = {**penstock_settings, **marked.get("settings", {})}
+    with broker_of_fixture(settings=settings, port=marked.get("port")) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
-def penstock_session() -> "Iterator[testing.Broker]":
+def penstock_session(
+    penstock_settings: "Mapping[str, testing.SettingValue]",
+) -> "Iterator[testing.Broker]":
     """One broker for all tests of the run."""
-    with testing.running_broker() as broker:
+    with broker_of_fixture(settings=penstock_settings) as broker:
         yield broker
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A marker that would have no effect is an error, not silence."""
+    given = any(mark.args or mark.kwargs for mark in item.iter_markers("penstock"))
+    if given and "penstock" not in getattr(item, "fixturenames", ()):
+        fail(
+            "the marker is for tests that use the fixture penstock; "
+            "penstock_session gets its settings from the fixture penstock_settings"
+        )
+
+
+def marker_arguments(item: pytest.Item) -> dict[str, Any]:
+    """Those of all markers of a test: the nearest wins, setting by setting."""
+    merged: dict[str, Any] = {}
+    for mark in reversed(list(item.iter_markers("penstock"))):
+        if mark.args or not set(mark.kwargs) <= set(ARGUMENTS):
+            fail(f"the marker takes {' and '.join(ARGUMENTS)}, by name: {MARKER.split(':')[0]}")
+        settings = {**merged.get("settings", {}), **mark.kwargs.get("settings", {})}
+        merged.update(mark.kwargs, settings=settings)
+    return merged
+
+
+@contextmanager
+def broker_of_fixture(
+    *, settings: "Mapping[str, testing.SettingValue]", port: int | None = None
+) -> "Iterator[testing.Broker]":
+    try:
+        with testing.running_broker(settings=settings, port=port) as broker:
+            yield broker
+    except testing.InvalidSetting as wrong:
+        fail(str(wrong))
+
+
+def fail(reason: str) -> None:
+    """One line, without the way to it through this package."""
+    pytest.fail(f"penstock: {reason}", pytrace=False)
