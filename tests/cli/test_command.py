@@ -1,13 +1,20 @@
 """The command itself: help, trouble, and the demo."""
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from penstock.cli import demo_clients
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.demo_check import KEYS, OrderCheck, expected_records
-from penstock.cli.main import NOUNS
+from penstock.cli.main import NOUNS, penstock
 
 Run = Callable[..., Any]
 
@@ -25,10 +32,88 @@ def test_every_noun_has_help(run: Run, noun: str) -> None:
     assert f"Usage: penstock {noun}" in outcome.text
 
 
-def test_unknown_noun_is_one_line(run: Run) -> None:
-    outcome = run("topicz")
-    assert outcome.status == 2
-    assert outcome.err == "penstock: No such command 'topicz'.\n"
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("topicz", "there is no command 'topicz': did you mean `penstock topics`?"),
+        ("topic list", "there is no command 'topic': did you mean `penstock topics list`?"),
+        ("topic lsit x", "there is no command 'topic': did you mean `penstock topics list`?"),
+        ("topics lst --json", "there is no command 'lst': did you mean `penstock topics list`?"),
+        ("topics xyzzy", "there is no command 'xyzzy': see `penstock topics --help`"),
+        ("xyzzy", "there is no command 'xyzzy': see `penstock --help`"),
+    ],
+)
+def test_an_unknown_command_is_one_line_that_says_which_was_meant(
+    run: Run, command: str, said: str
+) -> None:
+    outcome = run(command)
+    assert (outcome.status, outcome.err) == (2, f"penstock: {said}\n")
+
+
+def commands() -> dict[str, click.Command]:
+    """All of them, by what is typed."""
+    found: dict[str, click.Command] = {}
+
+    def walk(command: click.Command, path: str) -> None:
+        found[path] = command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                inner = command.get_command(context, name)
+                assert inner is not None
+                walk(inner, f"{path} {name}")
+
+    walk(penstock, "penstock")
+    return found
+
+
+def test_every_group_of_commands_suggests() -> None:
+    groups = [path for path, one in commands().items() if isinstance(one, click.Group)]
+    assert len(groups) > 5
+    assert all(isinstance(commands()[path], CommandGroup) for path in groups)
+
+
+def test_every_address_of_brokers_has_the_name_of_kafkas_tools_too() -> None:
+    options = [one for command in commands().values() for one in command.params]
+    of_brokers = [one for one in options if one.name == "bootstrap"]
+    assert len(of_brokers) > 20
+    assert all(one.opts == ["--bootstrap", "--bootstrap-server"] for one in of_brokers)
+
+
+def test_help_shows_whole_sentences(run: Run) -> None:
+    outcome = run("dlq --help")
+    assert "..." not in outcome.text.split("Commands:")[1]
+
+
+def completed(words: str, tmp_path: Path) -> list[str]:
+    """What bash offers after these words, with the completion that the README shows."""
+    script = tmp_path / "complete.sh"
+    script.write_text(
+        'eval "$(_PENSTOCK_COMPLETE=bash_source penstock)"\n'
+        f"COMP_WORDS=({words})\n"
+        "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+        "_penstock_completion penstock\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"\n'
+    )
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+        env={**os.environ, "PATH": path},
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_commands_options_and_choices(tmp_path: Path) -> None:
+    assert completed("penstock top", tmp_path) == ["topics"]
+    assert completed("penstock topics de", tmp_path) == ["delete", "describe"]
+    assert "--replication-factor" in completed("penstock topics create --rep", tmp_path)
+    assert completed("penstock produce x --acks a", tmp_path) == ["all"]
 
 
 def test_broker_that_is_not_there_is_told_with_its_address(run: Run) -> None:

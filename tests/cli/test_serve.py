@@ -195,6 +195,7 @@ def test_help_imports_no_noun() -> None:
     )
     loaded = [
         "penstock.cli",
+        "penstock.cli.command_group",
         "penstock.cli.compiled",
         "penstock.cli.escape",
         "penstock.cli.main",

@@ -34,6 +34,11 @@ def test_topics_are_created_listed_described_altered_and_deleted(run: Run) -> No
     assert run("topics list --json").json() == []
 
 
+def test_one_replica_may_be_asked_for_as_kafkas_tools_do(run: Run, penstock: Broker) -> None:
+    create = f"topics create a --replication-factor 1 --bootstrap-server {penstock.bootstrap}"
+    assert run(create).lines == ["created a"]
+
+
 def test_tables_name_what_they_show(run: Run) -> None:
     run("topics create orders --set retention.ms=1000")
     assert "orders" in run("topics list").text
@@ -63,6 +68,7 @@ def test_topic_that_is_there_already_is_refused_unless_that_is_fine(run: Run) ->
         ("topics create a --partitions 0", "--partitions"),
         ("topics create a --partitions 2147483648", "--partitions"),
         ("topics create a --replicas 32768", "--replicas"),
+        ("topics create a --replication-factor 3", "only 1 broker(s) are registered"),
         ("topics alter a", "nothing to alter"),
         ("configs describe", "--topic, --broker and --group"),
         ("configs alter --topic nope --set retention.ms=1", "nope"),

@@ -2,6 +2,7 @@
 
 import click
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import print_json, print_table, say
@@ -18,7 +19,7 @@ broker_option = click.option(
 group_option = click.option("--group", metavar="ID", help="The settings of a consumer group.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def configs() -> None:
     """Describe and alter settings of topics, brokers and groups."""
 

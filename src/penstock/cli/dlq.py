@@ -5,11 +5,12 @@ import sys
 import click
 from rich.console import Console
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.dlq_read import Choice, Found, found_letters
 from penstock.cli.dlq_replay import Order, Replayed, replay_letters
 from penstock.cli.dlq_show import json_line, show_counts, show_found, show_replayed
-from penstock.cli.options import cluster_options
+from penstock.cli.options import cluster_options, record_options
 from penstock.cli.show import print_json
 from penstock.client.network.cluster import Cluster
 
@@ -27,7 +28,7 @@ group_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def dlq() -> None:
     """List dead letters, and replay them."""
 
@@ -44,7 +45,7 @@ def dlq() -> None:
 )
 @click.option("--all", "with_replayed", is_flag=True, help="Those that were replayed too.")
 @group_option
-@cluster_options
+@record_options
 def list_letters(
     topic: str,
     reasons: tuple[str, ...],

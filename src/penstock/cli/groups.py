@@ -2,6 +2,7 @@
 
 import click
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.groups_scope import aim_options, one_aim, partitions_in, topics_option
 from penstock.cli.groups_show import (
@@ -32,7 +33,7 @@ from penstock.model.identity import TopicPartition
 KINDS = click.Choice([kind.value for kind in GroupKind if kind is not GroupKind.UNKNOWN])
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def groups() -> None:
     """List, describe, reset and delete consumer groups."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.log_dump import Dump, dump_file
 from penstock.cli.options import json_option
 from penstock.cli.show import print_json, print_table
@@ -19,7 +20,7 @@ class DamagedFile(PenstockError):
     """A file was read, and something in it is wrong."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Read the files of a log."""
 

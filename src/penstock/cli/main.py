@@ -13,8 +13,10 @@ from types import ModuleType
 from typing import NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from penstock.cli import status
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.compiled import refuse_stale
 from penstock.cli.escape import escaped
 from penstock.model.error import PenstockError
@@ -49,7 +51,7 @@ NOUNS = {
 }
 
 
-class LateGroup(click.Group):
+class LateGroup(CommandGroup):
     """A group whose commands are known by name and summary until one is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -63,9 +65,16 @@ class LateGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, noun.summary) for name, noun in NOUNS.items()])
+    def summaries(self, ctx: click.Context) -> list[tuple[str, str]]:
+        return [(name, noun.summary) for name, noun in NOUNS.items()]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        nouns = [
+            CompletionItem(name, help=noun.summary)
+            for name, noun in NOUNS.items()
+            if name.startswith(incomplete)
+        ]
+        return nouns + click.Command.shell_complete(self, ctx, incomplete)
 
 
 def load(module: str) -> ModuleType:

@@ -11,6 +11,8 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 bootstrap_option = click.option(
     "--bootstrap",
+    "--bootstrap-server",
+    "bootstrap",
     envvar="PENSTOCK_BOOTSTRAP",
     default=DEFAULT_BOOTSTRAP,
     show_default=True,
@@ -19,13 +21,21 @@ bootstrap_option = click.option(
     help="Brokers to begin with.",
 )
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON, one value, instead of a table."
+    "--json", "as_json", is_flag=True, help="Print JSON: one value, over several lines."
+)
+json_lines_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: one object a line."
 )
 
 
 def cluster_options(command: Command) -> Command:
     """`--bootstrap` and `--json`, as every command that asks a cluster has them."""
     return bootstrap_option(json_option(command))
+
+
+def record_options(command: Command) -> Command:
+    """The same for a command that prints records, of which nobody knows how many will come."""
+    return bootstrap_option(json_lines_option(command))
 
 
 def parse_settings(pairs: Iterable[str], *, option: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from penstock.cli import status
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import RULES, until_interrupted, with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.perf_figures import Figures, LiveFigures
@@ -45,7 +46,7 @@ acks_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def perf() -> None:
     """Measure producing, consuming and latency, with live figures."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, json_option
 from penstock.cli.pipeline_generate import Generated, write_events
@@ -33,7 +34,7 @@ def _bound(context: click.Context, parameter: click.Parameter, text: str) -> int
     return duration_ms
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def pipeline() -> None:
     """Run the ready pipelines on Spark, and write events for them."""
 

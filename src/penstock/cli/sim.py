@@ -17,6 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
 from penstock.cli.show import print_json
 from penstock.model.error import PenstockError
@@ -30,7 +31,7 @@ class PromiseBroken(PenstockError):
     """A simulation found something wrong."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def sim() -> None:
     """Run a node in a simulated world of crashes and faults, from a seed."""
 

@@ -4,6 +4,7 @@ import os.path
 
 import click
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
 from penstock.cli.show import print_json, print_table
 from penstock.log import layout
@@ -25,7 +26,7 @@ class StorageError(PenstockError):
     """A directory that is not what was asked for."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def storage() -> None:
     """Format a data directory, or look into one."""
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import listed, print_json, print_table, say
@@ -26,7 +27,7 @@ settings_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def topics() -> None:
     """Create, list, describe, alter and delete topics."""
 
@@ -34,7 +35,9 @@ def topics() -> None:
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.option("--partitions", type=PARTITIONS, help="Default: the broker's.")
-@click.option("--replicas", type=REPLICAS, help="Default: the broker's.")
+@click.option(
+    "--replicas", "--replication-factor", "replicas", type=REPLICAS, help="Default: the broker's."
+)
 @settings_option
 @click.option("--if-not-exists", is_flag=True, help="A topic that is there already is fine.")
 @cluster_options

@@ -4,6 +4,7 @@ import time
 
 import click
 
+from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.groups_scope import partitions_in, topics_option
 from penstock.cli.options import cluster_options
@@ -69,7 +70,7 @@ def _ids(
     return names
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def transactions() -> None:
     """See transactions, find those that hang, and abort them."""
 
