@@ -10,7 +10,9 @@ import click
 
 from penstock.cli.connect import with_cluster
 from penstock.cli.consume_group import GroupReading, print_group
-from penstock.cli.options import cluster_options
+from penstock.cli.consume_tail import TAIL_MAX, read_tail
+from penstock.cli.options import record_options
+from penstock.cli.record_format import RecordFormat, key_format, line_format, parse_format
 from penstock.cli.record_lines import Printer
 from penstock.cli.times import parse_time_ms
 from penstock.client.consume.consumer import Consumer, ConsumerRules
@@ -70,6 +72,15 @@ def start_option(
         ) from error
 
 
+def format_option(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> RecordFormat | None:
+    try:
+        return None if text is None else parse_format(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 @click.command()
 @click.argument("topic")
 @click.option(
@@ -87,22 +98,40 @@ def start_option(
     help="Where to begin.  [default: earliest; with --follow: latest]",
 )
 @click.option("--max", "count_max", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=1, max=TAIL_MAX),
+    metavar="N",
+    help="Begin with the last N records of all partitions together, by timestamp.",
+)
 @click.option("--follow", is_flag=True, help="Wait for more at the end, until Ctrl-C.")
+@click.option(
+    "-f",
+    "--format",
+    "record_format",
+    callback=format_option,
+    metavar="FORMAT",
+    help="Print each record by a format; see above.",
+)
 @click.option("--key-separator", metavar="TEXT", help="Print the key too, and this after it.")
+@click.option("--key-only", is_flag=True, help="Print the key instead of the value.")
 @click.option("--group", help="Read as a member of this group, and commit what was printed.")
 @click.option("--commit/--no-commit", default=True, help="With --group: whether to commit.")
 @click.option(
     "--raw", is_flag=True, help="Print control characters as they are, on a terminal too."
 )
 @click.option("--committed", is_flag=True, help="Leave out open and aborted transactions.")
-@cluster_options
+@record_options
 def consume(
     topic: str,
     partitions: tuple[int, ...],
     start: Start | None,
     count_max: int | None,
+    tail: int | None,
     follow: bool,
+    record_format: RecordFormat | None,
     key_separator: str | None,
+    key_only: bool,
     group: str | None,
     commit: bool,
     raw: bool,
@@ -112,6 +141,14 @@ def consume(
 ) -> None:
     """Print the records of TOPIC: values, or with --json an object a line.
 
+    \b
+    A format has directives as kcat's; it ends no line by itself:
+      %t topic      %k key     %K its length, -1 for null
+      %p partition  %s value   %S its length, -1 for null
+      %o offset     %h headers, as NAME=VALUE,...
+      %T timestamp in milliseconds since 1970
+      %% a percent sign        \\n \\r \\t \\\\ as usual
+
     On a terminal, control characters are escaped; into a file or a pipe, values go as they are.
 
     With --group, reading goes on where the group has got to, shared with its other members; --from
@@ -120,14 +157,16 @@ def consume(
     isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
     rules = ConsumerRules(reset=Reset.EARLIEST, fetch=FetchRules(isolation=isolation))
     begin = start or (End.LATEST if follow else End.EARLIEST)
-    separator = None if key_separator is None else key_separator.replace("\\t", "\t").encode()
     printer = Printer(
         out=sys.stdout.buffer,
-        as_json=as_json,
-        separator=separator,
+        format=_chosen_format(as_json, record_format, key_separator, key_only),
         raw=raw or not sys.stdout.isatty(),
     )
+    if tail is not None and start is not None:
+        raise click.UsageError("give --tail or --from, not both")
     if group is not None:
+        if tail is not None:
+            raise click.UsageError("--tail does not go with --group")
         _consume_in_group(
             GroupReading(
                 group=group,
@@ -150,11 +189,31 @@ def consume(
         chosen = [TopicPartition(topic, index) for index in partitions or there]
         async with Consumer(cluster, rules=rules) as consumer:
             await consumer.assign(chosen)
+            if tail is not None:
+                left = await _print_tail(consumer, chosen, tail, count_max, printer)
+                if follow and left != 0:
+                    await _print_all(consumer, None, left, printer)
+                return
             ends = None if follow else await consumer.end_offsets(chosen)
             await _begin(consumer, chosen, begin)
             await _print_all(consumer, ends, count_max, printer)
 
     with_cluster(bootstrap, work)
+
+
+def _chosen_format(
+    as_json: bool, given: RecordFormat | None, key_separator: str | None, key_only: bool
+) -> RecordFormat | None:
+    """None for JSON."""
+    if sum((as_json, given is not None, key_separator is not None, key_only)) > 1:
+        raise click.UsageError("give one of --json, --format, --key-separator and --key-only")
+    if given is not None or as_json:
+        return given
+    if key_only:
+        return key_format()
+    return line_format(
+        key_separator=None if key_separator is None else key_separator.replace("\\t", "\t")
+    )
 
 
 def _consume_in_group(
@@ -195,6 +254,25 @@ async def _begin(consumer: Consumer, chosen: Sequence[TopicPartition], begin: St
             for one in chosen:
                 offset_found = found[one].offset
                 consumer.seek(one, ends[one] if offset_found is None else offset_found)
+
+
+async def _print_tail(
+    consumer: Consumer,
+    chosen: Sequence[TopicPartition],
+    tail: int,
+    count_max: int | None,
+    printer: Printer,
+) -> int | None:
+    """Prints the last records and stands behind them; how many more may be printed."""
+    ends = await consumer.end_offsets(chosen)
+    records = (await read_tail(consumer, tail, ends))[:count_max]
+    for record in records:
+        printer.print(record)
+    printer.flush()
+    for place, end in ends.items():
+        consumer.seek(place, end)
+    consumer.resume(chosen)
+    return None if count_max is None else count_max - len(records)
 
 
 async def _print_all(

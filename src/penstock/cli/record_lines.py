@@ -1,36 +1,29 @@
-"""How a record is printed: its value as a line, or an object of JSON."""
+"""How a record is printed: by a format, or as an object of JSON."""
 
 import base64
 import json
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from penstock.cli.escape import escaped_bytes, escaped_json
+from penstock.cli.escape import escaped_json
+from penstock.cli.record_format import RecordFormat
 from penstock.client.consume.fetched_data import ConsumedRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printer:
     out: BinaryIO
-    as_json: bool
-    separator: bytes | None  # between key and value; None: no keys
+    format: RecordFormat | None  # None: JSON
     raw: bool = True  # else what could command a terminal is escaped
 
     def print(self, record: ConsumedRecord) -> None:
-        if self.as_json:
+        if self.format is None:
             self.out.write(json_line(record))
-            return
-        line = text_line(record, self.separator)
-        self.out.write(line if self.raw else escaped_bytes(line[:-1]).encode() + b"\n")
+        else:
+            self.out.write(self.format.line(record, raw=self.raw))
 
     def flush(self) -> None:
         self.out.flush()
-
-
-def text_line(record: ConsumedRecord, separator: bytes | None) -> bytes:
-    """The value as it is, after its key if a separator is given; null is written as nothing."""
-    value = record.value or b""
-    return value + b"\n" if separator is None else (record.key or b"") + separator + value + b"\n"
 
 
 def json_line(record: ConsumedRecord) -> bytes:
