@@ -79,6 +79,7 @@ def test_file_of_offsets_is_as_kafka_exports_it(tmp_path: Path) -> None:
         ("groups reset-offsets g --topic t --to-datetime soon", "expected a time"),
         ("groups reset-offsets g --topic t --by-duration long", "expected a duration"),
         ("groups reset-offsets g --topic t --to-offset -1", "--to-offset"),
+        ("groups delete-offsets g", "which partitions? Give --topic"),
         ("groups list --type heap", "--type"),
         ("groups delete", "GROUP"),
         ("consume t --group g --partition 0", "--partition does not go with --group"),

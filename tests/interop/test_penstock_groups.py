@@ -99,6 +99,7 @@ def test_members_are_shown_and_keep_their_group_from_being_reset_or_deleted(
             f"reset-offsets {group} --topic {orders} --to-latest --execute",
             f"delete {group}",
             f"delete {group} --topic {orders}",
+            f"delete-offsets {group} --topic {orders}",
         ):
             refused = command(f"groups {arguments}")
             assert refused.status == 1
@@ -168,6 +169,19 @@ def test_offsets_and_groups_are_deleted(command: Command, group: str, orders: st
     assert command(f"groups delete {group}").text == f"deleted {group}\n"
     for again in (f"groups delete {group}", f"groups describe {group}"):
         assert command(again).err == f"penstock: {group}: there is no such group\n"
+
+
+def test_offsets_of_some_partitions_are_deleted_and_the_group_stays(
+    command: Command, group: str, orders: str
+) -> None:
+    assert command(f"groups delete-offsets {group} --topic {orders}:0").text == (
+        f"deleted offsets of {group}: {orders}:0\n"
+    )
+    assert committed(command, group) == [0]
+    told = command(f"groups delete-offsets {group} --topic {orders}:0,1 --json").json()
+    assert told == {"group": group, "partitions": [[orders, 0], [orders, 1]]}
+    nobody = command(f"groups delete-offsets not-there --topic {orders}")
+    assert nobody.err == "penstock: not-there: there is no such group\n"
 
 
 def test_reading_as_a_member_goes_on_where_the_group_has_got_to(

@@ -1,4 +1,6 @@
-"""`penstock groups`: list, describe, reset-offsets, delete."""
+"""`penstock groups`: list, describe, reset-offsets, delete-offsets, delete."""
+
+from collections.abc import Sequence
 
 import click
 
@@ -9,6 +11,7 @@ from penstock.cli.groups_show import (
     GroupReport,
     listed_value,
     report_value,
+    scopes,
     show_report,
     step_value,
 )
@@ -143,6 +146,26 @@ def reset_offsets(
     say(f"reset {group}" if execute else "nothing was changed: add --execute to do it", err=True)
 
 
+@groups.command("delete-offsets")
+@click.argument("group")
+@topics_option
+@cluster_options
+def delete_offsets_command(
+    group: str, topic_scopes: tuple[str, ...], bootstrap: str, as_json: bool
+) -> None:
+    """Delete what GROUP has committed of some topics or partitions. The group itself stays.
+
+    No member may be subscribed to these topics.
+    """
+    if not topic_scopes:
+        raise click.UsageError("which partitions? Give --topic")
+    places = _delete_offsets((group,), topic_scopes, bootstrap)
+    if as_json:
+        print_json({"group": group, "partitions": [list(place) for place in places]})
+    else:
+        say(f"deleted offsets of {group}: {scopes(places)}")
+
+
 @groups.command()
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @topics_option
@@ -155,18 +178,16 @@ def delete(
     With --topic the groups stay, and only the offsets of these partitions go.
     """
 
-    async def work(cluster: Cluster) -> list[TopicPartition]:
+    async def work(cluster: Cluster) -> None:
         coordinators = Coordinators(cluster)
         first_refusal((await describe_groups(coordinators, names)).values())
-        if not topic_scopes:
-            first_refusal((await delete_groups(coordinators, names)).values())
-            return []
-        places = partitions_in(await cluster.refresh_all(), topic_scopes)
-        for name in names:
-            first_refusal((await delete_offsets(coordinators, name, places)).values())
-        return places
+        first_refusal((await delete_groups(coordinators, names)).values())
 
-    places = with_cluster(bootstrap, work)
+    places: list[TopicPartition] = []
+    if topic_scopes:
+        places = _delete_offsets(names, topic_scopes, bootstrap)
+    else:
+        with_cluster(bootstrap, work)
     if as_json:
         print_json(
             [
@@ -177,6 +198,22 @@ def delete(
     else:
         for name in names:
             say(f"deleted {name}" if not places else f"deleted offsets of {name}")
+
+
+def _delete_offsets(
+    names: Sequence[str], topic_scopes: tuple[str, ...], bootstrap: str
+) -> list[TopicPartition]:
+    """Of which partitions they were."""
+
+    async def work(cluster: Cluster) -> list[TopicPartition]:
+        coordinators = Coordinators(cluster)
+        first_refusal((await describe_groups(coordinators, names)).values())
+        places = partitions_in(await cluster.refresh_all(), topic_scopes)
+        for name in names:
+            first_refusal((await delete_offsets(coordinators, name, places)).values())
+        return places
+
+    return with_cluster(bootstrap, work)
 
 
 async def _consumer_groups(cluster: Cluster) -> list[ListedGroup]:

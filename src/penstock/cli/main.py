@@ -33,6 +33,7 @@ NOUNS = {
     "serve": Noun("penstock.cli.serve", "Run a node."),
     "storage": Noun("penstock.cli.storage", "Format a data directory, or look into one."),
     "log": Noun("penstock.cli.log", "Read the files of a log."),
+    "cluster": Noun("penstock.cli.cluster", "Describe a cluster: controller, brokers, versions."),
     "topics": Noun("penstock.cli.topics", "Create, list, describe, alter and delete topics."),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),

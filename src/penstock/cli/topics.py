@@ -1,4 +1,4 @@
-"""`penstock topics`: create, list, describe, alter, delete, apply."""
+"""`penstock topics`: create, list, describe, alter, delete, apply, offsets, delete-records."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import listed, print_json, print_table, say
+from penstock.cli.topics_offsets import delete_records, offsets
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
 from penstock.client.admin.configs import Change, Resource, alter_configs, describe_configs
 from penstock.client.admin.topology import PARTITIONS_MAX, REPLICAS_MAX, read_topology
@@ -30,6 +31,10 @@ settings_option = click.option(
 @click.group(cls=CommandGroup)
 def topics() -> None:
     """Create, list, describe, alter and delete topics."""
+
+
+topics.add_command(offsets)
+topics.add_command(delete_records)
 
 
 @topics.command()

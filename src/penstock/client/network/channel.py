@@ -6,11 +6,13 @@ channel is closed for good: whoever needs the broker again opens another.
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import TypeVar, cast
 
 from penstock.client.network.connection import Connection, Features, Ready, Reply, SendAgain
 from penstock.client.network.errors import BrokenProtocol, ClientError, ConnectionLost, TimedOut
 from penstock.model.limit import REQUESTS_IN_FLIGHT_MAX
+from penstock.wire.api import VersionRange
 from penstock.wire.codec import Part
 from penstock.wire.definition import Message
 from penstock.world.errors import NetworkError
@@ -42,6 +44,12 @@ class Channel:
     @property
     def features(self) -> Features:
         return self._connection.features
+
+    @property
+    def versions(self) -> Mapping[int, VersionRange]:
+        """What the broker serves, by the number of the API."""
+        assert self._connection.versions is not None
+        return self._connection.versions
 
     def version_for(self, request: type[Message], *, at_most: int | None = None) -> int:
         return self._connection.version_for(request, at_most=at_most)
