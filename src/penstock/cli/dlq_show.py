@@ -32,6 +32,7 @@ def show_found(found: Found) -> None:
             )
             for one in found.letters
         ),
+        wrapped=("reason",),
     )
     hidden = found.counts.total() - len(found.letters)
     if hidden:
@@ -43,6 +44,7 @@ def show_counts(counts: Counter[str]) -> None:
         ("letters", "reason"),
         ((count, reason or UNKNOWN) for reason, count in by_count(counts)),
         title=_letters(counts.total()),
+        wrapped=("reason",),
     )
 
 
@@ -51,6 +53,7 @@ def show_replayed(done: Replayed, *, dry_run: bool) -> None:
         print_table(
             ("letters", "to", "reason"),
             ((count, topic, reason or UNKNOWN) for (topic, reason), count in by_count(done.counts)),
+            wrapped=("reason",),
         )
     said = f"{'would replay' if dry_run else 'replayed'} {_letters(done.total)}"
     if done.left:

@@ -11,7 +11,7 @@ from penstock.cli.options import cluster_options, json_option
 from penstock.cli.pipeline_generate import Generated, write_events
 from penstock.cli.pipeline_load import events_of, feed_of
 from penstock.cli.pipeline_run import RunWish, run_pipeline
-from penstock.cli.show import listed, print_json, print_table
+from penstock.cli.show import print_json, print_table
 from penstock.cli.times import parse_duration_ms
 from penstock.client.admin.topology import read_topology
 from penstock.client.admin.topology_apply import apply_topology
@@ -48,7 +48,8 @@ def list_pipelines(as_json: bool) -> None:
         return
     print_table(
         ("pipeline", "what it does", "reads"),
-        ((one.name, one.summary, listed(one.inputs)) for one in PIPELINES.values()),
+        ((one.name, one.summary, ", ".join(one.inputs) or None) for one in PIPELINES.values()),
+        wrapped=("what it does", "reads"),
     )
 
 

@@ -2,17 +2,20 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.escape import escaped, escaped_json
+from penstock.cli.table_widths import ColumnNeed, fitted
 
-WIDE_COLUMNS = 200
+BETWEEN = 3  # characters between two columns of a table
+AROUND = 2
 
 
 def say(line: str, *, err: bool = False) -> None:
@@ -25,21 +28,65 @@ def print_json(value: object) -> None:
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    wrapped: Collection[str] = (),
 ) -> None:
-    """Numbers to the right, None as a dash. Into a pipe it is written wide, so that nothing
-    wraps.
+    """Numbers to the right, None as a dash.
+
+    On a terminal it is made to fit: the widest texts are cut, with an ellipsis, or broken into
+    lines in the columns that `wrapped` names. Where nothing readable would be left, each row is
+    written as a list. Into a pipe or a file everything is written in full.
     """
     data = list(rows)
+    cells = [[Text("-" if one is None else escaped(str(one))) for one in row] for row in data]
+    numeric = [
+        all(isinstance(row[index], int | None) for row in data)
+        and any(row[index] is not None for row in data)
+        for index in range(len(columns))
+    ]
+    needs = [
+        ColumnNeed(
+            width=max(cell_len(name), *(row[index].cell_len for row in cells), 0),
+            may_shrink=not numeric[index],
+        )
+        for index, name in enumerate(columns)
+    ]
+    frame = BETWEEN * (len(columns) - 1) + AROUND
+    console = Console() if sys.stdout.isatty() else None
+    full = sum(need.width for need in needs) + frame
+    available = full if console is None else console.width
+    widths = fitted(needs, available - frame)
+    console = console or Console(width=max(full, cell_len(title or "")))
+    if widths is None:
+        _print_lists(columns, cells, title)
+        return
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(columns):
-        numeric = bool(data) and all(isinstance(row[index], int | None) for row in data)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in data:
-        # As text: a string would be searched for markup.
-        table.add_row(*(Text("-" if cell is None else escaped(str(cell))) for cell in row))
-    console = Console() if sys.stdout.isatty() else Console(width=WIDE_COLUMNS)
+    for index, name in enumerate(columns):
+        table.add_column(
+            name,
+            justify="right" if numeric[index] else "left",
+            width=widths[index],
+            overflow="fold" if name in wrapped else "ellipsis",
+            no_wrap=name not in wrapped,
+        )
+    for row in cells:
+        table.add_row(*row)
     console.print(table, markup=False)
+
+
+def _print_lists(columns: Sequence[str], rows: Sequence[Sequence[Text]], title: str | None) -> None:
+    """A line for each cell; the terminal itself breaks those that are longer than it is wide."""
+    if title is not None:
+        click.echo(title)
+    wide = max(map(cell_len, columns))
+    for row in rows:
+        click.echo()
+        for name, cell in zip(columns, row, strict=True):
+            click.echo(f"{name}{' ' * (wide - cell_len(name))}  {cell.plain}")
+    click.echo()
 
 
 def listed(values: Iterable[object]) -> str:

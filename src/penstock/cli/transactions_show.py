@@ -97,6 +97,7 @@ def show_hanging(found: Sequence[Suspect], *, now_ms: int) -> None:
             )
             for one in found
         ),
+        wrapped=("why",),
     )
 
 
