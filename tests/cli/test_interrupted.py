@@ -1,12 +1,16 @@
 """Ctrl-C says what was written, in one line, and nothing that was acked is lost."""
 
+import asyncio
 import itertools
+import os
 import signal
 import subprocess
 import sys
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from penstock.cli.connect import until_interrupted
 from penstock.testing import Broker
 
 
@@ -79,3 +83,37 @@ def test_perf_produce_shows_the_figures_so_far(penstock: Broker) -> None:
     printed = interrupt_after(1000, process, penstock, topic)
     assert "records/s" in printed
     assert printed.count("\n") == 1
+
+
+def test_only_ctrl_c_is_taken_for_ctrl_c() -> None:
+    """A task that failed cancels what it belongs to as well, and that is no interruption."""
+
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    async def cancelled() -> bool:
+        working = asyncio.ensure_future(until_interrupted(wait()))
+        await asyncio.sleep(0)
+        working.cancel()
+        return await working
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled())
+
+
+def test_ctrl_c_ends_the_work_and_what_comes_after_it_is_done() -> None:
+    async def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    async def interrupted() -> bool:
+        finished = await until_interrupted(interrupt())
+        await asyncio.sleep(0)
+        return finished
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert not asyncio.run(interrupted())
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,7 +1,11 @@
 """A cluster for the length of one command."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TypeVar
 
 from penstock.client.network.bootstrap import parse_addresses
@@ -30,13 +34,36 @@ def with_cluster(
 
 async def until_interrupted(work: Coroutine[None, None, object]) -> bool:
     """Does the work; False when Ctrl-C ended it, after which what it began can be brought to an
-    end. A second Ctrl-C ends everything.
+    end. A second Ctrl-C ends everything, and so does any other cancellation.
     """
+    with _listening() as heard:
+        try:
+            await work
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            if not heard.is_set():
+                raise
+            task.uncancel()
+            return False
+        return True
+
+
+@contextmanager
+def _listening() -> Iterator[threading.Event]:
+    """Set when Ctrl-C came. asyncio cancels the main task then, and does not say why."""
+    heard = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):  # ignored, as in the background of a shell
+        yield heard
+        return
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        heard.set()
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, interrupted)
     try:
-        await work
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        assert task is not None
-        task.uncancel()
-        return False
-    return True
+        yield heard
+    finally:
+        signal.signal(signal.SIGINT, before)
