@@ -131,6 +131,16 @@ def test_address_that_is_none_is_told(run: Run) -> None:
     )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_told_in_one_line() -> None:
+    command = [sys.executable, "-m", "penstock.cli.main", "pipeline", "list"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, "penstock: No space left on device\n")
+
+
 def test_plain_demo_writes_reads_and_checks(run: Run) -> None:
     outcome = run("demo --plain --records 20000")
     assert outcome.status == 0, outcome.err

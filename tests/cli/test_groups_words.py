@@ -66,6 +66,9 @@ def test_file_of_offsets_is_as_kafka_exports_it(tmp_path: Path) -> None:
     file.write_text("orders,0,17\norders;1;4\n")
     with pytest.raises(click.UsageError, match=r":2: expected TOPIC,PARTITION,OFFSET"):
         read_offsets_file(file)
+    file.write_bytes(b"\x7fELF\xd0")
+    with pytest.raises(click.UsageError, match=r":1: expected TOPIC,PARTITION,OFFSET"):
+        read_offsets_file(file)
 
 
 @pytest.mark.parametrize(

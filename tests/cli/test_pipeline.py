@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,6 +86,13 @@ def test_bounds_of_event_time_are_durations(run: Run) -> None:
     assert "'soon': expected a duration such as 90s, 5m or 30d" in outcome.err
     outcome = run("pipeline run commerce --event-time-behind 9999999999999d")
     assert outcome.status == 2
+
+
+def test_a_database_that_is_not_there_is_told_in_one_line(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    outcome = run(f"pipeline generate cdc --count 1 --postgres 'host={tmp_path} dbname=shop'")
+    assert (outcome.status, outcome.err.count("\n")) == (1, 1)
+    assert outcome.err.startswith("penstock: PostgreSQL: connection")
 
 
 def test_a_pipeline_that_is_not_there_is_told(run: Run) -> None:

@@ -45,7 +45,8 @@ def partitions_in(view: ClusterView, scopes: Iterable[str]) -> list[TopicPartiti
 def read_offsets_file(file: Path) -> dict[TopicPartition, int]:
     """Lines of `topic,partition,offset`, as Kafka's own tool exports them."""
     offsets = {}
-    for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1):
+    # What is no UTF-8 is no such line either, and is told with its number.
+    for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), start=1):
         if not line.strip():
             continue
         found = re.fullmatch(r"\s*\"?([^,\"]+)\"?\s*,\s*(\d+)\s*,\s*(\d+)\s*", line)

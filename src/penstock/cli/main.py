@@ -131,9 +131,24 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(status.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is still buffered must not be tried again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read our output has seen enough.
+        discard_output()
         sys.exit(status.BROKEN_PIPE)
+    except OSError as error:
+        # A full disk, a file that may not be read: what the system says is all there is to say.
+        click.echo(f"penstock: {escaped(os_error_line(error))}", err=True)
+        discard_output()
+        sys.exit(1)
+
+
+def discard_output() -> None:
+    """What is still buffered is not tried again at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def os_error_line(error: OSError) -> str:
+    said = error.strerror or str(error) or type(error).__name__
+    return said if error.filename is None else f"{error.filename}: {said}"
 
 
 if __name__ == "__main__":

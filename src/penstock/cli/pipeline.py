@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,7 +10,7 @@ from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, json_option
 from penstock.cli.pipeline_generate import Generated, write_events
-from penstock.cli.pipeline_load import events_of, feed_of
+from penstock.cli.pipeline_load import events_of, feed_of, load
 from penstock.cli.pipeline_run import RunWish, run_pipeline
 from penstock.cli.show import print_json, print_table
 from penstock.cli.times import parse_duration_ms
@@ -162,7 +163,12 @@ def _change_table(
     if postgres is None:
         raise click.UsageError(f"{chosen.name} follows a table: say where with --postgres DSN")
     feed = feed_of(chosen)
-    feed(postgres, seed, transactions_max=count, pause_seconds=1 / rate if rate else 0.0)
+    psycopg: Any = load("psycopg", for_what=f"pipeline {chosen.name}")
+    try:
+        feed(postgres, seed, transactions_max=count, pause_seconds=1 / rate if rate else 0.0)
+    except psycopg.Error as error:
+        said = " ".join(str(error).split())
+        raise click.ClickException(f"PostgreSQL: {said}") from error
     click.echo(f"{count:,} transactions, by seed {seed}")
 
 
