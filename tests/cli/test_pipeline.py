@@ -2,6 +2,7 @@
 
 import json
 import pkgutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.pipeline_load import events_of, story_days
-from penstock.cli.pipeline_progress import QueryFigures
+from penstock.cli.pipeline_progress import QueryFigures, waiting_for
 from penstock.cli.pipeline_run import one_line
 from penstock.client.admin.topology import read_topology
 from penstock.model.error import PenstockError
@@ -119,7 +120,7 @@ def progress(batch: int, rows: int, end: object) -> dict[str, object]:
     return {
         "batchId": batch,
         "numInputRows": rows,
-        "durationMs": {"triggerExecution": 500},
+        "durationMs": {"triggerExecution": 500, "addBatch": 400},
         "sources": [{"endOffset": end}],
     }
 
@@ -133,6 +134,66 @@ def test_a_batch_counts_once_however_often_it_is_told() -> None:
     assert (figures.rows, figures.batches, figures.rows_per_second) == (8, 2, 8.0)
     ends = {TopicPartition("t", 0): 10, TopicPartition("t", 1): 2, TopicPartition("u", 0): 99}
     assert figures.lag(ends) == 2
+
+
+def test_a_batch_that_is_yet_to_come_does_not_count_and_counts_when_it_has_run() -> None:
+    idle = progress(3, 0, {}) | {"durationMs": {"triggerExecution": 2, "latestOffset": 2}}
+    figures = QueryFigures(query="q")
+    for told in (idle, idle, progress(3, 50, {"t": {"0": 50}})):
+        figures.take(told)
+    assert (figures.rows, figures.batches, figures.last_batch_id) == (50, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("told", "waiting"),
+    [
+        ({}, "the queries of shop are being started"),
+        (
+            {"a": ("Initializing sources", 0), "b": ("Processing new data", 0)},
+            "a is being prepared, b works on its first batch",
+        ),
+        (
+            {"a": ("Waiting for data to arrive", 0), "b": ("Processing new data", 0)},
+            "a waits for records, b works on its first batch",
+        ),
+        (
+            {"a": ("Waiting for data to arrive", 0), "b": ("Waiting for next trigger", 0)},
+            "there are no new records in t, u; `penstock pipeline generate shop --count 10000`"
+            " writes some",
+        ),
+        ({"a": ("Waiting for next trigger", 5), "b": ("", 0)}, "b is being prepared"),
+        ({"a": ("Waiting for next trigger", 5), "b": ("Processing new data", 5)}, None),
+    ],
+)
+def test_what_a_run_waits_for_is_told_until_it_has_read_something(
+    told: dict[str, tuple[str, int]], waiting: str | None
+) -> None:
+    figures = [
+        QueryFigures(query=query, status=status, rows=rows, batches=1 if rows else 0)
+        for query, (status, rows) in told.items()
+    ]
+    assert waiting_for(figures, pipeline="shop", inputs=("t", "u")) == waiting
+
+
+def test_an_error_comes_after_all_that_is_written_at_the_exit() -> None:
+    program = """
+import atexit
+from penstock.cli.last_line import say_after, say_error
+say_after(lambda: print("java has ended", flush=True))
+atexit.register(lambda: print("clean-up", flush=True))
+say_error("why it failed")
+print("the program has ended", flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    lines = ["the program has ended", "clean-up", "java has ended", "why it failed"]
+    assert done.stdout.splitlines() == lines
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_help_imports_no_noun() -> None:
         "penstock.cli.command_group",
         "penstock.cli.compiled",
         "penstock.cli.escape",
+        "penstock.cli.last_line",
         "penstock.cli.main",
         "penstock.cli.status",
         "penstock.model",

@@ -19,6 +19,7 @@ from penstock.cli import status
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.compiled import refuse_stale
 from penstock.cli.escape import escaped
+from penstock.cli.last_line import say_error
 from penstock.model.error import PenstockError
 
 VERSION_MODULE = "penstock.cli.version"
@@ -123,10 +124,10 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         message = "\n".join(map(escaped, error.format_message().split("\n")))
-        click.echo(f"penstock: {message}", err=True)
+        say_error(f"penstock: {message}")
         sys.exit(error.exit_code)
     except PenstockError as error:
-        click.echo(f"penstock: {escaped(' '.join(str(error).split()))}", err=True)
+        say_error(f"penstock: {escaped(' '.join(str(error).split()))}")
         sys.exit(1)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(status.INTERRUPTED)
@@ -136,7 +137,7 @@ def main() -> None:
         sys.exit(status.BROKEN_PIPE)
     except OSError as error:
         # A full disk, a file that may not be read: what the system says is all there is to say.
-        click.echo(f"penstock: {escaped(os_error_line(error))}", err=True)
+        say_error(f"penstock: {escaped(os_error_line(error))}")
         discard_output()
         sys.exit(1)
 

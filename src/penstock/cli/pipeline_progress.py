@@ -1,13 +1,16 @@
 """What queries tell of their progress, as figures. Pure: it is given what Spark has told, as JSON.
 
-A batch is told more than once, and of a quiet query nothing new comes; each batch counts once.
+A batch is told more than once; each counts once. Of a quiet query Spark tells the number of its
+next batch, now and then, before there is one: that counts as nothing.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.model.identity import TopicPartition
+
+RAN = "addBatch"  # how long the batch itself took: told when there was one
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,11 +23,25 @@ class QueryFigures:
     busy_ms: int = 0  # in all batches together
     batch_ms: int = 0  # of the last one
     last_batch_id: int | None = None
+    status: str = ""  # what Spark says that it does now
     offsets: dict[TopicPartition, int] = field(default_factory=dict)  # read so far
 
     @property
     def rows_per_second(self) -> float:
         return self.rows / self.busy_ms * 1000 if self.busy_ms else 0.0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.status.startswith("Waiting for")
+
+    @property
+    def stage(self) -> str:
+        """What it does before its first batch is done."""
+        if self.is_idle:
+            return "waits for records"
+        if not self.status or self.status.startswith("Initializing"):
+            return "is being prepared"
+        return "works on its first batch"
 
     def take(self, progress: Mapping[str, object]) -> None:
         """One report of Spark's, as `StreamingQueryProgress` has it."""
@@ -32,12 +49,14 @@ class QueryFigures:
         durations = progress.get("durationMs")
         if not isinstance(batch_id, int) or not isinstance(rows, int):
             return
+        if not isinstance(durations, dict) or RAN not in durations:
+            return
         if self.last_batch_id is not None and batch_id <= self.last_batch_id:
             return
         self.last_batch_id = batch_id
         self.batches += 1
         self.rows += rows
-        took = durations.get("triggerExecution") if isinstance(durations, dict) else None
+        took = durations.get("triggerExecution")
         self.batch_ms = took if isinstance(took, int) else 0
         self.busy_ms += self.batch_ms
         sources = progress.get("sources")
@@ -58,6 +77,22 @@ class QueryFigures:
             "rows_per_second": round(self.rows_per_second, 1),
             "last_batch_ms": self.batch_ms,
         }
+
+
+def waiting_for(
+    figures: Sequence[QueryFigures], *, pipeline: str, inputs: Sequence[str]
+) -> str | None:
+    """What there is to wait for; None when every query has done its first batch, with records."""
+    if not figures:
+        return f"the queries of {pipeline} are being started"
+    if all(one.is_idle and one.rows == 0 for one in figures):
+        if not inputs:
+            return "there is nothing new to read yet"
+        return (
+            f"there are no new records in {', '.join(inputs)}; `penstock pipeline generate"
+            f" {pipeline} --count 10000` writes some"
+        )
+    return ", ".join(f"{one.query} {one.stage}" for one in figures if not one.batches) or None
 
 
 def _offsets(told: object) -> dict[TopicPartition, int]:

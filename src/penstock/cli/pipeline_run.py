@@ -13,13 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from penstock.cli.connect import with_cluster
+from penstock.cli.last_line import say_after
 from penstock.cli.pipeline_load import load, start_of
-from penstock.cli.pipeline_progress import QueryFigures
+from penstock.cli.pipeline_progress import QueryFigures, waiting_for
 from penstock.client.admin.admin import Admin
 from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import When
@@ -67,11 +69,12 @@ class RunWish:
 def run_pipeline(wish: RunWish, *, apply_first: Callable[[], None]) -> list[QueryFigures]:
     """Runs it to its end, Ctrl-C being one; raises PipelineFailed with one line of why."""
     start = start_of(wish.pipeline)
-    open_session = load("penstock.spark.start", for_what=f"pipeline {wish.pipeline.name}").session
+    spark_start: Any = load("penstock.spark.start", for_what=f"pipeline {wish.pipeline.name}")
     apply_first()
     console = Console(stderr=True)
     console.print(f"starting Spark for [bold]{wish.pipeline.name}[/bold], which takes some seconds")
-    spark = open_session(f"penstock-{wish.pipeline.name}", master=wish.master, **SETTINGS)
+    say_after(spark_start.end_java)
+    spark = spark_start.session(f"penstock-{wish.pipeline.name}", master=wish.master, **SETTINGS)
     try:
         return _Run(wish, spark, start, console).to_the_end()
     finally:
@@ -85,7 +88,7 @@ class _Run:
         self._wish = wish
         self._spark = spark
         self._start = start
-        self._shown = _Shown(console, wish.bootstrap)
+        self._shown = _Shown(console, wish)
         self._queries: dict[str, Any] = {}  # by run id, in the order in which they were seen
         self._figures: dict[str, QueryFigures] = {}
         self._began_s = time.monotonic()
@@ -138,6 +141,8 @@ class _Run:
             figures = self._figures.setdefault(name, QueryFigures(query=name))
             for progress in query.recentProgress:
                 figures.take(json.loads(progress.json))
+            if query.isActive:
+                figures.status = query.status["message"]
 
     def _raise_failure(self) -> None:
         # A job may start a query again: of each, the last run is the one that counts.
@@ -152,13 +157,14 @@ class _Run:
 class _Shown:
     """A table that changes where somebody looks, and a line now and then where nobody does."""
 
-    def __init__(self, console: Console, bootstrap: str) -> None:
+    def __init__(self, console: Console, wish: RunWish) -> None:
         self._console = console
-        self._bootstrap = bootstrap
+        self._wish = wish
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._ends: dict[TopicPartition, int] = {}
         self._asked_s = 0.0
         self._shown_s = time.monotonic()
+        self._waiting: str | None = None  # what was told last
 
     def __enter__(self) -> None:
         if self._live is not None:
@@ -169,24 +175,36 @@ class _Shown:
             self._live.stop()
 
     def show(self, figures: list[QueryFigures]) -> None:
+        pipeline = self._wish.pipeline
+        waiting = waiting_for(figures, pipeline=pipeline.name, inputs=pipeline.inputs)
         now_s = time.monotonic()
+        if self._live is None and waiting is not None and waiting != self._waiting:
+            self._say(f"waiting: {waiting}")
+        self._waiting = waiting
         if self._live is None and now_s - self._shown_s < LINE_SECONDS:
             return
         if now_s - self._asked_s >= LAG_SECONDS:
             places = {place for one in figures for place in one.offsets}
-            self._ends = end_offsets(self._bootstrap, sorted(places))
+            self._ends = end_offsets(self._wish.bootstrap, sorted(places))
             self._asked_s = now_s
         if self._live is not None:
-            self._live.update(self._table(figures), refresh=True)
+            parts: list[RenderableType] = [self._table(figures)] if figures else []
+            if waiting is not None:
+                parts.append(Text(f"waiting: {waiting}"))
+            self._live.update(Group(*parts), refresh=True)
             return
         self._shown_s = now_s
         for one in figures:
+            if not one.batches:
+                continue
             lag = one.lag(self._ends)
-            self._console.print(
+            self._say(
                 f"{one.query}: {one.rows:,} rows, {one.rows_per_second:,.0f} rows/s, lag"
-                f" {'-' if lag is None else lag}, last batch {one.batch_ms} ms",
-                highlight=False,
+                f" {'-' if lag is None else lag}, last batch {one.batch_ms} ms"
             )
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def _table(self, figures: list[QueryFigures]) -> Table:
         table = Table("query", "batch", "rows", "rows/s", "lag", "batch time")

@@ -6,6 +6,7 @@ what stands here. A session that is there already is used as it is.
 """
 
 import os
+import subprocess
 import sys
 
 from pyspark import SparkConf, SparkContext
@@ -28,6 +29,7 @@ LOCAL_SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
 }
 LOCAL = "local[*]"
+JAVA_END_SECONDS_MAX = 30
 
 
 def session(
@@ -49,6 +51,25 @@ def session(
         spark = _asked(_all_settings(told)).getOrCreate()
     register(spark)
     return spark
+
+
+def end_java() -> None:
+    """Ends the Java that sessions of this process ran on, if they started one, and waits for it.
+
+    By itself it ends some time after this process, and may still have something to write.
+    """
+    gateway = SparkContext._gateway
+    process = None if gateway is None else getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    process.stdin.close()  # which is how PySpark tells it to end
+    try:
+        process.wait(JAVA_END_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _asked(settings: dict[str, str]) -> SparkSession.Builder:
