@@ -1,6 +1,7 @@
 """The command itself: help, trouble, and the demo."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,33 @@ def test_every_address_of_brokers_has_the_name_of_kafkas_tools_too() -> None:
     assert all(one.opts == ["--bootstrap", "--bootstrap-server"] for one in of_brokers)
 
 
+def shown_options() -> list[tuple[str, click.Option]]:
+    return [
+        (path, option)
+        for path, command in commands().items()
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden
+    ]
+
+
+def test_every_option_says_what_it_does_and_none_what_it_will_do() -> None:
+    silent = [(path, option.opts) for path, option in shown_options() if not option.help]
+    assert silent == []
+    to_come = re.compile(r"not yet|come later|to come|planned|not supported|not implemented")
+    helps = [text for _, one in shown_options() if (text := one.help) and to_come.search(text)]
+    helps += [text for one in commands().values() if (text := one.help) and to_come.search(text)]
+    assert helps == []
+
+
+def test_json_says_where_it_is_one_object_a_line() -> None:
+    by_line = [
+        path
+        for path, option in shown_options()
+        if option.name == "as_json" and "one object a line" in (option.help or "")
+    ]
+    assert by_line == ["penstock consume", "penstock dlq list"]
+
+
 def test_help_shows_whole_sentences(run: Run) -> None:
     outcome = run("dlq --help")
     assert "..." not in outcome.text.split("Commands:")[1]
@@ -152,6 +180,14 @@ def test_plain_demo_needs_no_other_client(run: Run, monkeypatch: pytest.MonkeyPa
     outcome = run("demo --plain --records 20000 --json")
     assert outcome.status == 0, outcome.err
     assert (outcome.json()["client"], outcome.json()["records"]) == ("penstock", 20_000)
+
+
+def test_demo_tells_of_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_clients, "SILENCE_SECONDS_MAX", 0.2)
+    job = demo_clients.confluent_job("127.0.0.1:1", "demo")
+    assert job is not None
+    with pytest.raises(demo_clients.DemoError, match="the node does not answer: "):
+        job.consume(1, lambda found: None)
 
 
 def test_demo_would_notice_loss_reordering_and_duplicates() -> None:

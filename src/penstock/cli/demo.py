@@ -49,7 +49,8 @@ what to look at next:
 
 
 @click.command()
-@click.option("--events", default=10_000, show_default=True, type=click.IntRange(min=300))
+@click.option("--events", default=10_000, show_default=True, type=click.IntRange(min=300),
+              help="How many events the shop has.")  # fmt: skip
 @click.option("--plain", is_flag=True, help="Without Spark: a million records in and out again.")
 @click.option("--records", default=1_000_000, show_default=True, type=click.IntRange(min=1),
               help="How many, with --plain.")  # fmt: skip

@@ -105,20 +105,24 @@ def _confluent_consume(bootstrap: str, topic: str, count: int, read: Read) -> No
         }
     )
     try:
-        partitions = consumer.list_topics(topic).topics[topic].partitions
+        found = consumer.list_topics(topic, timeout=SILENCE_SECONDS_MAX)
+        partitions = found.topics[topic].partitions
         start = confluent_kafka.OFFSET_BEGINNING
         consumer.assign([confluent_kafka.TopicPartition(topic, p, start) for p in partitions])
         while count > 0:
             messages = consumer.consume(RECORDS_AT_ONCE, SILENCE_SECONDS_MAX)
             if not messages:
                 raise DemoError(f"nothing came for {SILENCE_SECONDS_MAX} s; {count} are missing")
-            found = [
+            records = [
                 (m.partition() or 0, m.key() or b"", m.value() or b"")
                 for m in messages
                 if m.error() is None
             ]
-            count -= len(found)
-            read(found)
+            count -= len(records)
+            read(records)
+    except confluent_kafka.KafkaException as error:
+        [error] = error.args
+        raise DemoError(f"the node does not answer: {error.str()}") from error
     finally:
         consumer.close()
 

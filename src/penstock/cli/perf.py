@@ -39,10 +39,19 @@ QUIET_MS_MAX = 10_000  # nothing came for so long: what is missing will not come
 LATE_S_MAX = 0.002  # a sender this far behind its rate does not pause
 
 size_option = click.option(
-    "--size", type=click.IntRange(min=STAMP.size), default=1000, show_default=True, metavar="BYTES"
+    "--size",
+    type=click.IntRange(min=STAMP.size),
+    default=1000,
+    show_default=True,
+    metavar="BYTES",
+    help="The size of each value.",
 )
 acks_option = click.option(
-    "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True
+    "--acks",
+    type=click.Choice(list(ACKS)),
+    default="all",
+    show_default=True,
+    help="Whose ack a record waits for: all in-sync replicas, the leader, nobody.",
 )
 
 
@@ -54,7 +63,10 @@ def perf() -> None:
 @perf.command()
 @click.argument("topic")
 @click.option(
-    "--records", "count", type=click.IntRange(min=1), help="[default: 100000, without --seconds]"
+    "--records",
+    "count",
+    type=click.IntRange(min=1),
+    help="Stop after so many.  [default: 100000, without --seconds]",
 )
 @click.option("--seconds", type=click.IntRange(min=1), help="Stop after so long.")
 @size_option
@@ -64,9 +76,12 @@ def perf() -> None:
     type=click.Choice([codec.name.lower() for codec in Codec]),
     default="none",
     show_default=True,
+    help="Of batches, by the producer.",
 )
-@click.option("--batch-bytes", type=click.IntRange(min=1), default=64 * KIB, show_default=True)
-@click.option("--linger-ms", type=click.IntRange(min=0), default=5, show_default=True)
+@click.option("--batch-bytes", type=click.IntRange(min=1), default=64 * KIB, show_default=True,
+              help="The largest batch.")  # fmt: skip
+@click.option("--linger-ms", type=click.IntRange(min=0), default=5, show_default=True,
+              help="How long a batch waits for more records.")  # fmt: skip
 @click.option("--rate", type=click.IntRange(min=1), help="Records a second; default: all it takes.")
 @cluster_options
 def produce(
@@ -156,8 +171,10 @@ def consume(topic: str, count: int | None, bootstrap: str, as_json: bool) -> Non
 
 @perf.command()
 @click.argument("topic")
-@click.option("--rate", type=click.IntRange(min=1), default=1000, show_default=True)
-@click.option("--seconds", type=click.IntRange(min=1), default=10, show_default=True)
+@click.option("--rate", type=click.IntRange(min=1), default=1000, show_default=True,
+              help="Records a second.")  # fmt: skip
+@click.option("--seconds", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Stop after so long.")  # fmt: skip
 @size_option
 @acks_option
 @cluster_options

@@ -59,7 +59,8 @@ def list_pipelines(as_json: bool) -> None:
 @click.option("--master", help="Spark's master. Default: what Spark was told, else this machine.")
 @click.option("--folder", help=f"Checkpoints and tables. Default: ./{FOLDER}/NAME")
 @click.option("--postgres", metavar="DSN", help="A database for the tables of the pipeline.")
-@click.option("--for", "seconds", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS")
+@click.option("--for", "seconds", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+              help="End after so long.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Work on what is there now, and end.")
 @click.option(
     "--event-time-ahead",

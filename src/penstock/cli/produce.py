@@ -89,12 +89,15 @@ class Tally:
 )
 @click.option("--null-marker", metavar="TEXT", help="A key or value of this text is null.")
 @click.option("--partition", type=click.IntRange(min=0), help="Default: by key, else spread.")
-@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True)
+@click.option("--acks", type=click.Choice(list(ACKS)), default="all", show_default=True,
+              help="Whose ack a record waits for: all in-sync replicas, the leader, nobody.",
+)  # fmt: skip
 @click.option(
     "--compression",
     type=click.Choice([codec.name.lower() for codec in Codec]),
     default="none",
     show_default=True,
+    help="Of batches.",
 )
 @click.option(
     "--transactional-id", metavar="ID", help="Write all records in one transaction of this id."

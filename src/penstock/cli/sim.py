@@ -37,8 +37,10 @@ def sim() -> None:
 
 
 @sim.command()
-@click.option("--seeds", default=1_000, show_default=True, type=click.IntRange(min=1))
-@click.option("--start", default=0, show_default=True, type=click.IntRange(min=0))
+@click.option("--seeds", default=1_000, show_default=True, type=click.IntRange(min=1),
+              help="How many to try.")  # fmt: skip
+@click.option("--start", default=0, show_default=True, type=click.IntRange(min=0),
+              help="The first seed.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), help="Processes; one a core by default.")
 @json_option
 def run(seeds: int, start: int, workers: int | None, as_json: bool) -> None:
@@ -90,7 +92,8 @@ def replay(seed: int) -> None:
 
 @sim.command()
 @click.argument("seed", type=click.IntRange(min=0))
-@click.option("--stride", default=1, show_default=True, type=click.IntRange(min=1))
+@click.option("--stride", default=1, show_default=True, type=click.IntRange(min=1),
+              help="Crash at each N-th place only.")  # fmt: skip
 @click.option("--power-loss", is_flag=True, help="Not a kill: what was not synced may be lost.")
 def crash(seed: int, stride: int, power_loss: bool) -> None:
     """Crash a small run of transactions at every disk operation and at every await."""

@@ -33,7 +33,8 @@ def storage() -> None:
 
 @storage.command("format")
 @data_option
-@click.option("--node-id", default=1, show_default=True, type=click.IntRange(min=0))
+@click.option("--node-id", default=1, show_default=True, type=click.IntRange(min=0),
+              help="The node that it is for.")  # fmt: skip
 @click.option("--cluster-id", metavar="ID", help="Default: a new one.")
 @click.option("--ignore-formatted", is_flag=True, help="One that is formatted already is fine.")
 @json_option
