@@ -54,6 +54,8 @@ def test_node_comes_back_with_what_it_had(run: Run, tmp_path: Path) -> None:
         ("--console 127.0.0.1:1", "no console yet"),
         ("--set num.partition=3", "did you mean num.partitions"),
         ("--set num.partitions=many", "num.partitions"),
+        ("--set zookeeper.connect=localhost:2181", "No ZooKeeper is needed"),
+        ("--set port=9093", "use listeners=PLAINTEXT://HOST:PORT"),
         ("--set nonsense", "expected NAME=VALUE"),
         ("--listen nowhere", "listeners"),
         ("--config /no/such/file", "/no/such/file"),
@@ -167,6 +169,16 @@ def test_file_of_properties_is_obeyed_and_idle_names_are_told(run: Run, tmp_path
     assert len(topic["partitions"]) == 5
     assert topic["partitions"][0]["leader"] == 7
     assert "settings_without_effect names=num.io.threads" in logged
+
+
+def test_retired_settings_are_ignored_and_told_with_what_to_use(tmp_path: Path) -> None:
+    retired = {"log.message.timestamp.difference.max.ms": "1000", "log.message.format.version": "3"}
+    node = ServedNode(data=tmp_path / "data", settings=retired)
+    node.start()
+    node.stop()
+    logged = node.logged()
+    assert "setting_ignored name=log.message.format.version retired_since_kafka=4" in logged
+    assert "instead=log.message.timestamp.before.max.ms" in logged
 
 
 def test_serving_imports_neither_the_client_nor_what_draws_nor_what_reads_packages() -> None:

@@ -102,6 +102,11 @@ def serve(
     idle = without_effect(settings)
     if idle:
         log.info("settings_without_effect names=%s", ",".join(idle))
+    for retired in settings.retired:
+        instead = f" instead={retired.instead}" if retired.instead else ""
+        log.warning(
+            "setting_ignored name=%s retired_since_kafka=%s%s", retired.name, retired.since, instead
+        )
     if settings.unknown:
         log.warning("settings_unknown names=%s", ",".join(settings.unknown))
     _raise_open_files()

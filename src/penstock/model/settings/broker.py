@@ -3,8 +3,9 @@
 `parse_broker` turns the lines of a `server.properties` into a `BrokerSettings` that cannot be
 wrong. Kafka's other names are in `without_effect.py`: they are accepted, kept in `given`, and
 listed by `without_effect` so that start-up can name them. Names that no setting has are kept in
-`unknown` and named too: Kafka ignores them, since files carry settings of plug-ins. `with_dynamic`
-lays what was altered on the running cluster over what the node was started with.
+`unknown` and named too: Kafka ignores them, since files carry settings of plug-ins. Those that Kafka
+had once are in `retired.py`, and kept in `retired`. `with_dynamic` lays what was altered on the
+running cluster over what the node was started with.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from penstock.model.settings.listener import (
     protocol_map,
     voters,
 )
+from penstock.model.settings.retired import RetiredSetting, refuse_retired, retired_setting
 from penstock.model.settings.setting import (
     DOUBLE_MAX,
     INT_MAX,
@@ -347,6 +349,7 @@ class BrokerSettings:
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unknown: tuple[str, ...] = ()  # names that were given and that no setting has
+    retired: tuple[RetiredSetting, ...] = ()  # those that a setting of the past has
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -379,6 +382,7 @@ def parse_broker(values: Mapping[str, str]) -> BrokerSettings:
     """What these names and texts stand for; InvalidSetting for the first that is wrong, or whose
     name is that of a setting but for a letter or two.
     """
+    refuse_retired(values)
     settings = _parse(values)
     _check(settings)
     return settings
@@ -395,7 +399,9 @@ def with_dynamic(
     if not cluster and not broker:
         return settings
     laid_over = _parse({**settings.given, **cluster, **broker})
-    return replace(laid_over, given=settings.given, unknown=settings.unknown)
+    return replace(
+        laid_over, given=settings.given, unknown=settings.unknown, retired=settings.retired
+    )
 
 
 def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
@@ -412,8 +418,13 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     of_groups: dict[str, Any] = {}
     of_transactions: dict[str, Any] = {}
     unknown: list[str] = []
+    retired: dict[str, RetiredSetting] = {}
     for name, text in values.items():
         setting = BROKER_SETTINGS.get(name)
+        gone = retired_setting(name) if setting is None else None
+        if gone is not None:
+            retired[name] = gone
+            continue
         if setting is None and not name.startswith(LISTENER_PREFIX):
             refusal = UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS.keys())
             if refusal.is_likely_typo:
@@ -434,8 +445,11 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         **parsed,
         groups=groups,
         transactions=TransactionSettings(**of_transactions),
-        given=MappingProxyType({n: text for n, text in values.items() if n not in unknown}),
+        given=MappingProxyType(
+            {n: text for n, text in values.items() if n not in unknown and n not in retired}
+        ),
         unknown=tuple(sorted(unknown)),
+        retired=tuple(retired[name] for name in sorted(retired)),
     )
 
 
