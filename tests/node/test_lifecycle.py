@@ -320,6 +320,7 @@ def hears_the_end(client: socket.socket) -> bool:
         ("process_roles", "broker"),
         ("controller_quorum_voters", "1@a:1,2@b:2"),
         ("listener_security_protocol_map", "PLAINTEXT:SSL"),
+        ("default_replication_factor", "2"),
     ],
 )
 def test_setting_that_asks_for_more_than_one_plain_node_is_refused(
@@ -327,6 +328,15 @@ def test_setting_that_asks_for_more_than_one_plain_node_is_refused(
 ) -> None:
     with pytest.raises(InvalidSetting, match="for now"):
         config(tmp_path, **{name: value})
+
+
+def test_replicas_of_internal_topics_may_be_those_of_a_larger_cluster(tmp_path: Path) -> None:
+    given = {
+        "offsets_topic_replication_factor": "3",
+        "transaction_state_log_replication_factor": "3",
+        "default_replication_factor": "1",
+    }
+    assert config(tmp_path, **given).settings.default_replication_factor == 1
 
 
 @pytest.mark.parametrize(

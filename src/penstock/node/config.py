@@ -15,6 +15,7 @@ from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.settings.setting import InvalidSetting
 
 ROLES = frozenset({"broker", "controller"})
+NODES = 1  # of a cluster, for now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,12 @@ class NodeConfig:
             self._refuse("process.roles", "broker,controller: both in one node, for now")
         if any(voter.node_id != self.node_id for voter in self.settings.controller_quorum_voters):
             self._refuse("controller.quorum.voters", "This node alone, for now")
+        if self.settings.default_replication_factor > NODES:
+            # Those of the topics of offsets and transactions are reduced to what there is.
+            self._refuse(
+                "default.replication.factor",
+                f"{NODES} at most, for now: no topic can have more replicas than there are nodes",
+            )
         self._check_security()
 
     @property
