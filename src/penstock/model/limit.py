@@ -31,6 +31,11 @@ STOP_WAIT_MS_MAX = 1000  # how long a stopping node lets the requests under way 
 # Records
 BATCH_BYTES_MIN = 61  # the header of a v2 batch
 DECOMPRESSED_BYTES_MAX = 64 * MIB  # of one batch; a bomb is refused before it is held
+# Compressed blocks of one produced batch: so many, and one more for each so many of its bytes. Each
+# costs microseconds for which all other clients wait. Clients fill blocks of 32 KiB (snappy) and of
+# 64 KiB or more (lz4), which take more bytes than that however well they compress.
+BATCH_BLOCKS_MAX = 1024
+BLOCK_BYTES_MIN = 256
 RECORD_ERRORS_MAX = 1000  # of one batch that a produce reply lists
 REMEMBERED_BATCHES = 5  # per idempotent producer and partition
 

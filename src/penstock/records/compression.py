@@ -20,6 +20,7 @@ from enum import IntEnum
 
 import cramjam
 
+from penstock.model.limit import BATCH_BLOCKS_MAX, BLOCK_BYTES_MIN
 from penstock.records.errors import CorruptBatch, OversizedBatch
 from penstock.records.layout import INT32, Buffer
 from penstock.records.lz4_frame import (
@@ -80,10 +81,21 @@ class Scratch:
 
 
 def decompress(
-    codec: Codec, data: Buffer, *, bytes_max: int, scratch: Scratch | None = None
+    codec: Codec,
+    data: Buffer,
+    *,
+    bytes_max: int,
+    scratch: Scratch | None = None,
+    blocks_bounded: bool = False,
 ) -> Buffer:
-    """The data expanded; OversizedBatch beyond `bytes_max`, CorruptBatch when it makes no sense."""
+    """The data expanded; OversizedBatch beyond `bytes_max`, CorruptBatch when it makes no sense.
+
+    `blocks_bounded` refuses it also for blocks that are many and small, before it expands them.
+    """
     assert bytes_max >= 0, bytes_max
+    blocks_max = len(data)
+    if blocks_bounded:
+        blocks_max = BATCH_BLOCKS_MAX + len(data) // BLOCK_BYTES_MIN
     match codec:
         case Codec.NONE:
             if len(data) > bytes_max:
@@ -92,9 +104,9 @@ def decompress(
         case Codec.GZIP:
             return _decompress_gzip(data, bytes_max)
         case Codec.SNAPPY:
-            return _decompress_snappy(memoryview(data), bytes_max, scratch or Scratch())
+            return _decompress_snappy(memoryview(data), bytes_max, blocks_max, scratch or Scratch())
         case Codec.LZ4:
-            return _decompress_lz4(memoryview(data), bytes_max, scratch or Scratch())
+            return _decompress_lz4(memoryview(data), bytes_max, blocks_max, scratch or Scratch())
         case Codec.ZSTD:
             return _decompress_growing(
                 cramjam.zstd.decompress_into,
@@ -197,13 +209,13 @@ def _compress_lz4(data: memoryview, level: int | None) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_lz4(data: memoryview, bytes_max: int, scratch: Scratch) -> Buffer:
+def _decompress_lz4(data: memoryview, bytes_max: int, blocks_max: int, scratch: Scratch) -> Buffer:
     """Block by block into memory of the right size.
 
     The library's own reader of frames passes every byte through two buffers. It is used for frames
     with a checksum of their content where ours would be computed in Python.
     """
-    frame = Lz4Frame(data)
+    frame = Lz4Frame(data, blocks_max)
     blocks, block_bytes_max = frame.blocks, frame.block_bytes_max
     # A byte expands to 255 at most, so a frame of many empty blocks sets little aside.
     room = min(bytes_max, len(blocks) * block_bytes_max, LZ4_EXPANSION_MAX * len(data))
@@ -244,10 +256,12 @@ def _compress_snappy(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, bytes_max: int, scratch: Scratch) -> memoryview:
+def _decompress_snappy(
+    data: memoryview, bytes_max: int, blocks_max: int, scratch: Scratch
+) -> memoryview:
     blocks = [data]
     if data[: len(XERIAL_MAGIC)] == XERIAL_MAGIC:
-        blocks = _xerial_blocks(data)
+        blocks = _xerial_blocks(data, blocks_max)
     try:
         sizes = [cramjam.snappy.decompress_raw_len(block) for block in blocks]
         size = sum(sizes)
@@ -264,12 +278,14 @@ def _decompress_snappy(data: memoryview, bytes_max: int, scratch: Scratch) -> me
     return output
 
 
-def _xerial_blocks(data: memoryview) -> list[memoryview]:
+def _xerial_blocks(data: memoryview, blocks_max: int) -> list[memoryview]:
     blocks: list[memoryview] = []
     position = len(XERIAL_HEADER)
     if data[: len(XERIAL_HEADER)] != XERIAL_HEADER:
         raise CorruptBatch("a snappy header of another version")
     while position < len(data):
+        if len(blocks) == blocks_max:
+            raise CorruptBatch(f"{len(data)} bytes of snappy in over {blocks_max} blocks")
         start = position + INT32.size
         if start > len(data):
             raise CorruptBatch("a snappy block without its length")

@@ -37,10 +37,22 @@ def records_of(batch: BatchView, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> 
     )
 
 
-def payload_of(batch: BatchView, *, bytes_max: int, scratch: Scratch | None = None) -> Buffer:
+def payload_of(
+    batch: BatchView,
+    *,
+    bytes_max: int,
+    scratch: Scratch | None = None,
+    blocks_bounded: bool = False,
+) -> Buffer:
     """The encoded records of a v2 batch, decompressed; in the scratch memory, if there is one."""
     assert batch.magic == MAGIC_V2, batch.magic
     payload = batch.view[RECORDS_POSITION:]
     if not batch.attributes & CODEC_MASK and len(payload) <= bytes_max:
         return payload
-    return decompress(batch.codec, payload, bytes_max=bytes_max, scratch=scratch)
+    return decompress(
+        batch.codec,
+        payload,
+        bytes_max=bytes_max,
+        scratch=scratch,
+        blocks_bounded=blocks_bounded,
+    )

@@ -11,7 +11,8 @@ content, python-lz4 the size of the content. All of these are read here.
 Refused is what Apache Kafka's own reader refuses: a second frame, bytes after the frame, blocks
 that depend on those before them, a dictionary, a block that is empty or larger than the header
 allows. Once stored, such a batch would stop every Java consumer at its offset. Wrong checksums and
-sizes of the content, which not every client looks at, are refused too.
+sizes of the content, which not every client looks at, are refused too, and so are more blocks than
+`blocks_max`, since each costs time.
 """
 
 from struct import Struct
@@ -54,7 +55,7 @@ class Lz4Frame:
     content_size: int | None
     content_checksum: int | None
 
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, blocks_max: int) -> None:
         if len(data) < HEADER_BYTES_MIN or LITTLE_UINT32.unpack_from(data)[0] != MAGIC:
             raise CorruptBatch("not an lz4 frame")
         flags = data[4]
@@ -71,7 +72,7 @@ class Lz4Frame:
         if block_bytes_max is None:
             block_bytes_max = _check_header(data[4:start])
         self.block_bytes_max = block_bytes_max
-        self._read_blocks(data, start, flags)
+        self._read_blocks(data, start, flags, blocks_max)
 
     def check_content(self, content: memoryview) -> None:
         """Whether the blocks expanded to what the frame says of its content."""
@@ -82,8 +83,9 @@ class Lz4Frame:
         if self.content_checksum is not None and self.content_checksum != xxh32(content):
             raise CorruptBatch("the content checksum of the lz4 frame does not match")
 
-    def _read_blocks(self, data: memoryview, position: int, flags: int) -> None:
-        self.blocks = blocks = []
+    def _read_blocks(self, data: memoryview, position: int, flags: int, blocks_max: int) -> None:
+        blocks: list[tuple[memoryview, bool]] = []
+        self.blocks = blocks
         checksum_bytes = 4 if flags & BLOCK_CHECKSUM else 0
         while position + 4 <= len(data):
             (block_bytes,) = LITTLE_UINT32.unpack_from(data, position)
@@ -91,6 +93,8 @@ class Lz4Frame:
             if block_bytes == 0:
                 self._read_end(data, position, flags)
                 return
+            if len(blocks) == blocks_max:
+                raise CorruptBatch(f"an lz4 frame of {len(data)} bytes in over {blocks_max} blocks")
             size_bytes = block_bytes & ~STORED
             if size_bytes == 0 or size_bytes > self.block_bytes_max:
                 raise CorruptBatch(f"an lz4 block of {size_bytes} bytes")

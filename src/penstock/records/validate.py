@@ -186,7 +186,12 @@ def _check_payload(batch: BatchView, rules: AppendRules) -> tuple[Buffer, Walked
     if appended or high > TIMESTAMP_HIGH:
         high = TIMESTAMP_HIGH
     try:
-        payload = payload_of(batch, bytes_max=rules.decompressed_bytes_max, scratch=rules.scratch)
+        payload = payload_of(
+            batch,
+            bytes_max=rules.decompressed_bytes_max,
+            scratch=rules.scratch,
+            blocks_bounded=True,  # what is stored already is read, however it was compressed
+        )
         walked = check_records(
             payload, batch.record_count, batch.base_timestamp, low, high, rules.compacted
         )
