@@ -98,7 +98,7 @@ def refuse_retired(values: Mapping[str, str]) -> None:
         raise InvalidSetting(
             name="zookeeper.connect",
             value=values["zookeeper.connect"],
-            expected=f"{NO_ZOOKEEPER}; a cluster that has one is not read from it: remove {names}",
+            expected=f"{NO_ZOOKEEPER}, and nothing is read from one: remove {names}",
         )
     if values.get("zookeeper.metadata.migration.enable", "").strip().lower() == "true":
         raise InvalidSetting(
