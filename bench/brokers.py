@@ -22,7 +22,8 @@ STOP_SECONDS_MAX = 60
 CLUSTER_ID = "UGVuc3RvY2tCZW5jaEtmaw"
 
 # Deleted topics must not linger: their dirty pages would be written back under the next case.
-SHARED_SETTINGS = {"log.segment.delete.delay.ms": "100"}
+SHARED_SETTINGS = {"log.segment.delete.delay.ms": "500"}
+DELETE_SECONDS_MAX = 15
 
 KAFKA_SETTINGS = {
     "process.roles": "broker,controller",
@@ -230,5 +231,9 @@ def topic_on(broker: Broker, name: str, partitions: int) -> bytes:
 
 
 def forget_topic(broker: Broker, name: str) -> None:
+    """Deletes a topic, and waits until its files are gone, and their dirty pages with them."""
     with Asking(broker.address) as asking:
         asking.delete_topic(name)
+    deadline = time.monotonic() + DELETE_SECONDS_MAX
+    while any(broker.data.glob(f"{name}-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)

@@ -33,7 +33,7 @@ class Case:
     codec: Codec = Codec.NONE
     connections: int = 4
     in_flight: int = 4
-    value_bytes: int = 1_000_000_000  # written in one round
+    value_bytes: int = 500_000_000  # written in one run
     requests: int | None = None  # instead, where requests count and not bytes
     passes: int = 1
     rate: int = 0

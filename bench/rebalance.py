@@ -1,6 +1,6 @@
 """How long a group takes to share its partitions: at first, after a leave, after a kill.
 
-    python bench/rebalance.py [--rounds N] [--members 10] [--only penstock] [--protocols range,...]
+    python bench/rebalance.py [--rounds N] [--members 10] [--broker penstock] [--protocols ...]
     python bench/rebalance.py --storm 60 [--seed 1]
 
 Ten consumers of confluent-kafka, each a process of its own, on a topic of twice as many partitions.
@@ -241,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--members", type=int, default=10)
-    parser.add_argument("--only", choices=("penstock", "kafka"))
+    parser.add_argument("--broker", choices=("penstock", "kafka"))
     parser.add_argument("--protocols", default=",".join(PROTOCOLS))
     parser.add_argument("--storm", type=float, metavar="SECONDS")
     parser.add_argument("--seed", type=int, default=1)
@@ -252,9 +252,9 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="penstock-rebalance-") as folder:
         brokers: list[Penstock | ApacheKafka] = []
-        if options.only != "kafka":
+        if options.broker != "kafka":
             brokers.append(Penstock(Path(folder) / "penstock", settings=SETTINGS))
-        if options.only != "penstock":
+        if options.broker != "penstock":
             jars = kafka_jars()
             if isinstance(jars, str):
                 console.print(f"without Apache Kafka: {jars}")

@@ -1,4 +1,4 @@
-"""From measurements to a table: medians of the rounds, ours beside Kafka's, and the ratio."""
+"""From measurements to a table: the least of the rounds, ours beside Kafka's, and the ratio."""
 
 import json
 import statistics
@@ -60,10 +60,12 @@ UNITS = {
 
 
 class Ledger:
-    """Every measurement as a line of JSON, and the table over them all."""
+    """Every measurement, as a line of JSON where that is asked for, and the table over them all."""
 
-    def __init__(self, path: Path) -> None:
-        self._file: TextIO = open(path, "w", encoding="utf-8")  # noqa: SIM115  # closed by `close`
+    def __init__(self, path: Path | None) -> None:
+        self._file: TextIO | None = None
+        if path is not None:
+            self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  # closed by `close`
         self._runs: dict[tuple[str, str], list[Figures]] = {}
         self._single: dict[tuple[str, str], tuple[list[float], str]] = {}
 
@@ -77,47 +79,56 @@ class Ledger:
         self._write({"case": name, "broker": broker, "value": value, "unit": unit})
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def show(self, console: Console, cases: Iterable[Case], brokers: list[str], title: str) -> None:
         table = Table(title=title)
         table.add_column("case", no_wrap=True)
-        headings = [*(f"{name} rate" for name in brokers), *(f"{name} cost" for name in brokers)]
-        headings += ["cost ratio", *(f"{name} p50 / p99 / p99.9 ms" for name in brokers)]
+        headings = [*(f"{name} cost" for name in brokers), "ratio"]
+        headings += [f"{name} rate" for name in brokers]
+        headings += [f"{name} p50 / p99 / p99.9 ms" for name in brokers]
         for heading in headings:
             table.add_column(heading, justify="right")
         for case in cases:
-            runs = [self._median(case.name, name) for name in brokers]
-            if None not in runs:
-                table.add_row(*self._row(case, [run for run in runs if run is not None]))
+            runs = [self._runs.get((case.name, name), []) for name in brokers]
+            if all(runs):
+                table.add_row(*self._row(case, runs))
         for name in dict.fromkeys(name for name, _ in self._single):
             found = [self._single.get((name, broker)) for broker in brokers]
             values = [statistics.median(one[0]) if one else None for one in found]
             unit = next(one[1] for one in found if one)
             shown = ["" if value is None else f"{value:,.0f} {unit}" for value in values]
-            table.add_row(name, *["" for _ in brokers], *shown, ratio(values))
+            table.add_row(name, *shown, ratio(values))
         console.print(table)
 
-    def _median(self, case: str, broker: str) -> Figures | None:
-        runs = self._runs.get((case, broker))
-        if not runs:
-            return None
-        names = ("rate", "cost", "p50_ms", "p99_ms", "p999_ms")
-        return Figures(**{n: statistics.median(getattr(run, n) for run in runs) for n in names})
-
-    def _row(self, case: Case, runs: list[Figures]) -> list[str]:
+    def _row(self, case: Case, runs: list[list[Figures]]) -> list[str]:
         rate_unit, cost_unit = UNITS[case.kind]
-        row = [case.name, *(f"{run.rate:,.0f} {rate_unit}" for run in runs)]
         digits = 1 if case.kind is Kind.SMALL else 3
-        row += [f"{run.cost:.{digits}f} {cost_unit}" for run in runs]
-        row.append(ratio([run.cost for run in runs]))
-        if runs[0].p50_ms:
-            row += [f"{run.p50_ms:.2f} / {run.p99_ms:.2f} / {run.p999_ms:.2f}" for run in runs]
+        costs = [[run.cost for run in of_broker] for of_broker in runs]
+        row = [case.name]
+        row += [
+            f"{min(one):.{digits}f} ({statistics.median(one):.{digits}f}) {cost_unit}"
+            for one in costs
+        ]
+        row.append(ratio([min(one) for one in costs]))
+        row += [f"{max(run.rate for run in one):,.0f} {rate_unit}" for one in runs]
+        if runs[0][0].p50_ms:
+            row += [" / ".join(f"{value:.2f}" for value in least_quantiles(one)) for one in runs]
         return row
 
     def _write(self, line: dict[str, object]) -> None:
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        if self._file is not None:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+
+
+def least_quantiles(runs: list[Figures]) -> tuple[float, float, float]:
+    return (
+        min(run.p50_ms for run in runs),
+        min(run.p99_ms for run in runs),
+        min(run.p999_ms for run in runs),
+    )
 
 
 def ratio(values: list[float | None] | list[float]) -> str:

@@ -108,7 +108,7 @@ def parsed() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="less than half of the bytes")
-    parser.add_argument("--only", choices=("penstock", "kafka"), help="one broker")
+    parser.add_argument("--broker", choices=("penstock", "kafka"), help="one of them alone")
     parser.add_argument("--rounds", type=int, default=3, help="0: the ids alone")
     parser.add_argument("--ids", type=int, default=10_000, help="0: the costs alone")
     parser.add_argument("--batch-kib", type=int, default=64, help="of records, in one request")

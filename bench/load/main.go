@@ -114,21 +114,3 @@ func readTemplates(path string) ([][]byte, error) {
 	}
 	return found, nil
 }
-
-// Meter counts the time and the broker's CPU between its start and its end.
-type Meter struct {
-	pid     int
-	started time.Time
-	cpu     float64
-}
-
-func startMeter(pid int) Meter {
-	return Meter{pid: pid, cpu: cpuSeconds(pid), started: time.Now()}
-}
-
-func (meter Meter) result(latencies []time.Duration) Result {
-	seconds := time.Since(meter.started).Seconds()
-	result := Result{Seconds: seconds, CPUSeconds: cpuSeconds(meter.pid) - meter.cpu}
-	quantiles(&result, latencies)
-	return result
-}

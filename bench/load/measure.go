@@ -1,30 +1,49 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"sort"
-	"strconv"
+	"syscall"
 	"time"
+	"unsafe"
 )
 
-const ticksPerSecond = 100 // USER_HZ, which Linux has fixed for programs
+const processClock = 2 // CPUCLOCK_SCHED of Linux, in the lower bits of a clock's number
 
-// cpuSeconds is user and system time of a process and all its threads, ended ones too.
+// cpuSeconds is user and system time of a process and all its threads, ended ones too. The clock of a
+// process counts nanoseconds, where /proc/PID/stat counts hundredths of a second: too coarse for runs
+// that take a quarter of a second.
 func cpuSeconds(pid int) float64 {
 	if pid == 0 {
 		return 0
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
+	clock := uintptr(^uint32(pid)<<3 | processClock)
+	var spent syscall.Timespec
+	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&spent)), 0)
+	if errno != 0 {
+		fmt.Fprintf(os.Stderr, "load: the CPU time of process %d: %v\n", pid, errno)
+		os.Exit(1)
 	}
-	// The name, in brackets, may hold blanks: count from its end.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	user, _ := strconv.ParseFloat(string(fields[11]), 64)
-	system, _ := strconv.ParseFloat(string(fields[12]), 64)
-	return (user + system) / ticksPerSecond
+	return float64(spent.Nano()) / 1e9
+}
+
+// Meter counts the time and the broker's CPU between its start and its end.
+type Meter struct {
+	pid     int
+	started time.Time
+	cpu     float64
+}
+
+func startMeter(pid int) Meter {
+	return Meter{pid: pid, cpu: cpuSeconds(pid), started: time.Now()}
+}
+
+func (meter Meter) result(latencies []time.Duration) Result {
+	seconds := time.Since(meter.started).Seconds()
+	result := Result{Seconds: seconds, CPUSeconds: cpuSeconds(meter.pid) - meter.cpu}
+	quantiles(&result, latencies)
+	return result
 }
 
 func quantiles(result *Result, latencies []time.Duration) {
