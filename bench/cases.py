@@ -5,13 +5,17 @@ from enum import Enum
 from fnmatch import fnmatch
 from itertools import product
 
-from penstock.records.compression import Codec
+from framings import FRAMINGS, NOT_COMPRESSED, Framing
 
 KIB = 1024
 SIZES = {100: "100B", 1000: "1KB"}
 BATCHES = {16 * KIB: "16KiB", 64 * KIB: "64KiB", 1024 * KIB: "1MiB"}
 ACKS = {1: "acks1", -1: "all"}
-CODECS = (Codec.NONE, Codec.LZ4, Codec.ZSTD)
+CLIENT_BATCHES = (16 * KIB, 1024 * KIB)  # the default of most clients, and the largest by default
+
+# Versions of requests. Up to the first ones a topic goes by its name, as in most clients in use.
+PRODUCE_BY_NAME, PRODUCE_BY_ID = 9, 13
+FETCH_BY_NAME, FETCH_BY_ID = 12, 17
 
 
 class Kind(Enum):
@@ -22,6 +26,13 @@ class Kind(Enum):
     LATENCY = "latency"
 
 
+class Payload(Enum):
+    """What values hold, which decides how long decompression takes."""
+
+    TEXT = "text"  # words: shrinks to about 0.55 in many short matches, which is slow to expand
+    HALF = "half"  # half noise, half the same in all: shrinks to 0.5 in long runs
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     name: str
@@ -30,7 +41,9 @@ class Case:
     batch_bytes: int = 64 * KIB  # before compression
     partitions: int = 12
     acks: int = 1
-    codec: Codec = Codec.NONE
+    framing: Framing = NOT_COMPRESSED
+    payload: Payload = Payload.TEXT
+    by_name: bool = False
     connections: int = 4
     in_flight: int = 4
     value_bytes: int = 500_000_000  # written in one run
@@ -54,66 +67,108 @@ def is_named(case: Case, pattern: str) -> bool:
     )
 
 
-def produce_cases() -> list[Case]:
-    return [
+def plain_cases() -> list[Case]:
+    """Not compressed: sizes of records and batches; and one partition, or acks of all."""
+    sizes = [
         Case(
-            name=f"produce/{SIZES[size]}/{BATCHES[batch]}/{partitions}p/{ACKS[acks]}/"
-            f"{codec.name.lower()}",
+            name=f"produce/none/{SIZES[size]}/{BATCHES[batch]}",
             kind=Kind.PRODUCE,
             record_bytes=size,
             batch_bytes=batch,
+            quick=size == 1000 and batch in CLIENT_BATCHES,
+        )
+        for size, batch in product(SIZES, BATCHES)
+    ]
+    ways = [
+        Case(
+            name=f"produce/none/1KB/64KiB/{partitions}p/{ACKS[acks]}",
+            kind=Kind.PRODUCE,
             partitions=partitions,
             acks=acks,
-            codec=codec,
-            quick=(size, partitions, acks) == (1000, 12, 1) and codec is not Codec.ZSTD,
         )
-        for size, batch, partitions, acks, codec in product(
-            (1000, 100), BATCHES, (12, 1), ACKS, CODECS
+        for partitions, acks in product((12, 1), ACKS)
+        if (partitions, acks) != (12, 1)
+    ]
+    return sizes + ways
+
+
+QUICK_FRAMINGS = {
+    ("lz4-java", "text"),
+    ("lz4-go", "half"),
+    ("snappy-java", "text"),
+    ("zstd-java", "text"),
+}
+
+
+def compressed_cases() -> list[Case]:
+    """Every framing of every client, 1 KB records."""
+    return [
+        Case(
+            name=f"produce/{framing.name}/{BATCHES[batch]}/{payload.value}",
+            kind=Kind.PRODUCE,
+            batch_bytes=batch,
+            framing=framing,
+            payload=payload,
+            quick=(framing.name, payload.value) in QUICK_FRAMINGS
+            and (batch == 1024 * KIB or framing.name == "lz4-go"),
         )
+        for framing, batch, payload in product(FRAMINGS, CLIENT_BATCHES, Payload)
     ]
 
 
-def small_case(connections: int, in_flight: int, requests: int, *, quick: bool = False) -> Case:
+def small_case(
+    connections: int, in_flight: int, requests: int, *, by_name: bool, quick: bool = False
+) -> Case:
     return Case(
-        name=f"small/1KB/{connections}x{in_flight}",
+        name=f"small/1KB/{connections}x{in_flight}/{'by-name' if by_name else 'by-id'}",
         kind=Kind.SMALL,
         batch_bytes=0,
         connections=connections,
         in_flight=in_flight,
         requests=requests,
+        by_name=by_name,
+        quick=quick,
+    )
+
+
+def fetch_case(batch_bytes: int, *, by_name: bool, quick: bool = False) -> Case:
+    return Case(
+        name=f"fetch/1KB/{BATCHES[batch_bytes]}/{'by-name' if by_name else 'by-id'}",
+        kind=Kind.FETCH,
+        batch_bytes=batch_bytes,
+        connections=2,
+        passes=4,
+        by_name=by_name,
         quick=quick,
     )
 
 
 ALL_CASES = [
-    *produce_cases(),
-    Case(name="fetch/1KB/64KiB/12p", kind=Kind.FETCH, connections=2, passes=4, quick=True),
-    Case(
-        name="fetch/1KB/16KiB/12p",
-        kind=Kind.FETCH,
-        batch_bytes=16 * KIB,
-        connections=2,
-        passes=4,
-    ),
+    *plain_cases(),
+    *compressed_cases(),
+    fetch_case(64 * KIB, by_name=True, quick=True),
+    fetch_case(64 * KIB, by_name=False, quick=True),
+    fetch_case(16 * KIB, by_name=True),
     # 16 KiB a batch at 5,000 batches a second, each read by three: 80 MB/s in, 240 MB/s out.
     Case(
-        name="tail/1KB/16KiB/12p/3readers",
+        name="tail/1KB/16KiB/3readers",
         kind=Kind.TAIL,
         batch_bytes=16 * KIB,
         rate=5000,
         requests=25_000,
         readers=3,
     ),
-    small_case(64, 4, 100_000, quick=True),
-    small_case(8, 32, 100_000),
-    small_case(1, 1, 30_000),
+    small_case(64, 4, 50_000, by_name=True, quick=True),
+    small_case(64, 4, 50_000, by_name=False, quick=True),
+    small_case(8, 32, 50_000, by_name=True),
+    small_case(1, 1, 15_000, by_name=True),
     Case(
         name="latency/1KB/1000per_s/all",
         kind=Kind.LATENCY,
         batch_bytes=0,
         acks=-1,
         rate=1000,
-        requests=6000,
+        requests=3000,
         quick=True,
     ),
 ]

@@ -24,9 +24,12 @@ from brokers import (
     topic_on,
 )
 from cases import Case, chosen
-from loading import Measured, Templates, apply_load, built_load, write_templates
+from library import library_cost
+from loading import Measured, Templates, Topic, apply_load, built_load, write_templates
 from report import Figures, Ledger, figures_of
 from rich.console import Console
+
+from penstock.records.compression import Codec
 
 DIRTY_BYTES_MAX = 100_000_000
 DIRTY_SECONDS_MAX = 20
@@ -60,6 +63,9 @@ def main() -> None:
                 resident = resident_mib(broker.pid)
                 ledger.add_single("RSS, idle", broker.name, resident, "MiB")
             templates = {case.name: write_templates(case, Path(folder)) for case in cases}
+            for case in cases:
+                if case.framing.codec is not Codec.NONE:
+                    ledger.add_library(case, library_cost(case, templates[case.name]))
             bench = Bench(program, brokers, cases, templates, ledger, console)
             bench.run(arguments.rounds)
             for broker in brokers:
@@ -161,9 +167,9 @@ class Bench:
         await_clean_pages()
         self._topics += 1
         name = f"bench-{self._topics}"
-        topic_id = topic_on(broker, name, case.partitions)
+        topic = Topic(name=name, topic_id=topic_on(broker, name, case.partitions))
         templates = self._templates[case.name]
-        measured = apply_load(self._program, case, templates, broker, topic_id, scale=scale)
+        measured = apply_load(self._program, case, templates, broker, topic, scale=scale)
         forget_topic(broker, name)
         return measured, figures_of(case, templates, measured)
 

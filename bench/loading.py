@@ -7,13 +7,24 @@ import random
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from brokers import Broker
-from cases import Case, Kind
+from cases import (
+    FETCH_BY_ID,
+    FETCH_BY_NAME,
+    PRODUCE_BY_ID,
+    PRODUCE_BY_NAME,
+    Case,
+    Kind,
+    Payload,
+)
+from framings import Framing
 
-from penstock.records.build import build_batch, record_bytes_max
+from penstock.records.batch import BatchView
+from penstock.records.build import build_batch, record_bytes_max, seal_batch
 from penstock.records.record import Record
 
 SOURCE = Path(__file__).resolve().parent / "load"
@@ -51,6 +62,12 @@ class Templates:
     value_share: float  # bytes of values in a byte of batch, as sent
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    name: str
+    topic_id: bytes
+
+
 def built_load() -> Path | str:
     """The load program, compiled when its source has changed; or why there is none."""
     go = shutil.which("go")
@@ -71,33 +88,66 @@ def built_load() -> Path | str:
 
 
 def write_templates(case: Case, folder: Path) -> Templates:
-    """Batches of text-like values: LZ4 makes them about half as large."""
-    chance = random.Random(7)
-    words = [
-        "".join(chance.choices("etaoinshrdlucmfw", k=chance.randint(3, 9))) for _ in range(WORDS)
-    ]
+    """Batches of the case's records, in the framing of its client."""
     now_ms = int(time.time() * 1000)
-
-    def value() -> bytes:
-        text = " ".join(chance.choices(words, k=case.record_bytes // 4))
-        return text.encode()[: case.record_bytes]
-
     size_max = record_bytes_max(None, bytes(case.record_bytes), ())
     per_batch = max((case.batch_bytes - BATCH_HEADER_BYTES) // (size_max - 20), 1)
     count = min(max(TEMPLATE_BYTES_MAX // max(case.batch_bytes, 1024), 1), TEMPLATES_MAX)
-    name = f"{case.record_bytes}-{case.batch_bytes}-{case.codec.name}"
-    path = folder / f"{name}.batches"
+    path = folder / f"{case.name.replace('/', '-')}.batches"
+    values = values_of(case.payload, case.record_bytes)
     size = 0
     with open(path, "wb") as file:
         for _ in range(count):
             records = [
-                Record(key=None, value=value(), timestamp_ms=now_ms) for _ in range(per_batch)
+                Record(key=None, value=next(values), timestamp_ms=now_ms) for _ in range(per_batch)
             ]
-            batch = build_batch(records, codec=case.codec)
+            batch = framed_batch(build_batch(records), case.framing)
             file.write(len(batch).to_bytes(4, "big") + batch)
             size += len(batch)
     share = per_batch * case.record_bytes * count / size
     return Templates(path=path, values_per_batch=per_batch, value_share=share)
+
+
+def values_of(payload: Payload, size_bytes: int) -> Iterator[bytes]:
+    """Values without end, the same in every run."""
+    chance = random.Random(7)
+    words = [
+        "".join(chance.choices("etaoinshrdlucmfw", k=chance.randint(3, 9))) for _ in range(WORDS)
+    ]
+    text = " ".join(chance.choices(words, k=size_bytes)).encode()
+    while True:
+        if payload is Payload.HALF:
+            noise_bytes = size_bytes // 2
+            yield chance.randbytes(noise_bytes) + text[: size_bytes - noise_bytes]
+        else:
+            yield " ".join(chance.choices(words, k=size_bytes // 4)).encode()[:size_bytes]
+
+
+def framed_batch(plain: bytearray, framing: Framing) -> bytearray:
+    """A batch that is not compressed, as the framing has it."""
+    view = BatchView(memoryview(plain))
+    return seal_batch(
+        framing.compress(bytes(plain[BATCH_HEADER_BYTES:])),
+        base_offset=view.base_offset,
+        leader_epoch=view.leader_epoch,
+        attributes=int(framing.codec),
+        base_timestamp=view.base_timestamp,
+        max_timestamp=view.max_timestamp,
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        base_sequence=view.base_sequence,
+        record_count=view.record_count,
+    )
+
+
+def compressed_payloads(templates: Templates) -> Iterator[bytes]:
+    """The records of each template as they are compressed."""
+    data = templates.path.read_bytes()
+    at = 0
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        yield data[at + 4 + BATCH_HEADER_BYTES : end]
+        at = end
 
 
 def apply_load(
@@ -105,20 +155,20 @@ def apply_load(
     case: Case,
     templates: Templates,
     broker: Broker,
-    topic_id: bytes,
+    topic: Topic,
     *,
     scale: float,
 ) -> Measured:
     """Runs the case against a broker; a fetch case first writes, unmeasured, what it reads."""
     if case.kind is Kind.FETCH:
-        _run(program, "produce", case, templates, broker, topic_id, scale=scale)
+        _run(program, "produce", case, templates, broker, topic, scale=scale)
     return _run(
         program,
         RUNS_OF.get(case.kind, case.kind.value),
         case,
         templates,
         broker,
-        topic_id,
+        topic,
         scale=scale,
     )
 
@@ -129,7 +179,7 @@ def _run(
     case: Case,
     templates: Templates,
     broker: Broker,
-    topic_id: bytes,
+    topic: Topic,
     *,
     scale: float,
 ) -> Measured:
@@ -138,7 +188,10 @@ def _run(
         requests = case.value_bytes // (templates.values_per_batch * case.record_bytes)
     options: dict[str, object] = {
         "kind": kind,
-        "topic-id": topic_id.hex(),
+        "topic-id": topic.topic_id.hex(),
+        "topic": topic.name,
+        "produce-version": PRODUCE_BY_NAME if case.by_name else PRODUCE_BY_ID,
+        "fetch-version": FETCH_BY_NAME if case.by_name else FETCH_BY_ID,
         "partitions": case.partitions,
         "acks": case.acks,
         "connections": case.connections,

@@ -68,6 +68,7 @@ class Ledger:
             self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  # closed by `close`
         self._runs: dict[tuple[str, str], list[Figures]] = {}
         self._single: dict[tuple[str, str], tuple[list[float], str]] = {}
+        self._library: dict[str, float] = {}
 
     def add(self, case: Case, broker: str, round_number: int, run: Figures, raw: Measured) -> None:
         self._runs.setdefault((case.name, broker), []).append(run)
@@ -78,6 +79,11 @@ class Ledger:
         self._single.setdefault((name, broker), ([], unit))[0].append(value)
         self._write({"case": name, "broker": broker, "value": value, "unit": unit})
 
+    def add_library(self, case: Case, cost: float) -> None:
+        """What decompression alone costs in this case."""
+        self._library[case.name] = cost
+        self._write({"case": case.name, "library": cost})
+
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
@@ -86,8 +92,8 @@ class Ledger:
         table = Table(title=title)
         table.add_column("case", no_wrap=True)
         headings = [*(f"{name} cost" for name in brokers), "ratio"]
-        headings += [f"{name} rate" for name in brokers]
-        headings += [f"{name} p50 / p99 / p99.9 ms" for name in brokers]
+        headings += ["decompression", *(f"{name} rate" for name in brokers)]
+        headings += [f"{name} p50 / p99" for name in brokers]
         for heading in headings:
             table.add_column(heading, justify="right")
         for case in cases:
@@ -112,23 +118,20 @@ class Ledger:
             for one in costs
         ]
         row.append(ratio([min(one) for one in costs]))
+        library = self._library.get(case.name)
+        row.append("" if library is None else f"{library:.3f} {library / min(costs[0]):.0%}")
         row += [f"{max(run.rate for run in one):,.0f} {rate_unit}" for one in runs]
         if runs[0][0].p50_ms:
-            row += [" / ".join(f"{value:.2f}" for value in least_quantiles(one)) for one in runs]
+            row += [
+                f"{min(run.p50_ms for run in one):.2f} / {min(run.p99_ms for run in one):.2f} ms"
+                for one in runs
+            ]
         return row
 
     def _write(self, line: dict[str, object]) -> None:
         if self._file is not None:
             self._file.write(json.dumps(line) + "\n")
             self._file.flush()
-
-
-def least_quantiles(runs: list[Figures]) -> tuple[float, float, float]:
-    return (
-        min(run.p50_ms for run in runs),
-        min(run.p99_ms for run in runs),
-        min(run.p999_ms for run in runs),
-    )
 
 
 def ratio(values: list[float | None] | list[float]) -> str:

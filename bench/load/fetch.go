@@ -15,7 +15,7 @@ const partitionBytesMax = 1 << 20 // as clients ask by default
 // Reader fetches some partitions over one connection and looks at batch headers alone.
 type Reader struct {
 	connection *net.TCPConn
-	topicID    []byte
+	options    *Options
 	order      []int
 	offsets    map[int]int64
 	ends       map[int]int64 // high watermarks as told last
@@ -30,14 +30,14 @@ func newReader(options *Options, order []int, waitMs int) (*Reader, error) {
 		return nil, err
 	}
 	return &Reader{
-		connection: connection, topicID: options.topicID, order: order, waitMs: waitMs,
+		connection: connection, options: options, order: order, waitMs: waitMs,
 		offsets: map[int]int64{}, ends: map[int]int64{}, reply: make([]byte, receiveBytes),
 	}, nil
 }
 
 // fetch asks once and moves the offsets on; it returns how many bytes of batches came.
 func (reader *Reader) fetch() (int64, error) {
-	request := fetchRequest(reader.topicID, reader.offsets, reader.order, reader.waitMs, partitionBytesMax)
+	request := fetchRequest(reader.options, reader.offsets, reader.order, reader.waitMs, partitionBytesMax)
 	if _, err := reader.connection.Write(request); err != nil {
 		return 0, err
 	}
@@ -64,7 +64,11 @@ func (reader *Reader) take(reply []byte) (int64, error) {
 	at += width
 	var received int64
 	for ; topics > 1; topics-- {
-		at += 16
+		if reader.options.fetchVersion >= topicIDsFrom {
+			at += 16
+		} else {
+			at += 1 + len(reader.options.topic)
+		}
 		partitions, width := binary.Uvarint(reply[at:])
 		at += width
 		for ; partitions > 1; partitions-- {

@@ -1,7 +1,7 @@
 // Load for a Kafka-protocol broker: prebuilt batches in, raw bytes out, nothing decoded.
 //
 // A broker is measured best by a client that costs next to nothing, so this one builds its frames by
-// hand and speaks through plain sockets. Batches come from a file of templates (see bench/templates.py).
+// hand and speaks through plain sockets. Batches come from a file of templates (see bench/loading.py).
 // One JSON object on standard output tells what happened; trouble goes to standard error.
 package main
 
@@ -15,10 +15,15 @@ import (
 	"time"
 )
 
-// Options is what every kind of load is told; see bench/loader.py, which is its only caller.
+// Options is what every kind of load is told; see bench/loading.py, which is its only caller.
 type Options struct {
-	address     string
-	topicID     []byte
+	address string
+	topicID []byte
+	topic   string
+
+	produceVersion int
+	fetchVersion   int
+
 	partitions  int
 	acks        int
 	connections int
@@ -77,6 +82,9 @@ func parse() (*Options, string, error) {
 	topicID := flag.String("topic-id", "", "hexadecimal")
 	templates := flag.String("templates", "", "file of batches, each after its size as int32")
 	flag.StringVar(&options.address, "address", "", "host:port")
+	flag.StringVar(&options.topic, "topic", "", "its name, for versions before topic ids")
+	flag.IntVar(&options.produceVersion, "produce-version", topicIDsFrom, "9 to 13")
+	flag.IntVar(&options.fetchVersion, "fetch-version", 17, "12 to 17")
 	flag.IntVar(&options.partitions, "partitions", 1, "of the topic")
 	flag.IntVar(&options.acks, "acks", 1, "1, or -1 for all")
 	flag.IntVar(&options.connections, "connections", 4, "")

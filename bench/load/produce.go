@@ -37,7 +37,7 @@ func produce(options *Options) (Result, error) {
 		go func() {
 			defer group.Done()
 			sender := &Sender{connection: connections[index], frames: frames, next: index * 7}
-			if err := sender.run(&left, options.inFlight); err != nil {
+			if err := sender.run(&left, options); err != nil {
 				failures <- err
 			}
 			latencies[index] = sender.latencies
@@ -70,10 +70,10 @@ type Sender struct {
 	gathered   []byte
 }
 
-func (sender *Sender) run(left *atomic.Int64, inFlight int) error {
+func (sender *Sender) run(left *atomic.Int64, options *Options) error {
 	replies := bufio.NewReaderSize(sender.connection, replyBufferBytes)
 	scratch := make([]byte, 4096)
-	room := inFlight
+	room := options.inFlight
 	for {
 		taken := 0
 		for taken < room && left.Add(-1) >= 0 {
@@ -88,7 +88,7 @@ func (sender *Sender) run(left *atomic.Int64, inFlight int) error {
 		room = 0
 		// Whatever has arrived is taken at once, so that the next requests share a write.
 		for room == 0 || (replies.Buffered() >= 4 && len(sender.sentAt) > 0) {
-			if err := readAck(replies, scratch); err != nil {
+			if err := options.readAck(replies, scratch); err != nil {
 				return err
 			}
 			sender.latencies = append(sender.latencies, time.Since(sender.sentAt[0]))

@@ -122,7 +122,7 @@ func paced(options *Options, stamped *Stamped, sentBytes *atomic.Int64) error {
 		replies := bufio.NewReaderSize(connection, replyBufferBytes)
 		scratch := make([]byte, 4096)
 		for range options.requests {
-			if err := readAck(replies, scratch); err != nil {
+			if err := options.readAck(replies, scratch); err != nil {
 				acked <- err
 				return
 			}

@@ -88,7 +88,7 @@ func (producer *Producer) send() error {
 }
 
 func (producer *Producer) awaitAck() error {
-	err := readAck(producer.replies, producer.scratch)
+	err := producer.options.readAck(producer.replies, producer.scratch)
 	producer.unacked--
 	return err
 }

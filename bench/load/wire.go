@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// The requests there are, in the versions that today's clients speak: topics by id, and transactions
-// of generation 2.
+// The requests there are. Produce and Fetch are of the versions in the options; transactions are of
+// generation 2.
 const (
-	produceKey     = 0
-	produceVersion = 13
-	fetchKey       = 1
-	fetchVersion   = 17
+	produceKey    = 0
+	fetchKey      = 1
+	topicIDsFrom  = 13 // of both: before it a topic goes by its name
+	replicaIDUpTo = 14 // of Fetch: in each request, and not only in a follower's
 
 	initProducerIDKey     = 22
 	initProducerIDVersion = 5
@@ -69,13 +69,21 @@ type Frame struct {
 // A topic's and the request's tagged fields, after the partition's own.
 var produceTail = []byte{0, 0, 0}
 
+// appendTopic names the topic as the version of a request does.
+func (options *Options) appendTopic(buffer []byte, version int) []byte {
+	if version >= topicIDsFrom {
+		return append(buffer, options.topicID...)
+	}
+	return appendCompact(buffer, options.topic)
+}
+
 func produceFrame(options *Options, partition int, batch []byte) Frame {
 	return produceFrameOf(options, "", partition, batch)
 }
 
 // produceFrameOf is part of a transaction, where there is an id of one.
 func produceFrameOf(options *Options, transactionalID string, partition int, batch []byte) Frame {
-	head := header(produceKey, produceVersion)
+	head := header(produceKey, options.produceVersion)
 	if transactionalID == "" {
 		head = append(head, 0)
 	} else {
@@ -84,7 +92,7 @@ func produceFrameOf(options *Options, transactionalID string, partition int, bat
 	head = binary.BigEndian.AppendUint16(head, uint16(options.acks))
 	head = binary.BigEndian.AppendUint32(head, 30_000)
 	head = append(head, 2)
-	head = append(head, options.topicID...)
+	head = options.appendTopic(head, options.produceVersion)
 	head = append(head, 2)
 	head = binary.BigEndian.AppendUint32(head, uint32(partition))
 	head = append(head, uvarint(len(batch)+1)...)
@@ -110,8 +118,11 @@ func (refused *Refused) Error() string {
 }
 
 // readAck reads one Produce reply; anything but success is an error.
-func readAck(replies *bufio.Reader, scratch []byte) error {
-	const codeAt = 4 + 1 + 1 + 16 + 1 + 4 // correlation id, tags, array, topic id, array, index
+func (options *Options) readAck(replies *bufio.Reader, scratch []byte) error {
+	codeAt := 4 + 1 + 1 + 16 + 1 + 4 // correlation id, tags, array, topic id, array, index
+	if options.produceVersion < topicIDsFrom {
+		codeAt += 1 + len(options.topic) - 16
+	}
 	if _, err := io.ReadFull(replies, scratch[:4]); err != nil {
 		return err
 	}
@@ -129,8 +140,11 @@ func readAck(replies *bufio.Reader, scratch []byte) error {
 }
 
 // fetchRequest asks for all partitions of `offsets`, without a session.
-func fetchRequest(topicID []byte, offsets map[int]int64, order []int, waitMs, partitionBytes int) []byte {
-	request := header(fetchKey, fetchVersion)
+func fetchRequest(options *Options, offsets map[int]int64, order []int, waitMs, partitionBytes int) []byte {
+	request := header(fetchKey, options.fetchVersion)
+	if options.fetchVersion <= replicaIDUpTo {
+		request = binary.BigEndian.AppendUint32(request, 1<<32-1) // a client is no replica
+	}
 	request = binary.BigEndian.AppendUint32(request, uint32(waitMs))
 	request = binary.BigEndian.AppendUint32(request, 1) // bytes at least
 	request = binary.BigEndian.AppendUint32(request, 50<<20)
@@ -138,7 +152,7 @@ func fetchRequest(topicID []byte, offsets map[int]int64, order []int, waitMs, pa
 	request = binary.BigEndian.AppendUint32(request, 0)       // no session,
 	request = binary.BigEndian.AppendUint32(request, 1<<32-1) // and none wanted
 	request = append(request, 2)
-	request = append(request, topicID...)
+	request = options.appendTopic(request, options.fetchVersion)
 	request = append(request, uvarint(len(order)+1)...)
 	for _, partition := range order {
 		request = binary.BigEndian.AppendUint32(request, uint32(partition))
