@@ -17,14 +17,15 @@ it closes; whoever was killed leaves them, and `decode` cuts them off.
 import operator
 from array import array
 from bisect import bisect_left, bisect_right
+from typing import Final
 
 from penstock.log.errors import CorruptIndex
 from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.model.offset import Offset
 
-ENTRY_BYTES = 8
-_POSITION_MASK = 0xFFFF_FFFF
-_NATIVE_IS_LITTLE = array("H", b"\x01\x00")[0] == 1
+ENTRY_BYTES: Final = 8
+_POSITION_MASK: Final = 0xFFFF_FFFF
+_NATIVE_IS_LITTLE: Final = array("H", b"\x01\x00")[0] == 1
 assert array("I").itemsize == 4 and array("Q").itemsize == ENTRY_BYTES
 
 

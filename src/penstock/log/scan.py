@@ -7,6 +7,7 @@ disk is for the caller to know.
 
 from collections.abc import Iterator
 from struct import Struct
+from typing import Final
 
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
@@ -22,10 +23,10 @@ from penstock.records.layout import (
 from penstock.world.ports import File
 
 # One read covers what lies between two index entries by default, and the header after it.
-HEADER_READ_BYTES = 8 * KIB
-FIRST_READ_BYTES = 1 * KIB
-BATCH_READ_BYTES = 1 * MIB
-PLACE = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta (format v2)
+HEADER_READ_BYTES: Final = 8 * KIB
+FIRST_READ_BYTES: Final = 1 * KIB
+BATCH_READ_BYTES: Final = 1 * MIB
+PLACE: Final = Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta (format v2)
 
 
 def headers(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:

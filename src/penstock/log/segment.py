@@ -15,6 +15,7 @@ Invariants:
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from penstock.log import layout
 from penstock.log.aborted_index import AbortedTransaction, decode_aborted, encode_aborted
@@ -33,9 +34,10 @@ from penstock.records.layout import NO_TIMESTAMP
 from penstock.records.record import Record
 from penstock.world.ports import Disk, File
 
-INTERVAL_BYTES = 4 * KIB
-LARGE_STEP_BYTES = HEADER_READ_BYTES  # between entries of the index: more than one read covers
-RECENT_BATCHES_MAX = 64  # whose position a reader at the tail finds without a search
+INTERVAL_BYTES: Final = 4 * KIB
+# Between entries of the index: more than one read covers.
+LARGE_STEP_BYTES: Final = HEADER_READ_BYTES
+RECENT_BATCHES_MAX: Final = 64  # whose position a reader at the tail finds without a search
 
 
 class Segment:

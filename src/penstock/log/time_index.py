@@ -14,6 +14,7 @@ The bytes are kept as they lie on disk and searched in place: there is nothing t
 
 from bisect import bisect_left, bisect_right
 from struct import Struct
+from typing import Final
 
 from penstock.log.errors import CorruptIndex
 from penstock.log.layout import RELATIVE_OFFSET_MAX
@@ -21,8 +22,8 @@ from penstock.log.offset_index import without_reserve
 from penstock.model.offset import Offset
 from penstock.records.layout import NO_TIMESTAMP
 
-ENTRY_BYTES = 12
-_ENTRY = Struct(">qi")
+ENTRY_BYTES: Final = 12
+_ENTRY: Final = Struct(">qi")
 
 
 class TimeIndex:

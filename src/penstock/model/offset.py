@@ -1,9 +1,9 @@
 """Places in a log, and the generations of those who write it."""
 
-from typing import NewType
+from typing import Final, NewType
 
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 
-NO_OFFSET = Offset(-1)
-NO_LEADER_EPOCH = LeaderEpoch(-1)
+NO_OFFSET: Final = Offset(-1)
+NO_LEADER_EPOCH: Final = LeaderEpoch(-1)

@@ -1,7 +1,9 @@
 """Sequence numbers of idempotent producers: from 0 to 2^31 - 1, and then again from 0."""
 
-SEQUENCE_MAX = 2**31 - 1
-NO_SEQUENCE = -1
+from typing import Final
+
+SEQUENCE_MAX: Final = 2**31 - 1
+NO_SEQUENCE: Final = -1
 
 
 def advance(sequence: int, *, by: int) -> int:

@@ -11,6 +11,7 @@ and a reader ask for different things.
 """
 
 from collections.abc import Iterator
+from typing import Final
 from zlib import crc32
 
 from penstock.model.identity import ProducerEpoch, ProducerId
@@ -247,6 +248,6 @@ def whole_batch(data: memoryview, position: int = 0) -> BatchView | None:
 
 
 # What is looked up in an enum with each batch, at hand: there it costs as much as a call.
-CODECS = tuple(Codec)
-CREATE_TIME = TimestampType.CREATE_TIME
-LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
+CODECS: Final = tuple(Codec)
+CREATE_TIME: Final = TimestampType.CREATE_TIME
+LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME

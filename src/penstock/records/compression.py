@@ -17,6 +17,7 @@ Copies: none but the decompression itself, into memory that a node keeps from on
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Final
 
 import cramjam
 
@@ -117,22 +118,23 @@ def decompress(
             )
 
 
-GZIP_WBITS = 31  # a window of 32 KiB and the gzip header
-LZ4_THOROUGH_MIN = 3  # below it the library compresses fast
-KAFKA_LZ4_LEVEL = 9  # Kafka's default, by which it means fast and not the ninth level
-LZ4_EXPANSION_MAX = 255
-XERIAL_MAGIC = b"\x82SNAPPY\x00"
-XERIAL_HEADER = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, lowest reader version
-XERIAL_BLOCK_BYTES = 32 * 1024
-SCRATCH_BYTES_MAX = 8 * 1024 * 1024  # two of the largest blocks of lz4
-ZSTD_HEADER_BYTES_MIN = 6  # magic, flags, and the window that a single segment has not
-FIRST_GUESS_BYTES = 64 * 1024
-EXPANSION_GUESS = 6  # text and JSON expand about so much
-BUFFER_GROWTH = 4
+GZIP_WBITS: Final = 31  # a window of 32 KiB and the gzip header
+LZ4_THOROUGH_MIN: Final = 3  # below it the library compresses fast
+KAFKA_LZ4_LEVEL: Final = 9  # Kafka's default, by which it means fast and not the ninth level
+LZ4_EXPANSION_MAX: Final = 255
+XERIAL_MAGIC: Final[bytes] = b"\x82SNAPPY\x00"
+# And the version, and the lowest version of a reader.
+XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+XERIAL_BLOCK_BYTES: Final = 32 * 1024
+SCRATCH_BYTES_MAX: Final = 8 * 1024 * 1024  # two of the largest blocks of lz4
+ZSTD_HEADER_BYTES_MIN: Final = 6  # magic, flags, and the window that a single segment has not
+FIRST_GUESS_BYTES: Final = 64 * 1024
+EXPANSION_GUESS: Final = 6  # text and JSON expand about so much
+BUFFER_GROWTH: Final = 4
 
 # How cramjam reports an output buffer that is too small; anything else it raises is bad input.
-BUFFER_FULL = "failed to write whole buffer"
-BAD_INPUT = (cramjam.DecompressionError, OSError, ValueError, OverflowError)
+BUFFER_FULL: Final = "failed to write whole buffer"
+BAD_INPUT: Final = (cramjam.DecompressionError, OSError, ValueError, OverflowError)
 
 
 def _clamp(level: int | None, low: int, high: int, *, default: int) -> int:

@@ -46,48 +46,49 @@ Invariants of a well-formed v2 batch:
 
 from enum import IntEnum
 from struct import Struct
+from typing import Final
 
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import Offset
 
-MAGIC_V0 = 0
-MAGIC_V1 = 1
-MAGIC_V2 = 2
+MAGIC_V0: Final = 0
+MAGIC_V1: Final = 1
+MAGIC_V2: Final = 2
 
-SIZE_POSITION = 8
-OVERHEAD_BYTES = 12  # base offset and batch length, which the length does not count
-LEADER_EPOCH_POSITION = 12
-MAGIC_POSITION = 16
+SIZE_POSITION: Final = 8
+OVERHEAD_BYTES: Final = 12  # base offset and batch length, which the length does not count
+LEADER_EPOCH_POSITION: Final = 12
+MAGIC_POSITION: Final = 16
 
 # Format v2
-CHECKSUM_POSITION = 17
-ATTRIBUTES_POSITION = 21
-MAX_TIMESTAMP_POSITION = 35
-RECORDS_POSITION = 61
-HEADER_BYTES = RECORDS_POSITION
-HEADER = Struct(">qiibIhiqqqhii")
+CHECKSUM_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
+RECORDS_POSITION: Final = 61
+HEADER_BYTES: Final = RECORDS_POSITION
+HEADER: Final = Struct(">qiibIhiqqqhii")
 
 # Formats v0 and v1
-LEGACY_CHECKSUM_POSITION = 12
-LEGACY_HEADER = {MAGIC_V0: Struct(">qiIbb"), MAGIC_V1: Struct(">qiIbbq")}
-LEGACY_BYTES_MIN = {MAGIC_V0: 26, MAGIC_V1: 34}  # null key, null value
+LEGACY_CHECKSUM_POSITION: Final = 12
+LEGACY_HEADER: Final = {MAGIC_V0: Struct(">qiIbb"), MAGIC_V1: Struct(">qiIbbq")}
+LEGACY_BYTES_MIN: Final = {MAGIC_V0: 26, MAGIC_V1: 34}  # null key, null value
 
-INT16 = Struct(">h")
-INT32 = Struct(">i")
-INT64 = Struct(">q")
-UINT32 = Struct(">I")
+INT16: Final = Struct(">h")
+INT32: Final = Struct(">i")
+INT64: Final = Struct(">q")
+UINT32: Final = Struct(">I")
 
 # Attributes
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = ProducerId(-1)
-NO_PRODUCER_EPOCH = ProducerEpoch(-1)
-FIRST_OFFSET = Offset(0)
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = ProducerId(-1)
+NO_PRODUCER_EPOCH: Final = ProducerEpoch(-1)
+FIRST_OFFSET: Final = Offset(0)
 
 Buffer = bytes | bytearray | memoryview
 

@@ -16,25 +16,26 @@ sizes of the content, which not every client looks at, are refused too, and so a
 """
 
 from struct import Struct
+from typing import Final
 
 from penstock.records.errors import CorruptBatch
 from penstock.records.layout import Buffer
 from penstock.records.xxhash import xxh32
 
-HEADER_BYTES_MIN = 7  # magic, flags, block size, header checksum
-MAGIC = 0x184D2204
-VERSION_MASK = 0xC0
-VERSION = 0x40
-BLOCKS_INDEPENDENT = 0x20
-BLOCK_CHECKSUM = 0x10
-CONTENT_SIZE = 0x08
-CONTENT_CHECKSUM = 0x04
-RESERVED = 0x02
-DICTIONARY = 0x01
-STORED = 1 << 31  # set in the size of a block that is not compressed
-LITTLE_UINT32 = Struct("<I")
-LITTLE_UINT64 = Struct("<Q")
-BLOCK_BYTES_MAX = {0x40: 64 << 10, 0x50: 256 << 10, 0x60: 1 << 20, 0x70: 4 << 20}
+HEADER_BYTES_MIN: Final = 7  # magic, flags, block size, header checksum
+MAGIC: Final = 0x184D2204
+VERSION_MASK: Final = 0xC0
+VERSION: Final = 0x40
+BLOCKS_INDEPENDENT: Final = 0x20
+BLOCK_CHECKSUM: Final = 0x10
+CONTENT_SIZE: Final = 0x08
+CONTENT_CHECKSUM: Final = 0x04
+RESERVED: Final = 0x02
+DICTIONARY: Final = 0x01
+STORED: Final = 1 << 31  # set in the size of a block that is not compressed
+LITTLE_UINT32: Final = Struct("<I")
+LITTLE_UINT64: Final = Struct("<Q")
+BLOCK_BYTES_MAX: Final = {0x40: 64 << 10, 0x50: 256 << 10, 0x60: 1 << 20, 0x70: 4 << 20}
 
 
 class Lz4Frame:
@@ -152,11 +153,11 @@ def _header(flags: int, size: int) -> bytes:
 
 
 # Headers without a content size, from flags to checksum, so that none is computed per batch.
-HEADERS = {
+HEADERS: Final = {
     _header(flags, size): block_bytes_max
     for flags in (0, CONTENT_CHECKSUM, BLOCK_CHECKSUM, BLOCK_CHECKSUM | CONTENT_CHECKSUM)
     for size, block_bytes_max in BLOCK_BYTES_MAX.items()
 }
 # What is written here: blocks of 64 KiB without checksums, as the Java client's.
-WRITTEN_HEADER = LITTLE_UINT32.pack(MAGIC) + _header(0, 0x40)
-WRITTEN_BLOCK_BYTES = BLOCK_BYTES_MAX[0x40]
+WRITTEN_HEADER: Final = LITTLE_UINT32.pack(MAGIC) + _header(0, 0x40)
+WRITTEN_BLOCK_BYTES: Final = BLOCK_BYTES_MAX[0x40]

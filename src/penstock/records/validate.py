@@ -27,7 +27,7 @@ differ; and with another codec the batch is built anew, with the same producer i
 """
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from penstock.model.error import ErrorCode
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, RECORD_ERRORS_MAX
@@ -57,10 +57,10 @@ from penstock.records.walk import check_records
 from penstock.records.walked import Walked
 from penstock.records.write import renumber_records
 
-TIMESTAMP_LOW = -(2**63)
-TIMESTAMP_HIGH = 2**63 - 1
-INT32_MAX = 2**31 - 1
-CODEC_MAX = int(max(Codec))
+TIMESTAMP_LOW: Final = -(2**63)
+TIMESTAMP_HIGH: Final = 2**63 - 1
+INT32_MAX: Final = 2**31 - 1
+CODEC_MAX: Final = int(max(Codec))
 
 
 @dataclass(slots=True, kw_only=True)

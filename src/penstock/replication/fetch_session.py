@@ -27,17 +27,19 @@ Invariants:
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.model import limit
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
-NO_SESSION = 0
-EPOCH_NONE = -1
-EPOCH_FIRST = 0
-EPOCH_MAX = 2**31 - 1
-EVICTION_MS = 120_000  # a session unused for so long is stale; one younger than this is spared
+NO_SESSION: Final = 0
+EPOCH_NONE: Final = -1
+EPOCH_FIRST: Final = 0
+EPOCH_MAX: Final = 2**31 - 1
+# A session unused for so long is stale; one younger than this is spared.
+EVICTION_MS: Final = 120_000
 
 # By topic id or by name, as the version of the request has it, and partition.
 PartitionKey = tuple[bytes | str, int]

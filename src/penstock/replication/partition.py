@@ -19,7 +19,7 @@ Invariants:
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import LogSlice, ReadBounds
@@ -52,8 +52,9 @@ from penstock.replication.visibility import (
 )
 from penstock.world.errors import DiskError
 
-LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
-READERS_WAIT = TRANSACTIONAL_FLAG | CONTROL_FLAG  # a batch with one of these moves stable offsets
+LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
+# A batch with one of these moves stable offsets.
+READERS_WAIT: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 
 class Observer(Protocol):

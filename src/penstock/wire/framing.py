@@ -18,13 +18,15 @@ Invariants:
 """
 
 import struct
+from typing import Final
 
-from penstock.model.limit import FRAME_HEADER_BYTES, RECEIVE_BUFFER_BYTES
+from penstock.model import limit
 from penstock.wire.errors import FrameTooLarge, MalformedMessage
 
-SMALL_FRAMES_BEFORE_SHRINK = 64
+FRAME_HEADER_BYTES: Final = limit.FRAME_HEADER_BYTES
+SMALL_FRAMES_BEFORE_SHRINK: Final = 64
 
-_SIZE = struct.Struct(">i")
+_SIZE: Final = struct.Struct(">i")
 
 
 class FrameReader:
@@ -32,7 +34,9 @@ class FrameReader:
 
     __slots__ = ("_end", "_small_frames", "_start", "_usual_bytes", "_view", "frame_bytes_max")
 
-    def __init__(self, *, frame_bytes_max: int, buffer_bytes: int = RECEIVE_BUFFER_BYTES) -> None:
+    def __init__(
+        self, *, frame_bytes_max: int, buffer_bytes: int = limit.RECEIVE_BUFFER_BYTES
+    ) -> None:
         assert buffer_bytes > FRAME_HEADER_BYTES
         assert 0 < frame_bytes_max < 1 << 31
         self.frame_bytes_max = frame_bytes_max

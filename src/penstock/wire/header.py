@@ -11,7 +11,7 @@ old nullable string even where the rest of the header is flexible.
 
 import struct
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from penstock.wire.api import ApiKey, is_flexible
 from penstock.wire.codec import Part, byte_count, decode_exact, encode_parts, join_pieces, pieces_of
@@ -21,11 +21,11 @@ from penstock.wire.primitive import TEXT_BYTES_SAFE, outgrows, read_uvarint, ski
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
-_REQUEST = struct.Struct(">hhih")
-_SIZE = struct.Struct(">i")
-_REPLY = struct.Struct(">ii")
-_FLEXIBLE_REPLY = struct.Struct(">iix")
-_CORRELATION_ID = struct.Struct(">i")
+_REQUEST: Final = struct.Struct(">hhih")
+_SIZE: Final = struct.Struct(">i")
+_REPLY: Final = struct.Struct(">ii")
+_FLEXIBLE_REPLY: Final = struct.Struct(">iix")
+_CORRELATION_ID: Final = struct.Struct(">i")
 
 
 @dataclass(slots=True)

@@ -6,14 +6,16 @@ bytes at most: all of Kafka's lengths and tags have 32 bits. Compact strings, by
 their length plus one, so that 0 is null.
 """
 
+from typing import Final
+
 from penstock.wire.errors import MalformedMessage
 
-VARINT_BYTES_MAX = 5
-STRING_BYTES_MAX = 32767
-TEXT_BYTES_SAFE = STRING_BYTES_MAX // 3  # so many fit also when none of them is UTF-8
+VARINT_BYTES_MAX: Final = 5
+STRING_BYTES_MAX: Final = 32767
+TEXT_BYTES_SAFE: Final = STRING_BYTES_MAX // 3  # so many fit also when none of them is UTF-8
 
 # The varints of one byte, made once: nearly every length and tag count is one of them.
-SHORT_VARINTS = tuple(bytes((number,)) for number in range(128))
+SHORT_VARINTS: Final = tuple(bytes((number,)) for number in range(128))
 
 
 def outgrows(text: str) -> bool:

@@ -17,6 +17,7 @@ What is read here means the same as when it is read there: a test compares the t
 """
 
 import struct
+from typing import Final
 
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.primitive import SHORT_VARINTS, long_uvarint
@@ -26,22 +27,22 @@ from penstock.wire.primitive import SHORT_VARINTS, long_uvarint
 # its only maker.
 SingleProduce = tuple[int, int, int, bytes, int, memoryview, bool]
 
-PRODUCE_KEY = 0
-BY_NAME_FROM = 9  # the first flexible version
-BY_ID_FROM = 13
-VERSION_MAX = 13
-ONE = 2  # the length of an array of one
-NO_TAGS = b"\0\0\0"  # of the partition, the topic and the request
+PRODUCE_KEY: Final = 0
+BY_NAME_FROM: Final = 9  # the first flexible version
+BY_ID_FROM: Final = 13
+VERSION_MAX: Final = 13
+ONE: Final = 2  # the length of an array of one
+NO_TAGS: Final[bytes] = b"\0\0\0"  # of the partition, the topic and the request
 
-_HEADER = struct.Struct(">hhih")
-_UP_TO_TOPIC = struct.Struct(">hiB")  # acks, timeout, topics
-_UP_TO_RECORDS = struct.Struct(">Bi")  # partitions, index
-_BY_ID = struct.Struct(">hiB16sBi")  # both, around a topic id
+_HEADER: Final = struct.Struct(">hhih")
+_UP_TO_TOPIC: Final = struct.Struct(">hiB")  # acks, timeout, topics
+_UP_TO_RECORDS: Final = struct.Struct(">Bi")  # partitions, index
+_BY_ID: Final = struct.Struct(">hiB16sBi")  # both, around a topic id
 _HEADER_UNPACK, _BY_ID_UNPACK = _HEADER.unpack_from, _BY_ID.unpack_from
-_ACK_HEAD = struct.Struct(">iixB")
-_ACK_TAIL = struct.Struct(">Bi2xqqqB8x")
-_ACK_BY_ID = struct.Struct(">iixB16sBi2xqqqB8x")
-_ACK_BYTES = _ACK_HEAD.size - 4 + _ACK_TAIL.size  # without the size itself and the topic
+_ACK_HEAD: Final = struct.Struct(">iixB")
+_ACK_TAIL: Final = struct.Struct(">Bi2xqqqB8x")
+_ACK_BY_ID: Final = struct.Struct(">iixB16sBi2xqqqB8x")
+_ACK_BYTES: Final = _ACK_HEAD.size - 4 + _ACK_TAIL.size  # without the size itself and the topic
 
 
 def read_single_produce(frame: memoryview) -> SingleProduce | None:

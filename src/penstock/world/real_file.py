@@ -20,15 +20,18 @@ Invariants:
 import errno
 import os
 from collections.abc import Sequence
+from typing import Final
 
 from penstock.world.errors import DiskError
 from penstock.world.ports import Buffer
 
-BUFFERS_PER_WRITE_MAX = 1024  # IOV_MAX of Linux
-CLOSED = -1
+BUFFERS_PER_WRITE_MAX: Final = 1024  # IOV_MAX of Linux
+CLOSED: Final = -1
 
 # Space, or descriptors, or memory: the disk itself is sound, and the same call may go well later.
-SHORT_OF_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+SHORT_OF_ROOM: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
 
 
 class Descriptor:

@@ -17,16 +17,19 @@ import asyncio
 import os
 import socket
 from collections.abc import Sequence
+from typing import Final
 
 from penstock.model import limit
 from penstock.world.errors import DiskError, NetworkError
 from penstock.world.ports import Address, Buffer, FileRange
 from penstock.world.real_file import RealFile
 
-BUFFERS_PER_SEND_MAX = 1024  # IOV_MAX of Linux
-MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)  # Linux: do not send a packet of the header alone
-FILE_BYTES_PER_SEND_MAX = 1 * limit.MIB  # then the loop gets its turn: a page may come from disk
-RECEIVES_IN_A_ROW_MAX = 8  # then the loop gets its turn, however much has arrived
+BUFFERS_PER_SEND_MAX: Final = 1024  # IOV_MAX of Linux
+# Linux: do not send a packet of the header alone.
+MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
+# Then the loop gets its turn: a page may come from disk.
+FILE_BYTES_PER_SEND_MAX: Final = 1 * limit.MIB
+RECEIVES_IN_A_ROW_MAX: Final = 8  # then the loop gets its turn, however much has arrived
 
 
 class TcpStream:

@@ -12,6 +12,7 @@ have nothing new cost no answer object.
 import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.waiting import more_data
@@ -39,15 +40,15 @@ from penstock.wire.messages.fetch import (
 )
 from penstock.world.errors import DiskError
 
-READ_COMMITTED = 1
-ISOLATION_LEVELS = (0, READ_COMMITTED)
-TOPIC_IDS_FROM = 13
-STORAGE_ERROR_FROM = 6
-CURRENT_LEADER_FROM = 16
-ZSTD_FROM = 10
-WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-EMPTY = b""
+READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
+TOPIC_IDS_FROM: Final = 13
+STORAGE_ERROR_FROM: Final = 6
+CURRENT_LEADER_FROM: Final = 16
+ZSTD_FROM: Final = 10
+WRONG_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+EMPTY: Final = b""
 
 
 # A partition that had nothing to give, what was told of it until then, and its start offset.

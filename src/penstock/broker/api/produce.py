@@ -13,7 +13,7 @@ Copies: none here. The batch is checked, numbered and written where the connecti
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Final
 
 from penstock.broker.coordinators import verification
 from penstock.broker.coordinators.verification import TOPIC_IDS_FROM, Unverified, Verification
@@ -49,13 +49,13 @@ from penstock.wire.messages.produce import (
 from penstock.wire.single_produce import encode_single_ack, read_single_produce
 from penstock.world.errors import DiskError
 
-EMPTY = b""
-ACKS_NONE = 0
-ACKS_LEADER = 1
-ACKS_ALL = -1
-BATCHES_FROM = 3
-CURRENT_LEADER_FROM = 10
-ZSTD_FROM = 7
+EMPTY: Final = b""
+ACKS_NONE: Final = 0
+ACKS_LEADER: Final = 1
+ACKS_ALL: Final = -1
+BATCHES_FROM: Final = 3
+CURRENT_LEADER_FROM: Final = 10
+ZSTD_FROM: Final = 7
 
 # A partition whose batch is in the log and not yet acked as was asked, and its reply so far.
 Pending = tuple[Partition, Offset, PartitionProduceResponse]

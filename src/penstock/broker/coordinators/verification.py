@@ -9,7 +9,7 @@ for records alone: offsets of a group are verified all the same.
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions.partitions import Partitions
@@ -25,12 +25,12 @@ from penstock.transactions.finish import GENERATION_2
 from penstock.transactions.state import Identity
 from penstock.wire.messages.produce import ProduceRequest
 
-TOPIC_IDS_FROM = 13  # of Produce
-ABORTABLE_FROM = 11  # the error that lets a client go on after an abort
-ADDS_FROM = 12
+TOPIC_IDS_FROM: Final = 13  # of Produce
+ABORTABLE_FROM: Final = 11  # the error that lets a client go on after an abort
+ADDS_FROM: Final = 12
 # Clients do not try again after these; after the one that is sent instead they do. Those of
 # generation 2 know the one of them that stands for markers on their way.
-REPLACED_CODES = frozenset(
+REPLACED_CODES: Final = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -38,8 +38,8 @@ REPLACED_CODES = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-ENLIST_VERSION = 5  # of AddPartitionsToTxn: as brokers ask each other
-IS_OPEN = Guard()  # where the partition knows the transaction already
+ENLIST_VERSION: Final = 5  # of AddPartitionsToTxn: as brokers ask each other
+IS_OPEN: Final = Guard()  # where the partition knows the transaction already
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

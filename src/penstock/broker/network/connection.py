@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.dispatch import Dispatch, Parts
@@ -34,10 +34,12 @@ from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
 
-IN_FLIGHT_MAX = limit.REQUESTS_IN_FLIGHT_MAX
-UNSENT_BYTES_MAX = limit.UNSENT_REPLY_BYTES_MAX
-UNANSWERED_BYTES_MAX = limit.UNANSWERED_BYTES_MAX
-COPIED_BYTES_MAX = 8 * limit.KIB  # of a file: more is sent from the page cache
+IN_FLIGHT_MAX: Final = limit.REQUESTS_IN_FLIGHT_MAX
+UNSENT_BYTES_MAX: Final = limit.UNSENT_REPLY_BYTES_MAX
+UNANSWERED_BYTES_MAX: Final = limit.UNANSWERED_BYTES_MAX
+RECEIVE_BUFFER_BYTES: Final = limit.RECEIVE_BUFFER_BYTES
+TURN_MS_MAX: Final = limit.TURN_MS_MAX
+COPIED_BYTES_MAX: Final = 8 * limit.KIB  # of a file: more is sent from the page cache
 
 
 class Reply:
@@ -168,7 +170,7 @@ class Connection:
 
     async def _answer_received(self) -> None:
         received_ms = self._clock.monotonic_ms()
-        turn_ends_ms = received_ms + limit.TURN_MS_MAX
+        turn_ends_ms = received_ms + TURN_MS_MAX
         frames = self._frames
         while (frame := frames.next_frame()) is not None:
             if self._finishing:
@@ -193,8 +195,8 @@ class Connection:
                 # So they do when it holds a few of those that cost much.
                 await self._flush()
                 await asyncio.sleep(0)
-                turn_ends_ms = self._clock.monotonic_ms() + limit.TURN_MS_MAX
-        if self._bytes_since_request >= limit.RECEIVE_BUFFER_BYTES:
+                turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
+        if self._bytes_since_request >= RECEIVE_BUFFER_BYTES:
             # A large request on its way is activity; a few bytes of a header now and then are not.
             self.active_ms = received_ms
             self._bytes_since_request = 0
