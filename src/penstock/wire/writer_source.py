@@ -9,11 +9,12 @@ large) is our own bug and raises whatever it raises.
 """
 
 import struct
-from typing import Any, cast
+from typing import cast
 
 from penstock.wire.definition import Field, Kind, Message, Struct, Writer
 from penstock.wire.primitive import SHORT_VARINTS, STRING_BYTES_MAX, uvarint
 from penstock.wire.source import FIXED_FORMATS, Source
+from penstock.wire.splicing import add_records, records_size
 
 
 def compile_writer(message: type[Message], version: int) -> Writer:
@@ -37,8 +38,8 @@ class WriterSource:
         self.source.names.update(
             short=SHORT_VARINTS,
             uvarint=uvarint,
-            records_size=_records_size,
-            add_records=_add_records,
+            records_size=records_size,
+            add_records=add_records,
             tagged_pieces=_tagged_pieces,
             pack_many=struct.pack,
             cut=_cut,
@@ -205,24 +206,6 @@ class WriterSource:
             self.source.line(f"add({name}({', '.join(self._values)}))")
         self._formats.clear()
         self._values.clear()
-
-
-def _records_size(records: Any) -> int:
-    if isinstance(records, (bytes, bytearray)):
-        return len(records)
-    if isinstance(records, memoryview):
-        return records.nbytes
-    if isinstance(records, list):
-        return sum(map(_records_size, records))
-    return cast(int, records.byte_count)
-
-
-def _add_records(records: Any, out: list[Any], splices: list[int]) -> None:
-    for piece in records if isinstance(records, list) else (records,):
-        if piece == b"":
-            continue  # a reply has many partitions without records: no buffer for each of them
-        splices.append(len(out))
-        out.append(piece)
 
 
 def _tagged_pieces(tag: int, pieces: list[bytes]) -> tuple[bytes, ...]:
