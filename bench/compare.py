@@ -8,10 +8,13 @@ that its host has to provide again, only adds to it. The median stands beside it
 """
 
 import argparse
+import io
 import os
 import platform
+import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from brokers import (
@@ -25,7 +28,15 @@ from brokers import (
 )
 from cases import Case, chosen
 from library import library_cost
-from loading import Measured, Templates, Topic, apply_load, built_load, write_templates
+from loading import (
+    LoadFailed,
+    Measured,
+    Templates,
+    Topic,
+    apply_load,
+    built_load,
+    write_templates,
+)
 from report import Figures, Ledger, figures_of
 from rich.console import Console
 
@@ -41,6 +52,8 @@ KAFKA_WARM_UPS = 2  # a virtual machine that compiles as it goes needs more than
 
 def main() -> None:
     arguments = parsed()
+    assert isinstance(sys.stdout, io.TextIOWrapper)
+    sys.stdout.reconfigure(line_buffering=True)  # so that a file can be followed
     console = Console()
     if not console.is_terminal:
         console.width = TABLE_WIDTH
@@ -67,7 +80,10 @@ def main() -> None:
                 if case.framing.codec is not Codec.NONE:
                     ledger.add_library(case, library_cost(case, templates[case.name]))
             bench = Bench(program, brokers, cases, templates, ledger, console)
-            bench.run(arguments.rounds)
+            try:
+                bench.run(arguments.rounds)
+            except KeyboardInterrupt:
+                console.print("[yellow]stopped: the table has what was measured until then")
             for broker in brokers:
                 resident = resident_mib(broker.pid)
                 ledger.add_single("RSS, after load", broker.name, resident, "MiB")
@@ -142,20 +158,28 @@ class Bench:
             for broker in self._brokers:
                 self._warm_up(case, broker)
         for number in range(1, rounds + 1):
+            started = time.monotonic()
             in_turn = self._brokers if number % 2 else self._brokers[::-1]
             for case in self._cases:
                 for broker in in_turn:
                     self._measure(case, broker, number)
+            minutes = (time.monotonic() - started) / 60
+            self._console.print(f"round {number} of {rounds} took {minutes:.1f} minutes")
 
     def _warm_up(self, case: Case, broker: Broker) -> None:
         times = KAFKA_WARM_UPS if broker.name == "kafka" else 1
         with self._console.status(f"warming up {broker.name}: {case.name}"):
             for _ in range(times):
-                self._once(case, broker, scale=WARM_UP_SCALE)
+                with suppress(LoadFailed):  # told when it is measured
+                    self._once(case, broker, scale=WARM_UP_SCALE)
 
     def _measure(self, case: Case, broker: Broker, number: int) -> None:
-        with self._console.status(f"round {number}, {broker.name}: {case.name}"):
-            measured, figures = self._once(case, broker, scale=1.0)
+        try:
+            with self._console.status(f"round {number}, {broker.name}: {case.name}"):
+                measured, figures = self._once(case, broker, scale=1.0)
+        except LoadFailed as error:
+            self._console.print(f"[red]{number} {broker.name:8} {case.name:32} {error}")
+            return
         self._ledger.add(case, broker.name, number, figures, measured)
         quantiles = f" p50 {figures.p50_ms:.2f} p99 {figures.p99_ms:.2f}" if figures.p50_ms else ""
         self._console.print(
@@ -169,8 +193,10 @@ class Bench:
         name = f"bench-{self._topics}"
         topic = Topic(name=name, topic_id=topic_on(broker, name, case.partitions))
         templates = self._templates[case.name]
-        measured = apply_load(self._program, case, templates, broker, topic, scale=scale)
-        forget_topic(broker, name)
+        try:
+            measured = apply_load(self._program, case, templates, broker, topic, scale=scale)
+        finally:
+            forget_topic(broker, name)
         return measured, figures_of(case, templates, measured)
 
 

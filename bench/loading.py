@@ -62,6 +62,10 @@ class Templates:
     value_share: float  # bytes of values in a byte of batch, as sent
 
 
+class LoadFailed(Exception):
+    """A run that did not come to its end, and why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     name: str
@@ -210,8 +214,11 @@ def run_program(program: Path, broker: Broker, options: dict[str, object]) -> Me
     address = f"{broker.address[0]}:{broker.address[1]}"
     options = {**options, "address": address, "pid": broker.pid}
     command = [str(program), *(f"-{name}={value}" for name, value in options.items())]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
+    except subprocess.TimeoutExpired as late:
+        raise LoadFailed(f"no end after {LOAD_SECONDS_MAX} s") from late
     if ended.returncode:
-        raise SystemExit(f"{options['kind']} on {broker.name}: {ended.stderr.strip()}")
+        raise LoadFailed(ended.stderr.strip())
     found = json.loads(ended.stdout)
     return Measured(**{field.name: found[field.name] for field in fields(Measured)})
