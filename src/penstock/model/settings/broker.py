@@ -3,9 +3,9 @@
 `parse_broker` turns the lines of a `server.properties` into a `BrokerSettings` that cannot be
 wrong. Kafka's other names are in `without_effect.py`: they are accepted, kept in `given`, and
 listed by `without_effect` so that start-up can name them. Names that no setting has are kept in
-`unknown` and named too: Kafka ignores them, since files carry settings of plug-ins. Those that Kafka
-had once are in `retired.py`, and kept in `retired`. `with_dynamic` lays what was altered on the
-running cluster over what the node was started with.
+`unknown` and named too: Kafka ignores them, since files carry settings of plug-ins. Those that
+Kafka had once are in `retired.py`, and kept in `retired`. `with_dynamic` lays what was altered on
+the running cluster over what the node was started with.
 """
 
 from collections.abc import Mapping
