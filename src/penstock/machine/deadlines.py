@@ -1,13 +1,13 @@
-"""Deadlines by key: which comes next, and which has come.
+"""Deadlines by key: which one is next, and which ones have passed.
 
-A heap with lazy deletion. Most deadlines are put off again and again (every heartbeat puts off a
-session's), so a later time only rewrites the key's entry: its place in the heap moves when it
-comes to the top.
+A heap with lazy deletion. Most deadlines are extended again and again (every heartbeat extends that
+of a session), so a later time only rewrites the key's entry: its position in the heap changes when
+it reaches the top.
 
 Invariants:
-1. A key has at most one deadline, and exactly one valid place in the heap.
-2. The place is no later than the deadline, so none can be missed.
-3. Places that are no longer valid are fewer than the valid ones, plus a few.
+1. A key has at most one deadline, and exactly one valid position in the heap.
+2. The position is no later than the deadline, so no deadline can be missed.
+3. There are fewer invalid positions than valid ones, plus a small constant.
 """
 
 import heapq
@@ -19,7 +19,7 @@ STALE_PLACES_MAX = 64  # kept without counting
 
 
 class Deadlines(Generic[Key]):
-    """At equal times the order is that in which keys took their places: every run has the same."""
+    """Keys with equal deadlines come in the order in which they were added, in every run."""
 
     def __init__(self) -> None:
         self._at: dict[Key, int] = {}
@@ -34,12 +34,12 @@ class Deadlines(Generic[Key]):
         return self._at.get(key)
 
     def next_ms(self) -> int | None:
-        """When the earliest deadline comes."""
+        """The time of the earliest deadline."""
         self._settle_top()
         return self._heap[0][0] if self._heap else None
 
     def due(self, now_ms: int) -> Key | None:
-        """The earliest deadline that has come; it stays until it is cancelled or put off."""
+        """The earliest deadline that has passed; it stays until it is cancelled or extended."""
         self._settle_top()
         if self._heap and self._heap[0][0] <= now_ms:
             return self._heap[0][2]
@@ -53,7 +53,7 @@ class Deadlines(Generic[Key]):
             self._drop_stale_places()
 
     def cancel(self, key: Key) -> None:
-        """Forgets the deadline, if there is one."""
+        """Removes the deadline, if there is one."""
         if self._at.pop(key, None) is not None:
             del self._places[key]
             self._drop_stale_places()

@@ -1,7 +1,7 @@
-"""What a state machine decides: the records to journal, the reply they earn, and what follows.
+"""What a state machine decides: the records to journal, the reply, and the effects.
 
-`decide` looks at the state and changes nothing; it returns one of these. The host then appends the
-records, applies them, and lets reply and effects leave once the records are committed.
+`decide` reads the state and changes nothing; it returns a Decision. The host then appends the
+records, applies them, and releases reply and effects once the records are committed.
 """
 
 from dataclasses import dataclass

@@ -1,10 +1,10 @@
-"""Replies that wait for the watermark, in the order in which they were decided.
+"""Replies that wait for the watermark, in the order of their decisions.
 
 Invariants:
-1. Held replies stand in the order of the offsets they wait for.
+1. Held replies are ordered by the offset they wait for.
 2. Each waits for an offset beyond the watermark.
-3. An expired reply has answered already; it stays for its effects, which commit all the same.
-4. Whoever waits for an answer has its deadline in `_deadlines`; there may be more than those in it.
+3. An expired reply has been answered already; it stays because its effects may still commit.
+4. Every reply that is not answered yet has its deadline in `_deadlines`, which may hold others too.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ Reply = TypeVar("Reply")
 
 
 class NotDone(Enum):
-    """Why no reply was earned. The shell turns it into the protocol's error."""
+    """Why there is no reply. The shell maps it to an error code of the protocol."""
 
     APPEND_FAILED = "the journal could not take the records; nothing was changed"
     TOO_LARGE = "the records are more than one batch may hold; nothing was changed"
@@ -46,7 +46,7 @@ class Held(Generic[Reply]):
 
 
 class HeldReplies(Generic[Reply]):
-    """The queue of what waits; `release`, `expire` and `fail` are the three ways out of it."""
+    """The queue of held replies; `release`, `expire` and `fail` take replies out of it."""
 
     def __init__(self) -> None:
         self._waiting: deque[Held[Reply]] = deque()
@@ -67,14 +67,14 @@ class HeldReplies(Generic[Reply]):
         self._held_count += 1
 
     def release(self, watermark: Offset) -> list[Held[Reply]]:
-        """Takes out, in order, all that waited for no more than this watermark."""
+        """Takes out, in order, the replies that this watermark releases."""
         released = []
         while self._waiting and self._waiting[0].until_offset <= watermark:
             released.append(self._waiting.popleft())
         return released
 
     def expire(self, now_ms: int) -> list[Answer[Reply]]:
-        """Who is to be told that time is up, in order. Their effects stay (invariant 3)."""
+        """The replies whose deadline has passed, in order. Their effects stay (invariant 3)."""
         expired: list[tuple[int, Answer[Reply]]] = []
         while (next_ms := self.next_deadline_ms()) is not None and next_ms <= now_ms:
             _, number, held = heappop(self._deadlines)
@@ -84,7 +84,9 @@ class HeldReplies(Generic[Reply]):
         return [answer for _, answer in sorted(expired, key=itemgetter(0))]
 
     def fail(self) -> list[Answer[Reply]]:
-        """Drops everything, effects included; returns who is still owed an answer, in order."""
+        """Drops everything, effects included; returns the replies that are not answered yet, in
+        order.
+        """
         owed = [held.answer for held in self._waiting if held.answer is not None]
         self._waiting.clear()
         self._deadlines.clear()

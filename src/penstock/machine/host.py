@@ -33,19 +33,17 @@ class AppendFailed(PenstockError):
 
 
 class Journal(Protocol[RecordIn]):
-    """The log that a host writes to; its watermark is told through `Host.advance`."""
+    """The log that a host writes to; `Host.advance` reports its watermark."""
 
     @property
     def end_offset(self) -> Offset: ...
 
     def append(self, records: Sequence[RecordIn]) -> None:
-        """Appends one batch, one offset a record. AppendFailed when it does not: then nothing
-        changed.
-        """
+        """Appends one batch, one offset per record. AppendFailed: nothing was changed."""
 
 
 class Machine(Protocol[RecordIn]):
-    """The state: it follows its records and never fails, never asks."""
+    """The state. Applying a record never fails and needs nothing else."""
 
     def apply(self, record: RecordIn) -> None: ...
 
@@ -82,14 +80,14 @@ class Host(Generic[Record, Reply]):
 
     @property
     def is_open(self) -> bool:
-        """Whether decisions are taken: all that was journalled before the election is committed."""
+        """Whether decisions are made: everything journalled before the election is committed."""
         return self._open_offset is not None and self._watermark >= self._open_offset
 
     def next_deadline_ms(self) -> int | None:
         return self._held.next_deadline_ms()
 
     def replay(self, records: Iterable[Record], *, next_offset: Offset) -> None:
-        """Follows records that are in the journal already; `next_offset` is the one after them."""
+        """Applies records that are in the journal already; `next_offset` comes after them."""
         assert self._open_offset is None, "replay ends with `opened`"
         assert next_offset >= self._applied_offset
         for record in records:
@@ -136,7 +134,9 @@ class Host(Generic[Record, Reply]):
         return self._held.hold(held)
 
     def advance(self, watermark: Offset) -> None:
-        """The journal is committed up to here: what waited for it leaves, in order."""
+        """The journal is committed up to here: the replies that waited for it are released, in
+        order.
+        """
         assert self._watermark <= watermark <= self._applied_offset
         self._watermark = watermark
         for held in self._held.release(watermark):
@@ -145,12 +145,12 @@ class Host(Generic[Record, Reply]):
             self._carry_out_all(held.effects)
 
     def expire(self, now_ms: int) -> None:
-        """Replies whose deadline has come turn into errors; the state stays as it is."""
+        """Answers replies whose deadline has passed with an error; the state stays as it is."""
         for answer in self._held.expire(now_ms):
             answer(NotDone.TIMED_OUT)
 
     def lose_leadership(self) -> None:
-        """All that waits fails, and nothing is decided here again; the state is to be dropped."""
+        """Fails all held replies; nothing is decided here again, and the state is to be dropped."""
         self._leading = False
         for answer in self._held.fail():
             answer(NotDone.LEADERSHIP_LOST)

@@ -1,9 +1,9 @@
-"""What the settings of a topic, broker or group are and where each comes from, as DescribeConfigs
-tells it.
+"""The settings of a topic, broker or group, and where each value comes from, as DescribeConfigs
+shows them.
 
-A value is sought in this order: set on the topic or group, set on the running broker, set for all
-running brokers, given to the broker at its start, Kafka's default. The places in which it was found
-are its synonyms, the one that counts first.
+A value is looked up in this order: set on the topic or group, set on the running broker, set for
+all running brokers, given to the broker at its start, Kafka's default. The places where it was
+found are its synonyms; the first one counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standpoint:
-    """From which node settings are described."""
+    """The node whose view of the settings is described."""
 
     image: Image
     static: BrokerSettings
@@ -51,7 +51,7 @@ class Standpoint:
 
     @property
     def layers(self) -> tuple[tuple[Mapping[str, str], Source], ...]:
-        """The broker's layers of settings, the one that counts first."""
+        """The broker's layers of settings; the first one that has a value counts."""
         broker = ResourceKind.BROKER
         return (
             (self.image.config(broker, str(self.node_id)), Source.DYNAMIC_BROKER),
@@ -113,7 +113,7 @@ def describe_cluster_default(image: Image) -> list[Described]:
 
 
 def describe_group(standpoint: Standpoint, group_id: str) -> list[Described]:
-    """All settings that the group can have of its own, by name, whether there is such a group."""
+    """All settings that a group can have of its own, by name, whether or not the group exists."""
     overrides = standpoint.image.config(ResourceKind.GROUP, group_id)
     described = []
     for name, setting in SINGLE_GROUP_SETTINGS.items():

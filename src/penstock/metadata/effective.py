@@ -1,4 +1,4 @@
-"""Which settings hold: those a node was started with, with what the metadata log says over them."""
+"""Which settings are in effect: those a node was started with, overridden by the metadata log."""
 
 from penstock.metadata.image.image import Image
 from penstock.model.configs import ResourceKind
@@ -12,7 +12,7 @@ CLUSTER_DEFAULT = ""
 
 
 def effective_broker(static: BrokerSettings, image: Image, node_id: NodeId) -> BrokerSettings:
-    """What a broker obeys: its own dynamic settings, else the cluster's, else its static ones."""
+    """The settings of a broker: its own dynamic ones, else the cluster's, else its static ones."""
     return with_dynamic(
         static,
         cluster=image.config(ResourceKind.BROKER, CLUSTER_DEFAULT),
@@ -21,10 +21,10 @@ def effective_broker(static: BrokerSettings, image: Image, node_id: NodeId) -> B
 
 
 def effective_topic(topic: str, image: Image, broker: BrokerSettings) -> TopicSettings:
-    """What a topic obeys on a broker whose effective settings are given."""
+    """The settings of a topic on a broker with these effective settings."""
     return resolve_topic(image.config(ResourceKind.TOPIC, topic), broker)
 
 
 def effective_group(group_id: str, image: Image, settings: GroupSettings) -> GroupSettings:
-    """What the coordinator obeys for a group: the group's own settings over the broker's."""
+    """The settings of a group for the coordinator: the group's own, else the broker's."""
     return resolve_group(image.config(ResourceKind.GROUP, group_id), settings)

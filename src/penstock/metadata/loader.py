@@ -1,4 +1,4 @@
-"""Committed metadata records in, images out: how every node learns what the cluster is."""
+"""From committed metadata records to images: how every node follows the cluster's metadata."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from penstock.model.offset import LeaderEpoch, Offset
 
 
 class Loader:
-    """Holds the latest image; each `load` replaces it and tells what changed."""
+    """Holds the latest image; each `load` replaces it and returns what changed."""
 
     def __init__(self) -> None:
         self.image = Image()

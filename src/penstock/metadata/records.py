@@ -79,7 +79,7 @@ BY_KEY: Mapping[int, type[MetadataRecord]] = {
 
 
 class UnreadableMetadata(PenstockError):
-    """A metadata record that is damaged, or of a kind that is not known here."""
+    """A metadata record that is damaged, or of an unknown kind."""
 
 
 def encode_record(record: MetadataRecord) -> bytes:

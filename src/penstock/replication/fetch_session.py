@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): a fetcher that asks again names only what changed.
+"""Incremental fetch sessions (KIP-227): a repeated fetch names only the partitions that changed.
 
-A session remembers, for each partition, what its fetcher asked last and what it was last told, so
-that requests carry only changed questions and replies only changed answers. Every request takes
-two steps, with the reading of the logs between them:
+A session stores, for each partition, the last request of its fetcher and the last answer, so that
+requests and replies carry only what changed. Every request takes two steps, and the logs are read
+between them:
 
     begin(request)          -> the partitions to read, or the error that ends the session
     finish(fetch, answers)  -> the session id and the answers that must be sent
@@ -12,17 +12,17 @@ two steps, with the reading of the logs between them:
          0          everything is named here; open a session for it if there is room
        n > 0        what changed since request n - 1 of this session
 
-The first step moves the session on to epoch n + 1. When the second step finds another epoch
-there, a second request has overtaken the first while it waited for data; the first is refused, as
-its answer would lie.
+The first step moves the session on to epoch n + 1. If the second step finds another epoch, another
+request of the session came while the first waited for data; the first is refused, because its
+answer would be wrong.
 
 Invariants:
- 1. At most `sessions_max` sessions, together of at most `partitions_max` partitions. Where there
-    is no room a fetch is served without a session: sessions save bytes, they are never needed.
+ 1. At most `sessions_max` sessions, together of at most `partitions_max` partitions. When they are
+    full, a fetch is served without a session: sessions only save bytes.
  2. Sessions are ordered by last use, oldest first.
  3. A session has at least one partition.
- 4. Within a session, a partition that was sent data moves to the end, so that a limit on the size
-    of replies starves none of them.
+ 4. Within a session, a partition whose data was sent moves to the end, so that a limit on the size
+    of replies does not starve any partition.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ PartitionKey = tuple[bytes | str, int]
 
 
 class Wanted:
-    """One partition that a fetcher wants, and what it was last told. Built per fetch: slots."""
+    """One partition that a fetcher wants, and the last answer for it. Built per fetch: slots."""
 
     __slots__ = ("asked", "key", "sent_high_watermark", "sent_start_offset", "topic", "topic_id")
 
@@ -59,11 +59,11 @@ class Wanted:
         self.sent_start_offset = -1
 
     def is_sent(self, *, high_watermark: int, start_offset: int) -> bool:
-        """Whether an answer without records or error would say nothing new."""
+        """Whether an answer without records or error would contain nothing new."""
         return high_watermark == self.sent_high_watermark and start_offset == self.sent_start_offset
 
     def must_send(self, answer: PartitionData) -> bool:
-        """Whether an answer says anything new; it counts as told from now on."""
+        """Whether an answer contains anything new; it counts as sent from now on."""
         new = bool(answer.records)
         if answer.high_watermark != self.sent_high_watermark:
             new = True
@@ -134,7 +134,7 @@ class FetchSessions:
         assert all(session.partitions for session in sessions)  # invariant 3
 
     def begin(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> Fetch | ErrorCode:
-        """What to read for a request, or why its session cannot go on."""
+        """The partitions to read for a request, or the error that ends its session."""
         epoch = request.session_epoch
         if epoch in (EPOCH_NONE, EPOCH_FIRST):
             if request.session_id != NO_SESSION:
@@ -157,9 +157,9 @@ class FetchSessions:
     def finish(
         self, fetch: Fetch, answers: Sequence[PartitionData | None], *, now_ms: int
     ) -> Finished | ErrorCode:
-        """What to send of the answers, which stand in the order of `fetch.wanted`.
+        """The answers to send; they are in the order of `fetch.wanted`.
 
-        None stands for an answer that was not even built, as it `is_sent` already.
+        None stands for an answer that was not built, because it `is_sent` already.
         """
         assert len(answers) == len(fetch.wanted), (len(answers), len(fetch.wanted))
         session = fetch.session
@@ -301,7 +301,7 @@ class FetchSessions:
 
 
 def next_epoch(epoch: int) -> int:
-    """1, 2, ... and after the largest number 1 again: 0 would ask for a new session."""
+    """1, 2, ..., and 1 again after the largest number: 0 would open a new session."""
     assert epoch >= 0, epoch
     return 1 if epoch == EPOCH_MAX else epoch + 1
 

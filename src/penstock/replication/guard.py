@@ -1,16 +1,16 @@
 """The guard of a transaction's first append to a partition (KIP-890).
 
-A late batch of a transaction that has ended must not begin a new one that nobody would ever end. So
-before the first append the coordinator is asked whether the transaction is open; the guard is taken
-before the question and checked in the same step as the append. A marker that comes in between takes
-it away.
+A late batch of a transaction that has ended must not begin a new transaction, which would never
+end. So before the first append the coordinator is asked whether the transaction is open. The guard
+is taken before the coordinator is asked, and checked in the same step as the append. A marker that
+is written in between invalidates it.
 
-Of several batches that are being verified the first must be written first: a producer of whom a
-partition knows nothing could begin with any, and those before it would never be taken.
+Of several batches that are being verified at the same time, the first must be appended first: a
+partition accepts any first sequence of an unknown producer, and would then refuse the earlier ones.
 
-That a transaction was found open holds until its marker, or until another client takes it over to
-end it (KIP-939): from then on the one that wrote it is refused. It is not stored, so after a start
-its coordinator is asked once more.
+The result of a verification is valid until the transaction's marker, or until another client takes
+the transaction over to end it (KIP-939): from then on, batches of the first client are refused. It
+is not stored, so after a start the coordinator is asked again.
 """
 
 from penstock.log.producer_state import ProducerState
@@ -28,7 +28,7 @@ class Guard:
 
 
 class Guards:
-    """Those of one partition, by producer."""
+    """The guards of one partition, by producer."""
 
     __slots__ = ("_by_producer", "_found_open")
 
@@ -37,9 +37,9 @@ class Guards:
         self._found_open: dict[ProducerId, None] = {}
 
     def take(self, producer_id: ProducerId, *, sequence: int) -> Guard:
-        """Before the coordinator is asked; `release` it afterwards, whatever came of it.
+        """Call it before the coordinator is asked, and `release` afterwards, whatever the outcome.
 
-        `sequence` is that of the batch, or 0 where a new producer must begin with that.
+        `sequence` is that of the batch, or 0 where a new producer must begin with 0.
         """
         guard = self._by_producer.get(producer_id)
         if guard is None:
@@ -55,12 +55,12 @@ class Guards:
             del self._by_producer[producer_id]
 
     def clear(self, producer_id: ProducerId) -> None:
-        """A marker has come, or another client: what was verified before counts no more."""
+        """A marker was written, or another client took over: earlier verifications are void."""
         self._by_producer.pop(producer_id, None)
         self._found_open.pop(producer_id, None)
 
     def note_open(self, producer_id: ProducerId) -> None:
-        """Something was written under a guard: the transaction need not be verified again."""
+        """A batch was appended under a guard: the transaction need not be verified again."""
         self._found_open[producer_id] = None
 
     def found_open(self, producer_id: ProducerId) -> bool:

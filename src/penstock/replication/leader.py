@@ -1,4 +1,4 @@
-"""The rules by which the leader of a partition takes a batch, or refuses it.
+"""The rules by which the leader of a partition accepts or refuses a batch.
 
 Everything here decides and changes nothing: `replication/partition` carries a plan out. Start at
 `plan_append`.
@@ -8,7 +8,7 @@ sequence of its first record. The log remembers the last five batches of every p
 leader can tell
 
     a batch that continues the last one      -> AppendPlan
-    one of the five come again (a retry)     -> Duplicate: acked with the offset it was first given
+    a retry of one of these five             -> Duplicate: acked with its first offset
     anything else                            -> Refusal: a gap, or a retry too old to be recognised
 
 A producer without remembered state may begin anywhere: its records may have been deleted or
@@ -18,8 +18,8 @@ sequence 0.
 A batch behind one that was refused with a retriable code is refused with the same code
 (`replication/refused_sequences`).
 
-Records of a transaction are taken only where it is open here, or has just been found open by its
-coordinator (`replication/guard`).
+Records of a transaction are accepted only if it is open in this partition, or has just been
+verified by its coordinator (`replication/guard`).
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ from penstock.records.layout import NO_PRODUCER_ID
 
 @dataclass(slots=True, kw_only=True)
 class AppendPlan:
-    """The batch goes to the end of the log, under these two numbers."""
+    """The batch is appended with this base offset and leader epoch."""
 
     base_offset: Offset
     leader_epoch: LeaderEpoch
@@ -45,7 +45,7 @@ class AppendPlan:
 
 @dataclass(slots=True, kw_only=True)
 class Duplicate:
-    """The batch stands in the log already: its sender is told what it was told the first time."""
+    """The batch is in the log already: the reply is the same as the first time."""
 
     base_offset: Offset
     last_offset: Offset
@@ -68,11 +68,11 @@ def plan_append(
     first_sequence: int | None = None,
     earlier_code: ErrorCode | None = None,
 ) -> AppendPlan | Duplicate | Refusal:
-    """What becomes of a valid batch from a client.
+    """Decides what to do with a valid batch from a client.
 
-    `verified`: its transaction is open. `first_sequence`: where a producer that is not known begins
-    at the latest, if that matters. `earlier_code`: with which an earlier batch of the producer was
-    refused, if it is to come again.
+    `verified`: its transaction is open. `first_sequence`: the highest sequence with which an
+    unknown producer may begin, if there is such a bound. `earlier_code`: the code with which an
+    earlier batch of the producer was refused, if that batch is expected again.
     """
     assert end_offset >= 0, end_offset
     assert leader_epoch >= 0, leader_epoch
@@ -96,7 +96,7 @@ def plan_append(
 
 
 def check_sequence(batch: BatchHeader, producer: ProducerState) -> Duplicate | Refusal | None:
-    """None when the batch is the next one of a producer that the log knows."""
+    """None when the batch is the next one of a known producer."""
     assert batch.producer_id == producer.producer_id
     known_epoch = producer.epoch
     if batch.producer_epoch < known_epoch:
@@ -186,7 +186,7 @@ def refuse_too_few_in_sync(
 
 
 def check_leader_epoch(*, asked: int, known: LeaderEpoch) -> ErrorCode:
-    """Whether one who believes in leader epoch `asked` may be served; -1 stands for any."""
+    """Whether a request with leader epoch `asked` may be served; -1 stands for any."""
     assert known >= 0, known
     if asked in (NO_LEADER_EPOCH, known):
         return ErrorCode.NONE
@@ -196,10 +196,10 @@ def check_leader_epoch(*, asked: int, known: LeaderEpoch) -> ErrorCode:
 def find_divergence(
     end: EpochEnd | None, *, last_fetched_epoch: int, fetch_offset: int
 ) -> EpochEnd | ErrorCode:
-    """Whether a fetcher whose last record is of `last_fetched_epoch` has the same log as we.
+    """Whether the log of a fetcher whose last record has `last_fetched_epoch` agrees with ours.
 
-    `end` is where that epoch ends here. NONE when the logs agree; else the largest epoch and its
-    end up to which they may, or OFFSET_OUT_OF_RANGE when the epoch is unknown.
+    `end` is where that epoch ends here. NONE when the logs agree; else the largest epoch, and its
+    end, up to which they can agree, or OFFSET_OUT_OF_RANGE when the epoch is unknown.
     """
     if end is None:
         return ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,7 +1,7 @@
-"""The rules by which a partition takes the marker that ends a producer's transaction.
+"""The rules by which a partition accepts the marker that ends a producer's transaction.
 
-A marker may come twice: its coordinator may not have heard that the first was written. The second
-one then ends nothing and is written all the same.
+A marker may be sent twice: the coordinator may not have received the first reply. The second marker
+then ends nothing, and is written nevertheless.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Marker:
 
 
 def refuse_marker(marker: Marker, producer: ProducerState | None) -> Refusal | None:
-    """Why a marker is not written: it is no producer's, an old one, or an old coordinator's."""
+    """Why a marker is not written: its producer id or epoch is invalid, or an epoch is too old."""
     epoch = marker.producer_epoch
     if marker.producer_id < 0 or epoch < 0:
         return Refusal(

@@ -1,19 +1,18 @@
 """One partition as its leader holds it: the log, the leader epoch, and how far readers may see.
 
-`append` is a whole produce in one step: check, plan, number, write, show. Nothing in it waits, so
-no other request and no change of leadership can come between the ground of a decision and the
-deed. Those who wait for what an append brings (a long poll, an ack of all replicas) are
-`Observer`s; the shell makes them, and where there are none an append pays one truth test for
-them. Observers that wait for an ack stand apart: an append that commits nothing does not concern
-them, and there may be many.
+`append` is a whole produce in one step: check, plan, number, write, make visible. Nothing in it
+waits, so no other request and no change of leadership can come between the check and the append.
+What waits for an append (a long poll, an ack of all replicas) is an `Observer`; the shell creates
+them, and without observers an append costs one more truth test. Observers that wait for an ack are
+kept separately: an append that commits nothing does not concern them, and there may be many.
 
 Invariants:
  1. start offset <= high watermark <= end offset, and the high watermark never goes back.
  2. The leader itself is in sync; followers are in sync or not at all in `_follower_ends`.
- 3. After `end` nothing is appended, and nobody observes.
- 4. Readers of what is committed pass no transaction before its marker is committed.
- 5. Where acks wait for a sync, what the leader vouches for never goes back, and the high watermark
-    never passes it.
+ 3. After `end` nothing is appended, and there are no observers.
+ 4. `read_committed` readers do not pass a transaction before its marker is committed.
+ 5. Where acks wait for a sync, the offset up to which the leader's copy is safe never goes back,
+    and the high watermark never passes it.
 """
 
 from collections import deque
@@ -67,12 +66,12 @@ class Observer(Protocol):
         """
 
     def ended(self, partition: "Partition") -> None:
-        """This broker leads the partition no longer, or under another epoch."""
+        """This broker no longer leads the partition, or leads it in another epoch."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Appended:
-    """What the sender of a batch is told."""
+    """The outcome of an append, for the reply."""
 
     base_offset: Offset
     end_offset: Offset  # the ack of all replicas waits for the high watermark to reach it
@@ -171,7 +170,7 @@ class Partition:
 
     @property
     def commits_at_once(self) -> bool:
-        """Whether an append is committed when it returns: nobody else must have it first."""
+        """Whether an append is committed when it returns: no follower and no sync is needed."""
         return not self._follower_ends and self._sync_records is None
 
     @property
@@ -180,7 +179,7 @@ class Partition:
         return self._sync_records is not None and self._vouched_offset < self.log.end_offset
 
     def vouches_for(self, offset: Offset) -> bool:
-        """Whether the leader's own copy up to `offset` is as safe as the settings ask."""
+        """Whether the leader's own copy up to `offset` is as durable as the settings require."""
         return self._sync_records is None or self._vouched_offset >= offset
 
     def check(self) -> None:
@@ -199,11 +198,11 @@ class Partition:
         return check_leader_epoch(asked=asked, known=self.leader_epoch)
 
     def has_offset(self, offset: int) -> bool:
-        """Whether a reader may ask for `offset`: the end, where nothing is yet, included."""
+        """Whether a reader may ask for `offset`; the end offset is included."""
         return self.log.start_offset <= offset <= self.log.end_offset
 
     def refuse_all_acks(self) -> Refusal | None:
-        """Why a write that wants the ack of all in-sync replicas is not safe now."""
+        """Why a write with acks=all is refused now, if it is."""
         if self._replica_count == 1:
             return None
         return refuse_too_few_in_sync(
@@ -230,13 +229,13 @@ class Partition:
         )
 
     def in_transaction(self, producer_id: ProducerId, *, epoch: int) -> bool:
-        """Whether the producer's transaction is open here, so that more of it may come."""
+        """Whether the producer's transaction is open in this partition."""
         return self.guards.found_open(producer_id) and in_transaction(
             self.log.producers.by_id.get(producer_id), epoch=epoch
         )
 
     def require_transaction(self, producer_id: ProducerId, *, epoch: int, guard: Guard) -> None:
-        """RequestError where a coordinator may not write for the producer's transaction."""
+        """RequestError when a coordinator must not write for the producer's transaction."""
         producer = self.log.producers.by_id.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -254,10 +253,12 @@ class Partition:
         now_ms: int,
         guard: Guard | None = None,
     ) -> Appended | Refusal:
-        """Takes the one batch of a produce request, writing its offset into `data`. Records of a
-        transaction come with the guard under which it was verified, or, where it is open, any.
+        """Appends the one batch of a produce request, writing its offset into `data`. Records of a
+        transaction come with the guard under which it was verified; where it is open, any guard
+        will do.
 
-        Raises InvalidBatch for what its sender did wrong, and DiskError with nothing changed.
+        Raises InvalidBatch for a mistake of its sender, and DiskError, after which nothing has
+        changed.
         """
         assert not self.has_ended, self.name
         if all_acks and (refusal := self.refuse_all_acks()) is not None:
@@ -317,7 +318,9 @@ class Partition:
         )
 
     def note_refused(self, data: memoryview, code: ErrorCode, *, now_ms: int) -> None:
-        """A batch was refused unseen: what its producer sends after it is not to overtake it."""
+        """A batch was refused before it was checked: later batches of its producer must not be
+        appended before it.
+        """
         try:
             batch = whole_batch(data)
         except CorruptBatch:
@@ -326,9 +329,9 @@ class Partition:
             self._refused.note(batch, code, now_ms=now_ms)
 
     def end_transaction(self, marker: Marker, *, now_ms: int) -> Offset | Refusal:
-        """Writes the marker of a coordinator; the offset up to which it must be committed.
+        """Writes the marker of a coordinator; returns the offset up to which it must be committed.
 
-        Raises DiskError with nothing changed.
+        DiskError: nothing has changed.
         """
         assert not self.has_ended, self.name
         producer = self.log.producers.by_id.get(marker.producer_id)
@@ -347,7 +350,7 @@ class Partition:
         return self.log.end_offset
 
     def append_numbered(self, batches: Sequence[BatchView], *, now_ms: int) -> None:
-        """Appends batches that carry their offsets already, and shows what may be shown."""
+        """Appends batches that have their offsets already; makes visible what may be visible."""
         log = self.log
         log.append(batches, now_ms=now_ms)
         for batch in batches:
@@ -387,7 +390,7 @@ class Partition:
     def change_replicas(
         self, *, leader_epoch: LeaderEpoch, replica_count: int, in_sync_followers: Iterable[NodeId]
     ) -> None:
-        """The metadata says otherwise than before who replicates, or under which epoch we lead."""
+        """The metadata has changed the replicas, or the epoch in which this broker leads."""
         assert leader_epoch >= self.leader_epoch, (leader_epoch, self.leader_epoch)
         # What a follower had reached under an older epoch it may have truncated since.
         known = self._follower_ends if leader_epoch == self.leader_epoch else {}
@@ -415,7 +418,7 @@ class Partition:
         self.log.advance_start(offset)
 
     def end(self, *, offline: bool = False) -> None:
-        """This broker leads the partition no longer; who waits for it is told."""
+        """This broker no longer leads the partition; its observers are notified."""
         self.has_ended = True
         self.is_offline = offline
         self._refused.clear()

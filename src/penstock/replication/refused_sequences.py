@@ -44,12 +44,16 @@ class RefusedSequence:
     until_ms: int
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether it may still come; not after the clock was set back by more than that."""
+        """Whether the batch may still be sent again; not after the clock was set back by more than
+        REMEMBERED_MS.
+        """
         return 0 < self.until_ms - now_ms <= REMEMBERED_MS
 
 
 class RefusedSequences:
-    """The lowest one of each producer. Callers test `by_producer` first: it is mostly empty."""
+    """The lowest refused sequence of each producer. Callers test `by_producer` first: it is mostly
+    empty.
+    """
 
     __slots__ = ("by_producer",)
 
@@ -57,7 +61,9 @@ class RefusedSequences:
         self.by_producer: dict[ProducerId, RefusedSequence] = {}
 
     def note(self, batch: BatchHeader, code: ErrorCode, *, now_ms: int) -> None:
-        """The batch was refused with `code`; a final one means that it does not come again."""
+        """The batch was refused with `code`; after a code that is not retriable it is not sent
+        again.
+        """
         if batch.producer_id <= NO_PRODUCER_ID or batch.base_sequence < 0:
             return
         known = self.by_producer.get(batch.producer_id)
@@ -83,7 +89,9 @@ class RefusedSequences:
             del self.by_producer[next(iter(self.by_producer))]
 
     def code_of_earlier(self, batch: BatchHeader, *, now_ms: int) -> ErrorCode | None:
-        """With which code an earlier batch of the same producer was refused, if it is still due."""
+        """The code with which an earlier batch of the same producer was refused, if that batch is
+        still expected.
+        """
         known = self.by_producer.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
@@ -93,7 +101,7 @@ class RefusedSequences:
         return known.code if is_later(batch.base_sequence, than=known.sequence) else None
 
     def note_in_log(self, batch: BatchHeader) -> None:
-        """The batch is in the log, now or since long."""
+        """The batch is in the log, as a new append or as a duplicate."""
         known = self.by_producer.get(batch.producer_id)
         if known is None or batch.producer_epoch < known.epoch:
             return
@@ -103,8 +111,8 @@ class RefusedSequences:
             del self.by_producer[batch.producer_id]
 
     def transaction_ended(self, marker: BatchHeader) -> None:
-        """Nothing of the producer's transaction is accepted any more. What was refused because
-        that transaction had not ended yet is of the next one.
+        """Nothing of the producer's transaction is accepted any more. A batch that was refused
+        because the transaction had not ended yet belongs to the next one.
         """
         known = self.by_producer.get(marker.producer_id)
         if known is not None and known.code is not ErrorCode.CONCURRENT_TRANSACTIONS:

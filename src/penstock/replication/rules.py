@@ -1,4 +1,4 @@
-"""What a topic's settings ask of the batches produced to it."""
+"""What a topic's settings require of the batches produced to it."""
 
 from penstock.model.settings.setting import LONG_MAX
 from penstock.model.settings.topic import TopicSettings
@@ -18,7 +18,7 @@ GZIP_LEVEL_DEFAULT = -1
 
 
 def rules_of(settings: TopicSettings, *, scratch: Scratch | None) -> AppendRules:
-    """The rules as of time 0: whoever keeps them moves their time on."""
+    """The rules as of time 0: the owner updates `now_ms`."""
     codec = _CODECS[settings.compression_type]
     by_our_clock = settings.message_timestamp_type == "LogAppendTime"
     return AppendRules(
@@ -38,7 +38,7 @@ def rules_of(settings: TopicSettings, *, scratch: Scratch | None) -> AppendRules
 
 
 def sync_records_of(settings: TopicSettings) -> int | None:
-    """How many records may stand unsynced before an append waits for a sync; None: any number."""
+    """How many records may be unsynced before an append waits for a sync; None: any number."""
     if settings.penstock_ack_fsync:
         return 1
     return None if settings.flush_messages == LONG_MAX else settings.flush_messages

@@ -3,11 +3,11 @@
     start offset <= last stable offset <= high watermark <= end offset
 
 The high watermark is the offset up to which every in-sync replica has the log; it never goes back
-while a leader leads. Where acks wait for a sync it also stops where the leader vouches for its own
-copy no longer, so that nobody sees what a power loss could take. The last stable offset is the
-first offset of the oldest open transaction, or the high watermark. A transaction is open until its
-marker is below the high watermark. Records can be deleted while it is: then the last stable offset
-is where the log starts.
+while a leader leads. Where acks wait for a sync, it also does not pass what the leader has synced,
+so that no reader sees records that a power loss could remove. The last stable offset is the first
+offset of the oldest open transaction, or the high watermark. A transaction is open until its marker
+is below the high watermark. If its first records are deleted before that, the last stable offset is
+the start offset of the log.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from penstock.model.offset import Offset
 
 
 def vouched_offset(*, end_offset: Offset, synced_offset: Offset, sync_records: int) -> Offset:
-    """How far the leader's own copy is as safe as `sync_records` asks.
+    """The offset up to which the leader's own copy is as durable as `sync_records` requires.
 
-    Fewer unsynced records than that are let pass; the append that brings them to that number waits
-    for a sync, and so does what follows it. With 1 nothing passes unsynced.
+    Fewer unsynced records than that are acceptable; the append that reaches this number waits for a
+    sync, and so do later ones. With 1 every append waits.
     """
     assert synced_offset <= end_offset, (synced_offset, end_offset)
     assert sync_records > 0, sync_records
@@ -31,7 +31,7 @@ def advance_high_watermark(
 ) -> Offset:
     """The high watermark after a change; `follower_ends` are of the in-sync followers alone.
 
-    `vouched_offset` is the leader's own share: the end of its log, or what of it is synced.
+    `vouched_offset` is that of the leader's own copy: the end of its log, or the synced part of it.
     """
     # A follower can be ahead of a leader that was cut back; what we lack we cannot show.
     return max(current, min((vouched_offset, *follower_ends)))

@@ -1,7 +1,8 @@
-"""Brokers join the cluster: registered, in charge again of what they led, then unfenced.
+"""How brokers join the cluster: they register, resume leadership of their partitions, and are
+unfenced.
 
-A broker that comes back leads in new epochs: a crash may have taken records that it had not
-synced, and readers notice a log that was cut by its epochs alone.
+A broker that comes back leads in new epochs: a crash may have lost records that were not synced,
+and readers detect a truncated log only by its epochs.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ UNFENCED = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisterBroker:
-    """A broker's process says who it is. `incarnation` is new with each start."""
+    """A broker process registers. `incarnation` is new with each start."""
 
     node_id: NodeId
     incarnation: bytes
@@ -44,7 +45,7 @@ class BrokerRegistered:
 
 
 class Place(NamedTuple):
-    """How far a walk over all partitions has come."""
+    """The position of a walk over all partitions."""
 
     topic_id: TopicId
     partition: int
@@ -52,7 +53,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeLeadership:
-    """A new epoch for partitions that the broker leads, those beyond `after`; ask until done."""
+    """A new epoch for the partitions that the broker leads, beyond `after`; to be repeated until
+    done.
+    """
 
     node_id: NodeId
     broker_epoch: int
@@ -78,12 +81,14 @@ class BrokerUnfenced:
 
 
 def bootstrap_records() -> tuple[MetadataRecord, ...]:
-    """What a metadata log begins with."""
+    """The first records of a metadata log."""
     return missing_features(Image())
 
 
 def missing_features(image: Image) -> tuple[FeatureLevelRecord, ...]:
-    """The features that a metadata log has not finalised yet; one of an older broker lacks some."""
+    """The features that a metadata log has not finalised yet; the log of an older version lacks
+    some.
+    """
     return tuple(
         FeatureLevelRecord(name=name, feature_level=level)
         for name, level in FEATURE_LEVELS.items()

@@ -1,4 +1,4 @@
-"""The controller's table of requests: start here. And its state, which follows the journal."""
+"""The controller's table of requests (start here), and its state, which follows the journal."""
 
 from typing import assert_never
 
@@ -65,7 +65,7 @@ ControllerReply = (
 def decide(
     context: DecisionContext, request: ControllerRequest
 ) -> Decision[MetadataRecord, ControllerReply]:
-    """What the controller does about a request; RequestError when it refuses it as a whole."""
+    """The controller's decision about a request; RequestError when it refuses the whole request."""
     match request:
         case CreateTopicsRequest():
             return create_topics(context, request)

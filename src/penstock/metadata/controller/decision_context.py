@@ -1,4 +1,4 @@
-"""What a controller's decision may look at, and how it says no to a part of a request."""
+"""What a controller's decision may read, and how it refuses a part of a request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

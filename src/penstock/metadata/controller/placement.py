@@ -1,7 +1,8 @@
-"""Which brokers a new partition lives on, and which of them leads it.
+"""Which brokers hold a new partition, and which of them leads it.
 
-Leaders go round the usable brokers, each partition's followers are the brokers after its leader,
-and each topic begins at a place of its own, so that topics of one partition spread as well.
+Leaders rotate over the usable brokers, the followers of a partition are the brokers after its
+leader, and each topic begins with another broker, so that topics with one partition are spread as
+well.
 """
 
 from collections.abc import Sequence

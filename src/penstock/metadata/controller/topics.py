@@ -44,7 +44,7 @@ DEFAULT = -1  # on the wire: partitions or replicas are left to the cluster
 def create_topics(
     context: DecisionContext, request: CreateTopicsRequest
 ) -> Decision[MetadataRecord, CreateTopicsResponse]:
-    """Creates each topic that can be created; one that cannot does not hinder the others."""
+    """Creates each topic that can be created; a topic that cannot does not affect the others."""
     asked = Counter(topic.name for topic in request.topics)
     topics = [topic for topic in request.topics if asked[topic.name] == 1]
     duplicates = [name for name, count in asked.items() if count > 1]
@@ -76,7 +76,7 @@ def create_topics(
 def delete_topics(
     context: DecisionContext, request: DeleteTopicsRequest
 ) -> Decision[MetadataRecord, DeleteTopicsResponse]:
-    """Deletes topics by name or by id; each is answered on its own."""
+    """Deletes topics by name or by id; each has its own result."""
     if not context.settings.delete_topic_enable:
         raise RequestError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
     results: list[DeletableTopicResult] = []

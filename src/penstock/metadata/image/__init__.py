@@ -1,1 +1,1 @@
-"""The cluster as the metadata log tells it: immutable values, replaced whole."""
+"""The cluster as the metadata log describes it: immutable values, replaced as a whole."""

@@ -1,4 +1,4 @@
-"""A broker as the metadata log tells it."""
+"""A broker as the metadata log describes it."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerImage:
-    """One registered broker. Fenced ones lead nothing and are not told to clients."""
+    """One registered broker. Fenced brokers lead nothing and are not shown to clients."""
 
     node_id: NodeId
     epoch: int  # offset of its registration in the metadata log

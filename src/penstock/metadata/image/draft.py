@@ -1,7 +1,7 @@
-"""The next image in the making: takes records in order, gives the image and what changed.
+"""Builds the next image: takes records in order, returns the image and what changed.
 
-Only what the records touch is copied. `apply` never fails and never asks: a record that does not
-fit the image is our own bug, since only a controller's decisions are journalled.
+Only what the records change is copied. `apply` never fails: a record that does not fit the image is
+our own bug, since only a controller's decisions are journalled.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Topics and their partitions as the metadata log tells them."""
+"""Topics and their partitions as the metadata log describes them."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from penstock.model.offset import LeaderEpoch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """One partition: who has it, who is in sync, who leads, and since which epoch."""
+    """One partition: its replicas, those in sync, the leader, and its epochs."""
 
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
