@@ -9,13 +9,13 @@ from penstock.groups.timers import TimerKey
 
 
 class SetDeadline(NamedTuple):
-    """Time is up for this at `at_ms` of the monotonic clock, and not before."""
+    """Sets the deadline of a key to `at_ms` on the monotonic clock."""
 
     key: TimerKey
     at_ms: int
 
 
 class CancelDeadline(NamedTuple):
-    """Time will not be up for this."""
+    """Removes the deadline of a key."""
 
     key: TimerKey

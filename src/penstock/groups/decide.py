@@ -1,4 +1,4 @@
-"""The coordinator's table of requests, and that of deadlines: start here."""
+"""The group coordinator's tables of requests and of deadlines: start here."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
@@ -80,7 +80,7 @@ Decide = Callable[[GroupShard, DecisionContext, Asked[Any]], Decided]
 
 
 def decide(shard: GroupShard, context: DecisionContext, asked: Asked[object]) -> Decided:
-    """What a coordinator does about a request. Errors are in the reply."""
+    """The coordinator's decision about a request. Errors are in the reply."""
     if shard.deletions:
         refused = refuse_while_deleted(shard.deletions, asked)
         if refused is not None:
@@ -89,7 +89,7 @@ def decide(shard: GroupShard, context: DecisionContext, asked: Asked[object]) ->
 
 
 def decide_due(shard: GroupShard, context: DecisionContext) -> Decided | None:
-    """What happens because time is up, one deadline at a time; None when none is."""
+    """The decision about the earliest deadline that has passed; None when there is none."""
     key = shard.deadlines.due(context.monotonic_ms)
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""What a coordinator's decision may look at besides its own state."""
+"""What a coordinator's decision may read besides its own state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,5 +20,5 @@ class DecisionContext:
     members_on_node: int  # of all groups together, to pace their heartbeats
 
     def settings_of(self, group_id: str) -> GroupSettings:
-        """With what the group has set for itself."""
+        """The settings with those of the group itself applied."""
         return effective_group(group_id, self.image, self.settings)

@@ -1,6 +1,6 @@
-"""A group of either protocol: what a coordinator asks of both.
+"""A group of either protocol: the questions that a coordinator asks of both.
 
-Each answer is the protocol's own; here they are only told apart.
+Each protocol has its own answer; this module only selects it.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ CONSUMER = "consumer"
 
 
 def simple_group(group_id: str) -> ClassicGroup:
-    """The group of a consumer that commits offsets and takes part in no protocol."""
+    """The group of a consumer that only commits offsets."""
     return ClassicGroup(group_id=group_id, state_since_ms=None)
 
 
@@ -44,7 +44,7 @@ def check_commit(
     version: int,
     transactional: bool = False,
 ) -> ErrorCode:
-    """Whether a member, or someone who is in no group, may commit offsets in the group's name."""
+    """Whether a member, or a client without membership, may commit offsets of the group."""
     if isinstance(group, ConsumerGroup):
         return consumer_checks.check_offset_commit(
             group,
@@ -66,7 +66,7 @@ def check_commit(
 def check_partition_commit(
     group: Group | None, *, member_id: str, epoch: int, partition: TopicIdPartition
 ) -> ErrorCode:
-    """After `check_commit`: whether this partition is one that the member may speak for."""
+    """After `check_commit`: whether the member may commit for this partition."""
     if not isinstance(group, ConsumerGroup):
         return ErrorCode.NONE
     return consumer_checks.check_partition_commit(
@@ -75,7 +75,7 @@ def check_partition_commit(
 
 
 def check_fetch(group: Group, *, member_id: str | None, epoch: int) -> ErrorCode:
-    """A classic group tells its offsets to anyone."""
+    """The offsets of a classic group can be read by any client."""
     if isinstance(group, ConsumerGroup):
         return consumer_checks.check_offset_fetch(group, member_id=member_id, epoch=epoch)
     return ErrorCode.NONE
@@ -96,15 +96,15 @@ def check_group_delete(group: Group) -> ErrorCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """What the members of a group read. To find it out is work for each of them: it is done once
-    for all topics and offsets that are then asked about.
+    """The topics that the members of a group read, computed once for all the topics and offsets
+    that are then checked.
     """
 
     topics: frozenset[str] | None  # None where members do not tell
     are_consumers: bool
 
     def may_read(self, topic: str) -> bool:
-        """Those that do not tell are taken to read it, if they are consumers."""
+        """Whether a member may read the topic; consumers whose topics are unknown may."""
         return self.are_consumers if self.topics is None else topic in self.topics
 
 
@@ -116,10 +116,10 @@ def readers_of(group: Group) -> Readers:
 
 
 def expiry_start_ms(group: Group, readers: Readers, offset: OffsetValue) -> int | None:
-    """From when on an offset's retention counts; None while it does not.
+    """When the retention of an offset begins; None while it does not.
 
-    It counts from the commit; in a group that has become empty, from when it did. While members
-    may be reading, it counts only where it is known which topics they do not read.
+    It begins with the commit; in a group that has become empty, when it did. While the group has
+    members, it begins only for topics that they are known not to read.
     """
     if isinstance(group, ConsumerGroup) or group.protocol_type is None:
         return offset.commit_timestamp_ms
@@ -132,21 +132,21 @@ def expiry_start_ms(group: Group, readers: Readers, offset: OffsetValue) -> int 
 
 
 def tombstones(group: Group) -> tuple[GroupRecord, ...]:
-    """What removes a group without members from the journal."""
+    """The tombstones of a group without members."""
     if isinstance(group, ConsumerGroup):
         return ended_records(group)
     return (ClassicGroupStored(group=group.group_id, value=None),)
 
 
 def changes_at_end(group: Group) -> tuple[object, ...]:
-    """What a group that is removed leaves behind outside the journal."""
+    """The volatile changes that remove the rest of a group."""
     if isinstance(group, ConsumerGroup):
         return changes_after_consumer_end(group)
     return changes_after_end(group)
 
 
 def changes_at_load(group: Group, context: DecisionContext) -> tuple[object, ...]:
-    """What a group found in the journal needs outside it: deadlines, above all."""
+    """The volatile changes that a group found in the journal needs, such as deadlines."""
     if isinstance(group, ConsumerGroup):
         return consumer_timeouts.changes_after_load(group, context)
     return changes_after_load(group, context)

@@ -1,9 +1,9 @@
-"""How far a group is behind in one partition: in records, and in time.
+"""The lag of a group in one partition: in records, and in time.
 
-In records it is the distance from the committed offset to the end; what was deleted before it was
-read can't be caught up with any more and is told apart, as `missed`. In time it is the age of the
-first unread record, so a group that has read everything is 0 behind, however old the last record
-is, and one that stands still falls behind by a second each second.
+In records it is the distance from the committed offset to the end; records that were deleted before
+they were read are counted separately, as `missed`. In time it is the age of the first unread
+record, so a group that has read everything has a lag of 0, however old the last record is, and the
+lag of a stopped group grows by a second each second.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Lag:
 
 
 def first_unread(committed: Offset, *, start_offset: Offset, end_offset: Offset) -> Offset | None:
-    """Where reading would go on; None when everything has been read."""
+    """The offset of the first unread record; None when everything has been read."""
     assert start_offset <= end_offset
     unread = max(committed, start_offset)
     return unread if unread < end_offset else None
@@ -40,7 +40,7 @@ def lag(
 ) -> Lag:
     """The lag; `unread_since_ms` is the timestamp of the first unread record, if there is one.
 
-    A timestamp in the future, which producers may set, makes a record no younger than new.
+    A timestamp in the future, which producers may set, counts as now.
     """
     unread = first_unread(committed, start_offset=start_offset, end_offset=end_offset)
     missed = max(0, start_offset - committed)

@@ -7,7 +7,9 @@ from penstock.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 
 def list_groups(groups: Iterable[Group], request: ListGroupsRequest) -> list[ListedGroup]:
-    """Those whose state and type the filters name, whatever the case; no filter names all."""
+    """The groups whose state and type match the filters, ignoring case; an empty filter matches
+    all.
+    """
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
     return [

@@ -1,4 +1,4 @@
-"""Which partition of `__consumer_offsets` a group belongs to: as every Kafka broker reckons it."""
+"""Which partition of `__consumer_offsets` a group belongs to: the same as in Apache Kafka."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

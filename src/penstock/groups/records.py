@@ -55,7 +55,7 @@ AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 
 class OffsetValue(NamedTuple):
-    """What is known of one committed offset. A tuple: there may be very many of them."""
+    """One committed offset. A tuple: there may be very many of them."""
 
     offset: int
     leader_epoch: int | None
@@ -112,7 +112,7 @@ class ConsumerRegexStored(NamedTuple):
 
 
 class TransactionalOffset(NamedTuple):
-    """An offset that counts once the transaction of its producer is committed."""
+    """An offset that becomes valid when the transaction of its producer is committed."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -145,7 +145,7 @@ GroupRecord = KeyedRecord | TransactionalOffset | TransactionEnded
 
 
 class UnreadableGroupRecord(PenstockError):
-    """A record of a coordinator's journal that is damaged, or newer than what is known here."""
+    """A record of a coordinator's journal that is damaged, or of an unknown newer version."""
 
 
 def encode(record: KeyedRecord) -> tuple[bytes, bytes | None]:
@@ -161,10 +161,10 @@ def encode(record: KeyedRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> KeyedRecord | None:
-    """The record; None for a kind that is not ours to follow. UnreadableGroupRecord when damaged.
+    """The record; None for an unknown kind. UnreadableGroupRecord when damaged.
 
-    Kinds of record that are not known may be there: a newer coordinator wrote them, or one of
-    share and streams groups, and their groups are not served here.
+    Unknown kinds are not errors: a newer coordinator wrote them, or one of share and streams
+    groups, which are not served here.
     """
     if len(key) < 2:
         raise UnreadableGroupRecord(f"a key of {len(key)} bytes")

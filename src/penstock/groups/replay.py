@@ -1,9 +1,9 @@
-"""What a journal comes to: the last record of each key, in the order in which these were written.
+"""Replay of a journal: the last record of each key, in the order in which these were written.
 
-A group that commits every few seconds rewrites the same keys for as long as no compaction passes.
-Offsets of a transaction count from its marker on, by the rules of `offsets/pending`; those of one
-that is open at the end are told as such. As there may be ten thousand of these, a key knows the
-producers that have it pending.
+A group that commits every few seconds writes the same keys again and again until the next
+compaction. Offsets of a transaction become valid with its marker, by the rules of
+`offsets/pending`; those of a transaction that is open at the end are returned as pending. As there
+may be ten thousand of these, pending offsets are also indexed by key.
 """
 
 from collections.abc import Iterator

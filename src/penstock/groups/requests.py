@@ -1,4 +1,4 @@
-"""What a coordinator is asked, and how an answer that has to wait leaves later."""
+"""Requests to the group coordinator, and how parked requests are answered later."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -10,7 +10,7 @@ Request = TypeVar("Request", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Generic[Request]):
-    """One request, with what a decision may need to know about who sent it."""
+    """One request, with what a decision may need to know about its sender."""
 
     request: Request
     version: int  # of the request: some rules depend on it
@@ -21,7 +21,7 @@ class Asked(Generic[Request]):
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """In place of a reply: the answer leaves later, as a Deliver of the same ticket."""
+    """In place of a reply: a Deliver with the same ticket brings the reply later."""
 
 
 PARKED = Parked()
@@ -29,7 +29,7 @@ PARKED = Parked()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
-    """An effect: answers a parked request. Nothing happens when its client has gone."""
+    """An effect: answers a parked request. It does nothing when the client has disconnected."""
 
     ticket: int
     reply: object
@@ -37,7 +37,9 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotStored:
-    """What a request decided could not be journalled; who waits on its account is to be told."""
+    """The decision about a request could not be journalled; parked requests that wait for it get an
+    error.
+    """
 
     request: object
     code: ErrorCode

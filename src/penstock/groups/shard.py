@@ -1,13 +1,13 @@
 """The groups and offsets of one partition of `__consumer_offsets`: the machine that a host runs.
 
-`apply` follows the journal, live and at replay; `apply_volatile` follows what is not journalled.
-The journal is compacted, so a state must follow from the last record of each key, in their order:
-replaying all of it and replaying what compaction leaves come to the same.
+`apply` applies records of the journal, live and at replay; `apply_volatile` applies changes that
+are not journalled. The journal is compacted, so the state must follow from the last record of each
+key, in their order: replaying the whole journal and the compacted one gives the same state.
 
 Invariants:
-1. A group that has offsets, or has them pending, exists.
+1. A group that has offsets, committed or pending, exists.
 2. Each group, the offsets and the deadlines hold their own invariants.
-3. The deletion of a group goes on as long as it has not ended.
+3. The deletion of a group has a deadline for its next step until it is complete.
 """
 
 from typing import assert_never
@@ -104,7 +104,7 @@ class GroupShard:
                 raise AssertionError(f"not a change of a shard: {change!r}")
 
     def loaded(self, context: DecisionContext) -> None:
-        """The journal has been replayed: whoever it tells of gets a full time-out to be heard."""
+        """The journal has been replayed: all members get a full session time-out."""
         for group in tuple(self.groups.values()):
             for change in changes_at_load(group, context):
                 self.apply_volatile(change)

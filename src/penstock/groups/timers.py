@@ -1,7 +1,7 @@
-"""The keys of a shard's deadlines: what happens when time is up, and to whom.
+"""The keys of a shard's deadlines: what the deadline is for, and whose it is.
 
-Tuples, because each heartbeat makes one and looks it up. Tuples of two kinds with the same content
-would be equal; so each kind has a last field, which nobody gives, that says what it is.
+They are tuples, because each heartbeat creates one and looks it up. Tuples of two kinds with the
+same content would be equal; so the last field of each kind, which has a default, names the kind.
 """
 
 from typing import NamedTuple
@@ -16,14 +16,14 @@ class SessionEnds(NamedTuple):
 
 
 class JoinEnds(NamedTuple):
-    """A classic rebalance waits no longer for members to join."""
+    """The time for members to join a classic rebalance is over."""
 
     group: str
     what: str = "join ends"
 
 
 class SyncEnds(NamedTuple):
-    """A classic rebalance waits no longer for members to ask for their assignment."""
+    """The time for members to send SyncGroup in a classic rebalance is over."""
 
     group: str
     what: str = "sync ends"
@@ -69,7 +69,7 @@ class DeletionGoesOn(NamedTuple):
 
 
 class OffsetsExpire(NamedTuple):
-    """The next look at offsets that nobody has used for long, and at groups left empty."""
+    """The next round of expiry of offsets and empty groups."""
 
     what: str = "offsets expire"
 

@@ -1,1 +1,1 @@
-"""How the partitions of topics are shared among members: pure functions, one file each."""
+"""How partitions are assigned to members: pure functions, one file per assignor."""

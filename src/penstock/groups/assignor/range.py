@@ -1,7 +1,8 @@
-"""The `range` assignor: every topic is cut into consecutive stretches, one for each subscriber.
+"""The `range` assignor: every topic is divided into consecutive ranges, one for each subscriber.
 
-Members stand in one order for all topics, static members first, so that partition n of topics with
-as many partitions and the same subscribers has the same owner: they can be joined.
+The order of members is the same for all topics, static members first. So partition n of two topics
+with equally many partitions and the same subscribers has the same owner, and the topics can be
+joined.
 """
 
 from penstock.groups.assignor.spec import Assignment, GroupSpec, MemberSpec, TopicIdPartition

@@ -1,10 +1,10 @@
 """What an assignor is given and what it returns.
 
-Whatever the assignor, an assignment is
+An assignment by any assignor is
 1. complete: every partition that someone subscribes to has an owner;
 2. disjoint: it has one owner;
-3. fair to subscriptions: the owner subscribes to its topic;
-4. a function of the spec alone: no order is taken from a set.
+3. in line with subscriptions: the owner subscribes to its topic;
+4. a function of the spec alone: it does not depend on the order of a set.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,1 +1,1 @@
-"""Classic groups: the members assign among themselves, in generations that all join anew."""
+"""Classic groups: one member assigns for all, and all members join again for each generation."""

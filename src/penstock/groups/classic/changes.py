@@ -1,4 +1,4 @@
-"""What changes in a classic group without being journalled: a failover forgets it."""
+"""Changes of a classic group that are not journalled, and are lost on failover."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from penstock.groups.classic.group import ClassicGroup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicGroupBecame:
-    """The live group, in place of the one before or of the one that a record has just stored."""
+    """Replaces the group in memory, also one that a record has just stored."""
 
     group: ClassicGroup
 
 
 class MemberIdGiven(NamedTuple):
-    """A client has to come back with this id. The group is changed where it stands: to copy it for
-    each client that never comes back would make a crowd of those costly to everybody.
+    """A client was given this id and has to join with it. The group is changed in place: a copy for
+    each client that never comes back would be costly when there are many of them.
     """
 
     group: str
@@ -23,7 +23,7 @@ class MemberIdGiven(NamedTuple):
 
 
 class MemberIdForgotten(NamedTuple):
-    """Nobody came back with this id."""
+    """No client has joined with this id in time."""
 
     group: str
     member: str

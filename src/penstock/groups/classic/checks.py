@@ -1,6 +1,6 @@
-"""Whether a request comes from a member, and of which generation: as Kafka checks it, in its order.
+"""Checks of the member and generation of a request: those of Kafka, in the same order.
 
-A group that does not exist is checked by the callers, since each answers it in its own way.
+Callers check whether the group exists, since each of them replies differently.
 """
 
 from penstock.groups.classic.group import ClassicGroup, ClassicState
@@ -36,8 +36,9 @@ def check_offset_commit(
     generation: int,
     transactional: bool,
 ) -> ErrorCode:
-    """Without a generation it comes from a tool or a consumer that assigns to itself: then the
-    group must be empty. Transactional commits may come without, and in any state.
+    """A request without a generation comes from a tool or from a consumer with manual assignment:
+    then the group must be empty. Transactional commits may have no generation, in any state of the
+    group.
     """
     if generation < 0 and group.state is ClassicState.EMPTY:
         return ErrorCode.NONE
@@ -55,7 +56,9 @@ def check_offset_commit(
 
 
 def check_offset_delete(group: ClassicGroup) -> ErrorCode:
-    """Of a group with members, only one that tells which topics it reads can lose offsets."""
+    """Offsets of a group with members can be deleted only if it is known which topics the members
+    read.
+    """
     if group.state is ClassicState.EMPTY or group.uses_consumer_protocol:
         return ErrorCode.NONE
     return ErrorCode.NON_EMPTY_GROUP

@@ -9,8 +9,8 @@ DEAD = "Dead"
 
 
 def describe(group: ClassicGroup) -> DescribedGroup:
-    """Which protocol was chosen, and what each member told by it, is shown of stable groups only:
-    during a rebalance it is about to change.
+    """The chosen protocol and the members' metadata for it are shown for stable groups only: during
+    a rebalance they are about to change.
     """
     is_stable = group.state is ClassicState.STABLE
     return DescribedGroup(

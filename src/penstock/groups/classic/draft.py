@@ -1,8 +1,8 @@
 """A classic group while one decision changes it: the copy, the answers and the deadlines.
 
-Rules call its commands in the order in which things happen; `decision` is what comes of them.
-Answers to parked requests become effects, so they wait for what the decision journals; the one to
-the request that is being decided becomes the reply.
+Rules call its commands in order; `decision` returns the result. Replies to parked requests become
+effects, so they wait for the records of the decision; the reply to the request that is being
+decided is the reply of the decision.
 """
 
 from dataclasses import replace
@@ -23,7 +23,7 @@ from penstock.wire.messages.sync_group import SyncGroupResponse
 
 
 class Draft:
-    """`group` is a copy, free to be changed; everything else is collected."""
+    """`group` is a copy that may be changed; records, effects and deadlines are collected."""
 
     def __init__(self, group: ClassicGroup, context: DecisionContext) -> None:
         self.group = group.copy()
@@ -33,7 +33,7 @@ class Draft:
         self._answers: dict[int, object] = {}
 
     def store(self) -> None:
-        """The group as it is now goes into the journal."""
+        """Writes the group, as it is now, to the journal."""
         assert not self._records, "one decision stores a group once"
         self._records.append(
             ClassicGroupStored(group=self.group.group_id, value=value_of(self.group))
@@ -47,7 +47,7 @@ class Draft:
         self._deadlines[key] = CancelDeadline(key=key)
 
     def restart_session(self, member_id: str) -> None:
-        """From now on the member has to be heard of within its session time-out."""
+        """Starts the member's session time-out again."""
         member = self.group.members[member_id]
         key = SessionEnds(group=self.group.group_id, member=member_id)
         self.wait(key, for_ms=member.session_timeout_ms)
@@ -68,24 +68,26 @@ class Draft:
             self.group.change(replace(member, sync_ticket=None))
 
     def park_join(self, member_id: str, ticket: int) -> None:
-        """A join that is parked already is one that its client has given up."""
+        """If a join of the member is parked already, its client has given it up."""
         self.answer_join(member_id, join_refused(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
         self.group.change(replace(self.group.members[member_id], join_ticket=ticket))
 
     def park_sync(self, member_id: str, ticket: int) -> None:
-        """A sync that is parked already is one that its client has given up."""
+        """If a sync of the member is parked already, its client has given it up."""
         self.answer_sync(member_id, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS))
         self.group.change(replace(self.group.members[member_id], sync_ticket=ticket))
 
     def remove(self, member_id: str) -> None:
-        """Whoever is removed while it waits is told, so that it joins anew if it still lives."""
+        """A member with a parked request gets an error, so that it joins again if it is still
+        running.
+        """
         self.answer_join(member_id, join_refused(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(member_id, sync_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         self.group.remove(member_id)
         self.cancel(SessionEnds(group=self.group.group_id, member=member_id))
 
     def rename(self, old_id: str, new_id: str) -> None:
-        """A static member came back under another id: whoever still uses the old one is fenced."""
+        """A static member came back with another member id: requests with the old id are fenced."""
         self.answer_join(old_id, join_refused(ErrorCode.FENCED_INSTANCE_ID, old_id))
         self.answer_sync(old_id, sync_refused(ErrorCode.FENCED_INSTANCE_ID))
         member = replace(self.group.members[old_id], member_id=new_id, is_new=False)
@@ -98,7 +100,9 @@ class Draft:
         self.cancel(PendingMemberEnds(group=self.group.group_id, member=member_id))
 
     def decision(self, ticket: int) -> Decision[GroupRecord, object]:
-        """For the request of this ticket: its answer if there is one yet, else it is parked."""
+        """The decision about the request of this ticket: with its reply if there is one, else
+        parked.
+        """
         reply = self._answers.pop(ticket, PARKED)
         return self.decision_with(reply)
 

@@ -1,7 +1,8 @@
-"""A classic group: its state, its members, and where each of them stands in a rebalance.
+"""A classic group: its state, its members, and the progress of each in a rebalance.
 
-A member joins, waits until all the others have joined, and learns the generation; the leader then
-brings the assignment with its sync, and each member's sync is answered with its part.
+A member joins, waits until all others have joined, and gets the generation in the reply. The leader
+then sends the assignment with its SyncGroup, and each member gets its part in the reply to its own
+SyncGroup.
 
                       first member joins                    all joined, or time is up
             EMPTY ──────────────────────────► PREPARING ──────────────────────────► COMPLETING
@@ -11,9 +12,9 @@ brings the assignment with its sync, and each member's sync is answered with its
                                                   └───────────── STABLE ◄─────────────────┘
                                                                        the leader's sync is stored
 
-A group that does not exist is what Kafka calls Dead. Groups are treated as values: a decision works
-on a copy (`classic/draft`), which takes the old one's place once it is made. What the journal keeps
-of a group is in `classic/stored`.
+Kafka's state Dead is a group that does not exist here. Groups are treated as values: a decision
+works on a copy (`classic/draft`), which replaces the old group when the decision is applied.
+`classic/stored` says what the journal keeps of a group.
 
 Invariants:
 1. A group is EMPTY exactly when it has no members and is not about to begin a generation.
@@ -21,9 +22,9 @@ Invariants:
 3. Each instance id belongs to one member, and is found by it.
 4. Only a PREPARING group has parked joins, only a COMPLETING one parked syncs.
 5. A COMPLETING or STABLE group has a protocol that every member supports.
-6. Ids given out (`pending`) and members are apart; who has still to sync is a member.
+6. No id is both given out (`pending`) and a member; those that have still to sync are members.
 7. Only a PREPARING group that was empty has an initial delay.
-8. The counts of supporters and of parked joins agree with the members.
+8. The counts of supporters and of parked joins match the members.
 """
 
 from collections import Counter
@@ -35,7 +36,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"  # the type whose metadata are subscriptions
 
 
 class ClassicState(Enum):
-    """Kafka's states, by the names that clients are told."""
+    """Kafka's states, by the names that clients see."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -54,7 +55,7 @@ assert set(MAY_BECOME) == set(ClassicState)
 
 @dataclass(frozen=True, slots=True)
 class SupportedProtocol:
-    """An assignor that a member knows, with what it wants to tell the leader if it is chosen."""
+    """An assignor that a member supports, with the member's metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -79,7 +80,7 @@ class ClassicMember:
         return tuple(dict.fromkeys(protocol.name for protocol in self.protocols))
 
     def metadata(self, protocol_name: str | None) -> bytes:
-        """What it tells the leader under a protocol; nothing under one that it does not know."""
+        """Its metadata for a protocol; empty for a protocol that it does not support."""
         for protocol in self.protocols:
             if protocol.name == protocol_name:
                 return protocol.metadata
@@ -150,7 +151,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these protocols can take part with those that are here."""
+        """Whether a member with these protocols has one in common with all present members."""
         if self.state is ClassicState.EMPTY:
             return protocol_type != "" and any(True for _ in names)
         if protocol_type != self.protocol_type:
@@ -158,7 +159,9 @@ class ClassicGroup:
         return any(self.supporters[name] == len(self.members) for name in names)
 
     def elected_protocol(self) -> str:
-        """The one with most votes among those that all support; the oldest vote breaks ties."""
+        """The protocol with the most votes among those that all members support; the oldest vote
+        breaks ties.
+        """
         assert self.members
         count = len(self.members)
         candidates = frozenset(name for name, known in self.supporters.items() if known == count)
@@ -187,13 +190,13 @@ class ClassicGroup:
         self._count(member, 1)
 
     def change(self, member: ClassicMember) -> None:
-        """Puts the changed member in the place of the one with its id."""
+        """Replaces the member that has the same id."""
         self._count(self.members[member.member_id], -1)
         self.members[member.member_id] = member
         self._count(member, 1)
 
     def remove(self, member_id: str) -> None:
-        """Takes out a member; the one that came first of the others may become leader."""
+        """Removes a member; if it was the leader, the oldest of the others becomes leader."""
         member = self.members.pop(member_id)
         self._count(member, -1)
         if member.instance_id is not None:
@@ -203,7 +206,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members), None)
 
     def rename(self, old_id: str, member: ClassicMember) -> None:
-        """Puts a static member that came back in the place of its former self."""
+        """Replaces a static member by itself with a new member id."""
         old = self.members[old_id]
         assert member.instance_id is not None
         assert old.instance_id == member.instance_id

@@ -1,4 +1,4 @@
-"""Heartbeat: a member lives; its session starts anew, and it hears of a rebalance."""
+"""Heartbeat: restarts the member's session, and tells the member of a rebalance."""
 
 from penstock.groups.changes import SetDeadline
 from penstock.groups.classic.checks import check_generation

@@ -1,4 +1,4 @@
-"""JoinGroup: who may enter, who gets an id first, and who has come back. Start at `decide_join`."""
+"""JoinGroup: which clients may join, get an id first, or rejoin. Start at `decide_join`."""
 
 from dataclasses import replace
 
@@ -72,7 +72,7 @@ def check_session_timeout(request: JoinGroupRequest, settings: GroupSettings) ->
 
 
 def member_of(asked: Joining, member_id: str) -> ClassicMember:
-    """The member that a JoinGroup tells of."""
+    """The member that a JoinGroup describes."""
     request = asked.request
     return ClassicMember(
         member_id=member_id,

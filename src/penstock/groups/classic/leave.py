@@ -1,4 +1,4 @@
-"""LeaveGroup: members go, each by its id or, removed by an administrator, by its instance id."""
+"""LeaveGroup: members leave by their ids, or an administrator removes them by instance id."""
 
 from penstock.groups.classic.checks import check_member
 from penstock.groups.classic.draft import Draft
@@ -41,7 +41,7 @@ def decide_leave(
 
 
 def leaving_members(asked: Asked[LeaveGroupRequest]) -> list[MemberIdentity]:
-    """Who leaves, in the form of the versions that know of many."""
+    """The members that leave, in the form of the versions that take several."""
     if asked.version >= MANY_MEMBERS_FROM:
         return asked.request.members
     return [MemberIdentity(member_id=asked.request.member_id)]
@@ -50,7 +50,7 @@ def leaving_members(asked: Asked[LeaveGroupRequest]) -> list[MemberIdentity]:
 def leave_reply(
     version: int, leaving: list[MemberIdentity], codes: list[ErrorCode]
 ) -> LeaveGroupResponse:
-    """One result a member; the versions that know of one have its code as that of the reply."""
+    """One result per member; in versions for one member its code is that of the reply."""
     if version < MANY_MEMBERS_FROM:
         (code,) = codes
         return LeaveGroupResponse(error_code=code)

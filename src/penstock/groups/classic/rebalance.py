@@ -1,7 +1,7 @@
-"""The way of a classic group from one generation to the next; `prepare_rebalance` begins it.
+"""How a classic group gets from one generation to the next. Start at `prepare_rebalance`.
 
-Each function takes the draft of a decision and one step; what follows from the step at once, such
-as the end of the join phase when nobody is missing, happens in the same decision.
+Each function makes one step in the draft of a decision, together with what follows from it at once,
+such as the end of the join phase when no member is missing.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ AWAY_WAIT_MS_MIN = 1000  # a member names its own time-out, and may name none
 
 
 def rebalance_or_complete_join(draft: Draft) -> None:
-    """A member came, went or changed: the rebalance under way goes on, or one begins."""
+    """A member joined, left or changed: continues the current rebalance, or begins one."""
     if draft.group.state is ClassicState.PREPARING:
         complete_join_if_ready(draft)
     else:
@@ -41,7 +41,7 @@ def prepare_rebalance(draft: Draft) -> None:
 
 
 def complete_join_if_ready(draft: Draft) -> None:
-    """The first rebalance of a group takes its whole delay: more members may be on their way."""
+    """The first rebalance of a group waits for its whole delay, since more members may join."""
     group = draft.group
     assert group.state is ClassicState.PREPARING
     if group.initial is None and group.all_joined:
@@ -49,9 +49,9 @@ def complete_join_if_ready(draft: Draft) -> None:
 
 
 def extend_initial_delay(draft: Draft) -> bool:
-    """At the end of a step of the initial delay: whether there is another one.
+    """At the end of a step of the initial delay: whether there is another step.
 
-    There is while members keep coming, until the rebalance time-out is used up.
+    There is one while members keep joining, until the rebalance time-out is used up.
     """
     group = draft.group
     initial = group.initial
@@ -64,10 +64,10 @@ def extend_initial_delay(draft: Draft) -> bool:
 
 
 def await_handshakes(draft: Draft) -> bool:
-    """At the end of the initial delay: whether the first generation waits a moment longer.
+    """At the end of the initial delay: whether the first generation waits a little longer.
 
-    Members that were just given their ids come back with them at once. Beginning without them, as
-    Apache Kafka does, costs everybody a second rebalance, which takes a heartbeat's interval.
+    Members that have just been given their ids join again at once. Beginning without them, as
+    Apache Kafka does, costs the group a second rebalance, which takes a heartbeat interval.
     """
     group = draft.group
     if group.initial is None or not group.pending:
@@ -80,7 +80,7 @@ def await_handshakes(draft: Draft) -> bool:
 def complete_join(draft: Draft) -> None:
     """Begins the next generation with the members that joined.
 
-    Dynamic members that did not are removed; static ones may be restarting, and stay.
+    Dynamic members that did not join are removed; static ones may be restarting, and stay.
     """
     group = draft.group
     assert group.state is ClassicState.PREPARING
@@ -103,7 +103,7 @@ def complete_join(draft: Draft) -> None:
 
 
 def void_assignment(draft: Draft, code: ErrorCode) -> None:
-    """This generation gets no assignment: whoever waits for its part is told why."""
+    """This generation gets no assignment: parked syncs are answered with the reason."""
     group = draft.group
     assert group.state is ClassicState.COMPLETING
     for member_id in tuple(group.members):

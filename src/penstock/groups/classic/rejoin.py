@@ -1,4 +1,4 @@
-"""JoinGroup of those that the group knows: members that rejoin, and static ones that restarted."""
+"""JoinGroup of known members: members that rejoin, and static members that restarted."""
 
 from dataclasses import replace
 
@@ -23,10 +23,10 @@ SKIP_ASSIGNMENT_FROM = 9  # of the request's versions
 def rejoin(
     group: ClassicGroup, context: DecisionContext, asked: Joining, member: ClassicMember
 ) -> Decided:
-    """`member` is what the request tells of it.
+    """`member` is the member as the request describes it.
 
-    A member that tells nothing new most likely missed an answer: it is told the generation again.
-    The leader of a stable group rejoins to have the assignment made anew.
+    A member that changes nothing has most likely lost a reply: it gets the generation again. The
+    leader of a stable group rejoins to request a new assignment.
     """
     member_id = member.member_id
     code = check_member(group, member_id=member_id, instance_id=member.instance_id)
@@ -45,7 +45,7 @@ def rejoin(
 
 
 def replace_static(draft: Draft, asked: Joining, old_id: str, member: ClassicMember) -> Decided:
-    """A static member restarted: it takes the place and the assignment of its former self.
+    """A static member restarted: it keeps its assignment under the new member id.
 
     A stable group goes on as it is, unless another protocol would be chosen now.
     """

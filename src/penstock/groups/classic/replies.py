@@ -1,4 +1,4 @@
-"""Answers to joins and syncs, as they follow from a group."""
+"""Replies to JoinGroup and SyncGroup, made from a group."""
 
 from penstock.groups.classic.group import ClassicGroup
 from penstock.model.error import ErrorCode
@@ -13,10 +13,10 @@ def join_refused(code: ErrorCode, member_id: str) -> JoinGroupResponse:
 def joined(
     group: ClassicGroup, member_id: str, *, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The current generation as one member sees it; the leader alone is told who is in it.
+    """The current generation for one member; only the leader gets the list of members.
 
-    Another `leader` than the real one is named to a leader that must not assign anew and is too old
-    to be told so.
+    A leader that must not assign again, and whose version cannot be told so, gets another `leader`
+    than the real one.
     """
     named = leader or group.leader
     assert named is not None

@@ -1,4 +1,4 @@
-"""What the journal keeps of a classic group: the generation that was assigned last.
+"""What the journal keeps of a classic group: the last assigned generation.
 
 A group found in the journal has no rebalance under way: it is stable, or empty without members.
 """
@@ -43,7 +43,7 @@ def value_of(group: ClassicGroup) -> GroupMetadataValue:
 
 
 def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group that a record tells of. Another broker may have written it: nothing is asserted."""
+    """The group of a record. Another broker may have written it, so nothing is asserted."""
     since_ms = value.current_state_timestamp
     group = ClassicGroup(
         group_id=group_id,

@@ -1,4 +1,4 @@
-"""Which topics the members of a classic group read, where they tell it."""
+"""Which topics the members of a classic group read, if that is known."""
 
 from penstock.groups.classic.group import ClassicGroup
 from penstock.wire.embedded import read_embedded
@@ -7,7 +7,7 @@ from penstock.wire.messages.consumer_protocol import ConsumerProtocolSubscriptio
 
 
 def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """None when it can't be known: another type of protocol, none chosen, or unreadable bytes."""
+    """None when it is unknown: another protocol type, no protocol chosen, or unreadable bytes."""
     if not group.uses_consumer_protocol:
         return None
     if not group.members:

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's brings the assignment, and all are answered with their part of it."""
+"""SyncGroup: the leader sends the assignment, and each member gets its part in the reply."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def decide_sync(group: ClassicGroup | None, context: DecisionContext, asked: Syn
 
 
 def names_its_protocol(asked: Syncing) -> bool:
-    """As far as the request's version asks for it."""
+    """Whether the request names protocol type and protocol, where its version requires them."""
     request = asked.request
     protocol = (request.protocol_type, request.protocol_name)
     return asked.version < PROTOCOL_NAMED_FROM or None not in protocol
@@ -48,8 +48,8 @@ def names_its_protocol(asked: Syncing) -> bool:
 def decide_sync_not_stored(
     group: ClassicGroup | None, context: DecisionContext, *, generation: int, code: ErrorCode
 ) -> Decided:
-    """The journal would not take this generation's assignment: those that wait for it are told,
-    and the group rebalances.
+    """The journal could not store this generation's assignment: parked syncs get an error, and the
+    group rebalances.
     """
     if (
         group is None

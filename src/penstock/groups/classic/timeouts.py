@@ -1,6 +1,7 @@
-"""What happens in a classic group when time is up, and which deadlines it has after a failover.
+"""What happens in a classic group when a deadline passes, and its deadlines after a failover.
 
-Each decision takes its own deadline away or sets it anew: a timer that stays due would never end.
+Each decision removes its own deadline or sets it again: a deadline that stays due would repeat for
+ever.
 """
 
 from penstock.groups.changes import CancelDeadline
@@ -26,7 +27,7 @@ ClassicTimer = SessionEnds | PendingMemberEnds | JoinEnds | SyncEnds
 def decide_session_ended(
     group: ClassicGroup | None, context: DecisionContext, key: SessionEnds
 ) -> Decided:
-    """A member that waits for us is not silent; its session starts when it is answered."""
+    """A member with a parked request is not silent; its session starts with the reply."""
     member = None if group is None else group.members.get(key.member)
     if group is None or member is None:
         return _nothing(key)
@@ -77,7 +78,7 @@ def decide_join_ended(
 def decide_sync_ended(
     group: ClassicGroup | None, context: DecisionContext, key: SyncEnds
 ) -> Decided:
-    """Members that learned of the generation and never asked for their part are gone."""
+    """Removes members that joined the generation and did not send SyncGroup."""
     if group is None or not group.unsynced:
         return _nothing(key)
     draft = Draft(group, context)
@@ -89,10 +90,10 @@ def decide_sync_ended(
 
 
 def changes_after_load(group: ClassicGroup, context: DecisionContext) -> tuple[object, ...]:
-    """Members found in the journal get a full session to come and be seen.
+    """Members found in the journal get a full session time-out.
 
-    A group with more members than the settings now allow rebalances, to give each of them the
-    chance to commit before some are turned away.
+    A group with more members than the settings now allow rebalances, so that each member can commit
+    before some are refused.
     """
     draft = Draft(group, context)
     for member_id in group.members:

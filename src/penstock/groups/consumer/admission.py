@@ -1,4 +1,4 @@
-"""Who may join a consumer group, and as whom: new members, known ones, static ones that return."""
+"""Which members may join a consumer group: new ones, known ones, static ones that return."""
 
 from dataclasses import replace
 
@@ -19,8 +19,8 @@ from penstock.model.limit import CONSUMER_GROUP_MEMBERS_MAX
 def group_to_join(
     group: ClassicGroup | ConsumerGroup | None, context: DecisionContext, group_id: str
 ) -> Draft:
-    """The group that a member of the consumer protocol joins. An empty classic group gives way; one
-    with members is upgraded, where that is allowed.
+    """The group that a member of the consumer protocol joins. An empty classic group is replaced;
+    one with members is upgraded, where that is allowed.
     """
     if isinstance(group, ConsumerGroup):
         return Draft(group, context)
@@ -38,7 +38,7 @@ def group_to_join(
 def admit(
     draft: Draft, *, member_id: str, instance_id: str | None, uses_classic_protocol: bool
 ) -> ConsumerMember:
-    """The member that joins, new or as it is known. RequestError when it may not."""
+    """The member that joins, new or known. RequestError when it may not."""
     group = draft.group
     most = min(draft.context.settings.group_consumer_max_size, CONSUMER_GROUP_MEMBERS_MAX)
     if len(group.members) >= most and member_id not in group.members:

@@ -1,8 +1,8 @@
-"""The way of a group from a change to its next assignment; every heartbeat and join goes it.
+"""How a group gets from a change to its next assignment; every heartbeat and join does this.
 
     subscription or topics changed -> the group's epoch -> the target -> the member's next step
 
-Each step looks at what the records of the step before made of the group, and writes its own.
+Each step reads the group as the records of the step before left it, and writes its own records.
 """
 
 from penstock.groups.assignor.spec import TopicIdPartition
@@ -38,8 +38,8 @@ from penstock.model.limit import GROUP_REGEXES_MAX, REGEX_STEPS_MAX
 def advance(
     draft: Draft, member: ConsumerMember, *, reported: Partitions | None, last_reply: LastReply
 ) -> ConsumerMember:
-    """Brings in a member as it is now, takes the group as far as it can go, and returns it as it
-    then is. RequestError when its regular expression is none.
+    """Stores the member as it is now, advances the group as far as possible, and returns the member
+    after that. RequestError when its regular expression is invalid.
     """
     before = draft.group.members.get(member.member_id)
     if member != before:
@@ -55,8 +55,8 @@ def advance(
 
 
 def remove_member(draft: Draft, member_id: str) -> None:
-    """Takes a member out. What follows from it (`raise_epoch`, `drop_unused_regexes`) is for the
-    caller, once for all members that it removes.
+    """Removes a member. The caller has to call `raise_epoch` and `drop_unused_regexes`, once for
+    all members that it removes.
     """
     group_id = draft.group.group_id
     draft.write(ConsumerCurrentStored(group=group_id, member=member_id, value=None))
@@ -73,7 +73,7 @@ def drop_unused_regexes(draft: Draft) -> None:
 
 
 def raise_epoch(draft: Draft) -> None:
-    """Another epoch begins, with the topics as they are now."""
+    """Begins a new epoch, with the topics as they are now."""
     if not _has_seen_all(draft):
         _resolve_again(draft)
     _begin_epoch(draft)

@@ -1,4 +1,4 @@
-"""What changes in a consumer group without being journalled: a failover forgets it."""
+"""Changes of a consumer group that are not journalled, and are lost on failover."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from penstock.metadata.image.image import Image
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataSeen:
-    """The group's topics were compared with those of the cluster as it was then."""
+    """The group's topics were compared with this image of the cluster."""
 
     group: str
     image: Image

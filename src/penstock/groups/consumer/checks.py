@@ -1,4 +1,4 @@
-"""Whether requests are whole, and whether they come from members, as Kafka checks it.
+"""Checks of requests and of the members they come from: those of Kafka.
 
 Heartbeats are refused with a RequestError, which `decide_heartbeat` turns into the reply; the
 checks of offsets return a code, since each API answers in its own form.
@@ -24,7 +24,7 @@ MEMBER_EPOCH_IN_COMMIT_FROM = 9  # of the versions of OffsetCommit
 
 
 def check_heartbeat(asked: Asked[ConsumerGroupHeartbeatRequest], settings: GroupSettings) -> None:
-    """RequestError for a request that is wrong by itself, whatever the group."""
+    """RequestError for a request that is invalid for any group."""
     request, epoch = asked.request, asked.request.member_epoch
     assignors = settings.group_consumer_assignors
     if CONSUMER_PROTOCOL not in settings.group_coordinator_rebalance_protocols:
@@ -53,8 +53,9 @@ def check_heartbeat(asked: Asked[ConsumerGroupHeartbeatRequest], settings: Group
 
 
 def check_epoch(member: ConsumerMember, epoch: int, reported: Partitions | None) -> None:
-    """A member that lost the reply with its last epoch may come with the one before, as long as
-    it owns no more than it was given; any other epoch is fenced. One that begins anew owns nothing.
+    """A member that lost the reply with its last epoch may send the epoch before, as long as it
+    owns no more than it was assigned; any other epoch is fenced. A member that joins again owns
+    nothing.
     """
     if epoch == member.epoch or epoch == JOINING_EPOCH:
         return
@@ -80,7 +81,9 @@ def check_epoch(member: ConsumerMember, epoch: int, reported: Partitions | None)
 def known_member(
     group: ConsumerGroup, *, member_id: str, instance_id: str | None
 ) -> ConsumerMember:
-    """The member of that name; a static one also by its instance. RequestError if it is not."""
+    """The member with this id, or static member with this instance id. RequestError if there is
+    none.
+    """
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -110,10 +113,10 @@ def check_offset_commit(
     transactional: bool,
     version: int,
 ) -> ErrorCode:
-    """Whether the request may commit at all; `check_partition_commit` looks at each partition.
+    """Whether the request may commit at all; `check_partition_commit` checks each partition.
 
-    Without an epoch it comes from a tool or a consumer that assigns to itself: then the group must
-    be empty. Transactional commits may come without members' names.
+    A request without an epoch comes from a tool or from a consumer with manual assignment: then the
+    group must be empty. Transactional commits may have no member id.
     """
     if epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -131,8 +134,8 @@ def check_offset_commit(
 def check_partition_commit(
     group: ConsumerGroup, *, member_id: str, epoch: int, partition: TopicIdPartition
 ) -> ErrorCode:
-    """After `check_offset_commit`: a member whose epoch is behind may still commit what it has
-    owned since then; what it got later may have been another's at that epoch.
+    """After `check_offset_commit`: a member with an older epoch may still commit for partitions
+    that it has owned since that epoch; others may have belonged to another member then.
     """
     member = group.members.get(member_id)
     if member is None or epoch == member.epoch:
@@ -142,7 +145,7 @@ def check_partition_commit(
 
 
 def check_offset_fetch(group: ConsumerGroup, *, member_id: str | None, epoch: int) -> ErrorCode:
-    """Tools and clients of old tell neither name nor epoch."""
+    """Tools and older clients send neither member id nor epoch."""
     if member_id is None and epoch < 0:
         return ErrorCode.NONE
     member = group.members.get(member_id or "")

@@ -1,8 +1,9 @@
-"""Members that speak the classic protocol in a consumer group: it is being upgraded, or downgraded.
+"""Members of a consumer group that use the classic protocol: the group is being upgraded or
+downgraded.
 
-To them the group is a classic one whose leader is someone else. A join is answered at once, with
-the member's epoch as its generation; a sync brings what the member owns; a heartbeat tells it to
-join again whenever there is something to give up or to take over.
+To them it is a classic group with another leader. JoinGroup is answered at once, with the member's
+epoch as generation; the reply to SyncGroup has the member's partitions; the reply to a heartbeat
+tells it to join again whenever it has to give up or to take over partitions.
 """
 
 from dataclasses import replace
@@ -42,7 +43,7 @@ Joining = Asked[JoinGroupRequest]
 
 
 def decide_join(group: ConsumerGroup, context: DecisionContext, asked: Joining) -> Decided:
-    """An empty consumer group gives way to a classic one."""
+    """An empty consumer group is replaced by a classic one."""
     if not group.members:
         decision = classic_join.decide_join(None, context, asked)
         if not decision.volatile:

@@ -1,9 +1,9 @@
-"""A group changes its protocol while its members are at work.
+"""How a group changes its protocol while its members are running.
 
-Up: the first member of the consumer protocol turns a classic group into a consumer group. The
-others go on with the classic protocol, whose requests `consumer/classic_members` answers, until
-they are restarted one by one. Down: with the last member of the consumer protocol gone, a group of
-classic members is a classic group again. The setting group.consumer.migration.policy has a say.
+Upgrade: the first member of the consumer protocol turns a classic group into a consumer group. The
+others continue with the classic protocol (`consumer/classic_members`) until they are restarted one
+by one. Downgrade: when the last member of the consumer protocol has left, the classic members form
+a classic group again. The setting group.consumer.migration.policy allows each of them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -123,8 +123,8 @@ def downgrade(
 
 
 def has_become_classic(group: ConsumerGroup, draft: Draft) -> bool:
-    """Whether the last member of the consumer protocol has come back, by its instance, with the
-    classic one, so that the group is to be a classic one.
+    """Whether the last member of the consumer protocol has come back, as a static member, with the
+    classic protocol, so that the group becomes a classic one.
     """
     settings = draft.context.settings
     return (
@@ -153,7 +153,7 @@ def replaced_by_classic(group: ConsumerGroup, draft: Draft, reply: JoinGroupResp
 
 
 def ended_records(group: ConsumerGroup) -> tuple[GroupRecord, ...]:
-    """Takes the whole group out of the journal; the record of the group itself comes last."""
+    """The tombstones of the whole group; that of the group itself comes last."""
     name = group.group_id
     return (
         *(ConsumerCurrentStored(group=name, member=id_, value=None) for id_ in group.members),
@@ -196,7 +196,7 @@ def encoded_assignment(
 
 
 def partitions_of(topics: list[TopicPartitions], image: Image) -> list[TopicIdPartition]:
-    """Partitions by the ids of their topics, as far as there are such topics."""
+    """Partitions by the ids of their topics; topics that do not exist are left out."""
     return [
         TopicIdPartition(image.topics_by_name[topic.topic].topic_id, partition)
         for topic in topics

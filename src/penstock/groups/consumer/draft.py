@@ -1,8 +1,8 @@
 """A consumer group while one decision changes it: a copy that follows the records as they are
 written, and the deadlines.
 
-Rules write records and read the group that follows from them; `decision` is what comes of it. The
-group is copied at the first record, so a heartbeat that changes nothing costs no copy.
+Rules write records and read the group with these applied; `decision` returns the result. The group
+is copied at the first record, so a heartbeat without changes costs no copy.
 """
 
 from penstock.groups.changes import CancelDeadline, SetDeadline
@@ -24,7 +24,7 @@ Decided = Decision[GroupRecord, object]
 
 
 class Draft:
-    """`group` is the group as it follows from the records so far; it is not to be changed."""
+    """`group` is the group with the records so far applied; callers do not change it."""
 
     def __init__(self, group: ConsumerGroup, context: DecisionContext) -> None:
         self.group = group
@@ -46,7 +46,7 @@ class Draft:
     def replaces(
         self, records: tuple[GroupRecord, ...], changes: tuple[CancelDeadline, ...]
     ) -> None:
-        """Another kind of group ends as this one begins, by these records."""
+        """These records end a group of another kind, which this one replaces."""
         assert not self._records, "the former group ends first"
         self._records += records
         self._deadlines.update({change.key: change for change in changes})
@@ -59,7 +59,7 @@ class Draft:
         self._deadlines[key] = CancelDeadline(key=key)
 
     def restart_session(self, member: ConsumerMember) -> None:
-        """From now on the member has to be heard of within its session time-out."""
+        """Starts the member's session time-out again."""
         key = SessionEnds(group=self.group.group_id, member=member.member_id)
         settings = self.context.settings_of(self.group.group_id)
         timeout_ms = (
@@ -70,7 +70,7 @@ class Draft:
         self.wait(key, for_ms=timeout_ms)
 
     def cancel_all(self, member_id: str) -> None:
-        """A member that is gone waits for nothing."""
+        """Removes all deadlines of a member that has left."""
         group = self.group.group_id
         self.cancel(SessionEnds(group=group, member=member_id))
         self.cancel(RevocationEnds(group=group, member=member_id))

@@ -1,20 +1,20 @@
-"""A consumer group: its epoch, its members, what each is to own and what each owns.
+"""A consumer group: its epoch, its members, the target assignment and the current one.
 
     epoch           raised whenever members, subscriptions or the topics they name change
     target_epoch    the epoch for which the target assignment was computed; follows at once
     member.epoch    follows when the member has taken over its part of the target
 
-It follows its records and nothing else; `consumer/draft` follows them on a copy while a decision is
-being made, `groups/shard` for good, once they are journalled.
+Its state follows from its records alone: `consumer/draft` applies them to a copy while a decision
+is made, `groups/shard` to the group itself, once they are journalled.
 
 Invariants:
 1. target_epoch <= epoch.
-2. A partition has one owner at most: whoever has it assigned, or has been told to give it up.
+2. A partition has at most one owner: the member that has it assigned, or is asked to give it up.
 3. No partition is in two members' targets.
 4. Each instance id belongs to one member, and is found by it.
 5. `reconciled` holds exactly the members that own what the target gives them.
-6. Every regular expression that is kept is some member's.
-Those of 2, 3 and 6 hold between decisions; a journal that others wrote may begin otherwise.
+6. Every stored regular expression belongs to a member. Those of 2, 3 and 6 hold between decisions;
+   a journal that others wrote may begin otherwise.
 """
 
 from dataclasses import dataclass, field, replace
@@ -47,7 +47,7 @@ ConsumerRecord = (
 
 
 class ConsumerState(Enum):
-    """Kafka's states, by the names that clients are told."""
+    """Kafka's states, by the names that clients see."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -81,7 +81,7 @@ class ConsumerGroup:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is to be handed over any more."""
+        """Whether all members own what the target assigns to them."""
         return self.epoch == self.target_epoch and len(self.reconciled) == len(self.members)
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
@@ -89,7 +89,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def copy(self) -> "ConsumerGroup":
-        """One that can follow records without changing this one: members are values."""
+        """A copy to apply records to: members are values, and are shared."""
         return ConsumerGroup(
             group_id=self.group_id,
             epoch=self.epoch,
@@ -105,7 +105,9 @@ class ConsumerGroup:
         )
 
     def apply(self, record: ConsumerRecord) -> None:
-        """Follows a record. That of a group that is gone is for whoever holds the groups."""
+        """Applies a record. The tombstone of the group itself is handled by the owner of the
+        groups.
+        """
         match record:
             case ConsumerGroupStored():
                 if record.value is not None:

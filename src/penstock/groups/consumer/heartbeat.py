@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat: a member joins, tells what changed, and is told what it owns.
+"""ConsumerGroupHeartbeat: a member joins, reports changes, and gets its assignment.
 
 Start at `decide_heartbeat`. Joining and leaving are heartbeats with special epochs. A member sends
 everything when it joins and after a request without a reply, and otherwise only what has changed;
-it is told its assignment when that has changed, when it has sent everything, and when its epoch is
-not the present one.
+the reply has its assignment when that has changed, when the member has sent everything, and when
+its epoch is not the current one.
 """
 
 from dataclasses import replace

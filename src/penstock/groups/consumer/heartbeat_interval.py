@@ -1,8 +1,8 @@
-"""How often members are told to send heartbeats, which is how fast they learn of changes.
+"""The heartbeat interval of members, which is also how fast they learn of changes.
 
-Short while something is handed over, half a second at most in small groups that are settled, and
-longer the more members this node has, so that all of them together stay within its budget. What
-was set explicitly, for the group or for all, is told as it is.
+It is short while partitions are handed over, at most half a second in small settled groups, and
+longer the more members this node has, so that all heartbeats together stay within its budget. An
+interval that was set explicitly, for the group or for all, is used as it is.
 """
 
 from penstock.groups.decision_context import DecisionContext

@@ -1,4 +1,4 @@
-"""Members leave, or are put out: the others share what they owned, in another epoch.
+"""Members leave or are removed: the others take over their partitions, in a new epoch.
 
 A member of the consumer protocol leaves with its last heartbeat, one of the classic protocol with
 LeaveGroup. An administrator removes members of either protocol with LeaveGroup.
@@ -49,7 +49,7 @@ def decide_leave(
 def decide_leave_group(
     group: ConsumerGroup, context: DecisionContext, asked: Asked[LeaveGroupRequest]
 ) -> Decided:
-    """All members that the request names go in one epoch. A member that is named twice is there
+    """All members that the request names leave in one epoch. A member that is named twice is found
     both times, as in Apache Kafka.
     """
     identities = leaving_members(asked)
@@ -71,8 +71,8 @@ def decide_leave_group(
 def put_out(
     group: ConsumerGroup, context: DecisionContext, leaving: Collection[str], reply: object
 ) -> Decided:
-    """Removes members for good. With the last one that speaks the consumer protocol gone, the
-    group is a classic one again, where that is allowed.
+    """Removes members. When the last member of the consumer protocol has left, the group becomes a
+    classic one again, where that is allowed.
     """
     if may_downgrade_without(group, context, leaving):
         return downgrade(group, context, without=leaving, reply=reply)

@@ -1,6 +1,6 @@
-"""A member of a consumer group, as the journal tells of it.
+"""A member of a consumer group, as the journal stores it.
 
-What a member owns goes through three states, one member at a time, while the others read on:
+A member changes its partitions in three states, while the other members continue to read:
 
     STABLE ───── the target takes partitions away ─────► UNREVOKED_PARTITIONS
       ▲  ▲                                                 │  no longer reports them as owned
@@ -8,8 +8,8 @@ What a member owns goes through three states, one member at a time, while the ot
       │                                                    ▼
       └── what it waits for is released ────── UNRELEASED_PARTITIONS  (others have not let go yet)
 
-A member that is UNRELEASED may itself have partitions to give up: it reported that it does not own
-them, but may not have received that they are no longer its own (`consumer/reconcile`).
+A member that is UNRELEASED may have partitions to give up itself: it reported that it does not own
+them, but may not have received their revocation (`consumer/reconcile`).
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ STATIC_LEAVING_EPOCH = -2  # of a static member that is about to come back
 
 
 class MemberState(IntEnum):
-    """Where a member stands between two assignments, by Kafka's numbers."""
+    """The state of a member between two assignments, by Kafka's numbers."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -45,7 +45,7 @@ NOTHING: Owned = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicSide:
-    """What a member that speaks the classic protocol brought along (it is being upgraded)."""
+    """The classic part of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[SupportedProtocol, ...]

@@ -1,12 +1,13 @@
-"""What a member owns next: one step from what it owns towards the target, and never another's.
+"""The next step of a member from its current assignment to the target; it never gets a partition
+that another member owns.
 
-A partition changes hands in three steps: its owner is told to give it up, the owner reports that it
-has, and then whoever the target names may have it. Members wait for these steps alone; whatever
-stays where it is, is read all the time.
+A partition moves in three steps: its owner is asked to give it up, the owner reports that it has,
+and then the member that the target names gets it. Partitions that do not move are read all the
+time.
 
 Replies get lost, so a report that a member does not own a partition is not enough: a member that
-was once told to own the partition, and has not received a later assignment without it, may still
-take it. The partition is released when the member is known to have received one:
+was assigned the partition, and has not received a later assignment without it, may still take it.
+The partition is released when the member is known to have received one:
 
     it sends only what changed      so its last request was answered, and it has that reply
     it comes with the new epoch     so it has the reply that gave it this epoch
@@ -27,7 +28,7 @@ Partitions = frozenset[TopicIdPartition]
 
 
 class LastReply(Enum):
-    """What a request tells about the last reply to its member."""
+    """What a request says about whether its member received the last reply."""
 
     RECEIVED = auto()  # it sends only what changed
     UNCERTAIN = auto()  # it sends everything, as members do after a request without a reply
@@ -44,10 +45,10 @@ def reconcile(
     reported: Partitions | None,
     last_reply: LastReply = LastReply.UNCERTAIN,
 ) -> ConsumerMember:
-    """The member after its next step; itself when it can't take one.
+    """The member after its next step; unchanged when there is none.
 
-    `is_free`: nobody else owns the partition, nor is about to give it up. `reported` is what the
-    member says it owns, None when it did not say.
+    `is_free`: no other member owns the partition or is about to give it up. `reported` is what the
+    member reports to own; None when it reports nothing.
     """
     if member.is_reconciled_to(target_epoch):
         return member

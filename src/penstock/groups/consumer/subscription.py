@@ -1,8 +1,8 @@
-"""Which topics members read, and whether these are still what they were.
+"""Which topics members read, and whether these have changed.
 
-A group remembers the hash of the topics it subscribes to: names, ids and numbers of partitions.
-When the cluster's topics give another one, the group begins another epoch. The hash is of our own
-making: a journal that Apache Kafka wrote costs a group one epoch more when it is first looked at.
+A group stores a hash of the topics it subscribes to: names, ids and numbers of partitions. When the
+hash of the cluster's topics is another one, the group begins a new epoch. The hash is not Kafka's:
+a group from a journal that Apache Kafka wrote begins one more epoch when it is first used.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ def group_names(group: ConsumerGroup) -> list[str]:
 
 
 def metadata_hash(names: Iterable[str], image: Image) -> int:
-    """Of the topics of these names that exist; another one when any of them changes."""
+    """The hash of the topics with these names that exist; it changes when any of them does."""
     digest, any_found = blake2b(digest_size=8), False
     for name in names:
         topic = image.topics_by_name.get(name)
@@ -53,7 +53,7 @@ def metadata_hash(names: Iterable[str], image: Image) -> int:
 
 
 def resolve(regex: str, image: Image) -> tuple[str, ...]:
-    """The topics that match. RequestError when it is no expression of RE2, or too costly."""
+    """The topics that match. RequestError when the expression is invalid, or too costly."""
     try:
         return tuple(compile_pattern(regex).matching(sorted(image.topics_by_name)))
     except InvalidRegex as invalid:
@@ -66,8 +66,8 @@ def resolve(regex: str, image: Image) -> tuple[str, ...]:
 def resolved_again(
     regex: str, topics: tuple[str, ...], image: Image, *, seen: Image | None, effort: Effort
 ) -> tuple[str, ...]:
-    """The topics that match now, when `topics` did in the cluster that was seen before: only those
-    that have come since are matched. None of these when that has become too costly.
+    """The topics that match now, given that `topics` matched in the image `seen`: only topics
+    created since are matched. New topics are left out when matching has become too costly.
     """
     known = image.topics_by_name
     still = topics if seen is not None else ()

@@ -1,4 +1,4 @@
-"""The target assignment: what each member is to own as soon as it can be had."""
+"""The target assignment: what each member is to own once the partitions are free."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,7 +18,7 @@ ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
 
 
 def bring_target_up_to_date(draft: Draft) -> None:
-    """Computes the target of the group's epoch, unless it is there already."""
+    """Computes the target of the group's epoch, unless it exists already."""
     group, context = draft.group, draft.context
     if group.target_epoch >= group.epoch:
         return
@@ -31,7 +31,7 @@ def bring_target_up_to_date(draft: Draft) -> None:
 
 
 def preferred_assignor(group: ConsumerGroup, assignors: tuple[str, ...]) -> str:
-    """The one that most members ask for; the first of the settings when nobody asks."""
+    """The assignor that most members ask for; the first of the settings when none asks."""
     votes = dict.fromkeys(assignors, 0)
     for member in group.members.values():
         if member.assignor in votes:

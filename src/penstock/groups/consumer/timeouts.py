@@ -1,6 +1,6 @@
-"""What happens in a consumer group when time is up, and which deadlines it has after a failover.
+"""What happens in a consumer group when a deadline passes, and its deadlines after a failover.
 
-Each decision takes its own deadline away: a timer that stays due would never end.
+Each decision removes its own deadline: a deadline that stays due would repeat for ever.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ ConsumerTimer = SessionEnds | RevocationEnds | MemberJoinEnds | MemberSyncEnds
 
 
 def decide_time_up(group: ConsumerGroup, context: DecisionContext, key: ConsumerTimer) -> Decided:
-    """A member that is silent, or keeps the others waiting, is put out of the group."""
+    """Removes a member whose session or rebalance time-out has passed."""
     member = group.members.get(key.member)
     if member is None:
         return _nothing(key)
@@ -28,7 +28,7 @@ def decide_time_up(group: ConsumerGroup, context: DecisionContext, key: Consumer
 
 
 def changes_after_load(group: ConsumerGroup, context: DecisionContext) -> tuple[object, ...]:
-    """Members found in the journal get a full session, and the time to give up partitions anew."""
+    """Members found in the journal get a full session time-out and a full rebalance time-out."""
     draft = Draft(group, context)
     for member_id, member in group.members.items():
         draft.restart_session(member)

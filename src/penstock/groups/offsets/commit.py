@@ -1,4 +1,4 @@
-"""OffsetCommit: checked as Kafka does it, first the topics, then the member, then the metadata."""
+"""OffsetCommit, with Kafka's checks in Kafka's order: topics, member, metadata."""
 
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.changes import SetDeadline
@@ -34,7 +34,7 @@ HELD_BY_COMMITS = (ClassicState.STABLE, ClassicState.PREPARING)
 def decide_commit(
     group: Group | None, context: DecisionContext, asked: Committing
 ) -> Decision[GroupRecord, object]:
-    """Commits what can be; a partition that is not there does not hold up the others."""
+    """Commits what can be committed; a partition that does not exist does not affect the others."""
     request = asked.request
     known = sum(
         1
@@ -58,7 +58,7 @@ def decide_commit(
 
 
 def refuse_commit(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-    """The reply that tells one error for all partitions."""
+    """The reply with one error code for all partitions."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(

@@ -1,10 +1,10 @@
-"""Offsets that are to be forgotten: by OffsetDelete, with their group, or with their topic.
+"""Deletion of offsets: by OffsetDelete, with their group, or with their topic.
 
-One decision is one batch, so what has very many offsets is deleted in several steps. Of a topic,
-the reply `MORE` asks for the next one; of a group, a deadline brings it (`deletion`).
+One decision is one batch, so very many offsets are deleted in several steps. For a topic, the reply
+`MORE` asks for the next step; for a group, a deadline triggers it (`deletion`).
 
-Offsets that wait for the end of a transaction go too: its marker must not bring back what was
-deleted before it came.
+Pending offsets of a transaction are deleted too: its marker must not restore what was deleted
+before it.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -59,7 +59,7 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetTopics:
-    """Topics were deleted: nobody will read on where these offsets say."""
+    """Topics were deleted: their offsets are useless."""
 
     topic_ids: Collection[bytes]
     names: Collection[str]

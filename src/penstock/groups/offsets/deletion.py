@@ -1,9 +1,9 @@
-"""A group with more offsets than one batch takes is deleted in several steps, by a deadline each.
+"""Deletes a group with more offsets than fit into one batch in several steps, each by a deadline.
 
-The request is parked until the last step. Between two of them the group belongs to nobody: who
-would join it, commit to it or read from it is told to try again, so that no member comes to life in
-a group that has lost a part of its offsets. A failover forgets that the group was being deleted;
-whoever asked is told so, and what is left of it can be deleted again.
+The request is parked until the last step. Between two steps, requests to join the group, to commit
+or to fetch offsets get a retriable error, so that no member joins a group that has lost a part of
+its offsets. A failover forgets that the group was being deleted; the client that asked gets an
+error, and can delete the rest of the group again.
 """
 
 from collections.abc import Container
@@ -38,9 +38,7 @@ class DeletionEnded(NamedTuple):
 
 
 def refuse_while_deleted(groups: Container[str], asked: Asked[object]) -> object | None:
-    """The refusal, where the request is about one of these groups and would bring it to life, or
-    see a part of it; else None.
-    """
+    """The refusal of a request that would join, change or read one of these groups; else None."""
     match asked.request:
         case JoinGroupRequest() as joining if joining.group_id in groups:
             return join_refused(LATER, joining.member_id)

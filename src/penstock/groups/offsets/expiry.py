@@ -1,8 +1,8 @@
-"""Offsets that nobody has used for longer than they are kept, and groups that are left with none.
+"""Expiry of unused offsets, and of groups that have none left.
 
-What a transaction is about to renew does not expire before that has ended. A round goes over all
-groups of a shard, some at a time, so that no step is long. Between two steps a shard remembers
-which groups are left.
+An offset with a pending transactional commit does not expire before that transaction has ended. A
+round goes over all groups of a shard, some at a time, so that no step takes long. Between two steps
+the shard stores which groups are left.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ MINUTE_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryReached:
-    """A volatile change: the groups that this round has still to look at."""
+    """A volatile change: the groups that this round has still to check."""
 
     left: tuple[str, ...]
 

@@ -1,6 +1,6 @@
-"""OffsetFetch, for one group: what it has committed for some partitions, or for all.
+"""OffsetFetch, for one group: its committed offsets of some partitions, or of all.
 
-A partition without an offset, and a group that is not there, are no errors: the offset is -1.
+A partition without an offset, or a group that does not exist, is not an error: the offset is -1.
 """
 
 from collections.abc import Iterable

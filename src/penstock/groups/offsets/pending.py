@@ -1,7 +1,7 @@
-"""Offsets that count once their transaction is committed, by producer.
+"""Offsets that become valid when their transaction is committed, by producer.
 
 Of several records for one partition the last one written counts, whichever transaction ends first:
-what a later record has made void is dropped.
+offsets that a later record overrides are dropped.
 
 Invariants:
 1. A producer without pending offsets has no entry; nor has a group, nor a partition.
@@ -18,7 +18,7 @@ Place = tuple[str, int]  # topic, partition
 
 
 class PendingOffsets:
-    """By producer, and the other way round: there may be ten thousand transactions open."""
+    """By producer and by partition: there may be ten thousand open transactions."""
 
     __slots__ = ("_by_group", "_by_producer", "_written")
 
@@ -60,7 +60,7 @@ class PendingOffsets:
             self._drop((group, topic, partition), before=self._written + 1)
 
     def commit(self, producer_id: ProducerId) -> Iterator[OffsetCommitted]:
-        """What counts from now on."""
+        """The offsets that are committed now."""
         for key, (number, value) in self._take(producer_id).items():
             self._drop(key, before=number)
             group, topic, partition = key

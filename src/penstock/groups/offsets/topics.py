@@ -11,7 +11,7 @@ TOPIC_IDS_FROM = 10  # of OffsetCommit and OffsetFetch
 def find_topic(
     context: DecisionContext, *, name: str, topic_id: bytes, version: int
 ) -> TopicImage | ErrorCode:
-    """The topic, or how it is told that there is none."""
+    """The topic, or the error code when it does not exist."""
     if version >= TOPIC_IDS_FROM:
         found = context.image.topics_by_id.get(TopicId(topic_id))
         return ErrorCode.UNKNOWN_TOPIC_ID if found is None else found
@@ -20,5 +20,5 @@ def find_topic(
 
 
 def is_of_topic(committed_for: bytes, topic: TopicImage) -> bool:
-    """Whether an offset is of this topic, and not of a former one with the same name."""
+    """Whether an offset belongs to this topic, and not to an earlier topic of the same name."""
     return committed_for in (topic.topic_id, NO_TOPIC_ID)

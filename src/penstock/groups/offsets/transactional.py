@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that count once a transaction is committed, and the end of one."""
+"""TxnOffsetCommit: offsets that become valid when their transaction is committed, and its end."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ NO_EPOCH = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndTransaction:
-    """A marker: the offsets that a producer has pending count, or are forgotten."""
+    """A marker: the pending offsets of a producer are committed or dropped."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -43,7 +43,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchStableOffsets:
-    """An OffsetFetch that wants to know of offsets whose transaction is open."""
+    """An OffsetFetch with `require_stable`."""
 
     request: OffsetFetchRequestGroup
 
@@ -86,7 +86,7 @@ def decide_transactional_commit(
 def refuse_transactional_commit(
     request: TxnOffsetCommitRequest, code: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    """The reply that tells one error for all partitions."""
+    """The reply with one error code for all partitions."""
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -116,7 +116,7 @@ def decide_end(request: EndTransaction) -> Decision[GroupRecord, bool]:
 def mark_unstable(
     reply: OffsetFetchResponseGroup, pending: PendingOffsets, context: DecisionContext
 ) -> None:
-    """What may change any moment is not told."""
+    """Replaces offsets with a pending transactional commit by UNSTABLE_OFFSET_COMMIT."""
     for topic in reply.topics:
         by_id = context.image.topics_by_id.get(TopicId(topic.topic_id))
         name = topic.name or ("" if by_id is None else by_id.name)

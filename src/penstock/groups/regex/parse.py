@@ -1,9 +1,8 @@
 """Text to tree, by the syntax of RE2 as Apache Kafka's coordinator takes it (re2j).
 
 What RE2 lacks is refused: back references, look-around, possessive and nested repetition, atomic
-groups, comments. Flags are read: `i` and `s` matter, `U` makes no difference to whether a name
-matches, and `m` is taken for set never, since it matters only to names with line ends. Start at
-`parse`.
+groups, comments. Flags are read: `i` and `s` have an effect, `U` makes no difference to whether a
+name matches, and `m`, which matters only to names with line ends, is ignored. Start at `parse`.
 """
 
 from penstock.groups.regex.character_sets import (
@@ -44,7 +43,7 @@ LETTERS_AND_DIGITS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression; InvalidRegex when the text is none."""
+    """The tree of an expression; InvalidRegex when the text is not a valid one."""
     parser = _Parser(text)
     node = parser.choice(depth=0)
     if not parser.at_end():

@@ -31,7 +31,7 @@ ACCEPT = 0  # the node at which a name has matched
 
 
 class TooManySteps(InvalidRegex):
-    """Valid, but matching it against the topics that there are takes too long."""
+    """The expression is valid, but matching takes too many steps."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Effort:
 
 
 def compile_pattern(text: str) -> "Pattern":
-    """InvalidRegex when the text is no expression of RE2, or one of too many parts."""
+    """InvalidRegex when the text is not a valid expression of RE2, or has too many parts."""
     return Pattern(parse(text))
 
 
@@ -74,7 +74,7 @@ class _State:
 
 
 class Pattern:
-    """One expression. `matching` may be asked again and again; it remembers what it has seen."""
+    """One expression. It caches the states it has reached, over all calls."""
 
     def __init__(self, tree: Node) -> None:
         if _size(tree) > REGEX_NODES_MAX:
@@ -85,14 +85,14 @@ class Pattern:
         self._effort = Effort(left=0)
 
     def matching(self, names: Iterable[str], effort: "Effort | None" = None) -> list[str]:
-        """Those that match as a whole, in the order given; TooManySteps when it takes too long,
-        alone or with the others that the effort is shared with.
+        """The names that match as a whole, in the order given; TooManySteps when the effort, which
+        may be shared with other expressions, is used up.
         """
         self.begin(effort)
         return [name for name in names if self.matches(name)]
 
     def begin(self, effort: "Effort | None" = None) -> None:
-        """Before names that are asked for one by one: the effort is for all of them together."""
+        """Call it before `matches`; the effort is for all names together."""
         self._effort = effort or Effort(left=REGEX_STEPS_MAX)
         self._effort.spend(len(self._steps))
 

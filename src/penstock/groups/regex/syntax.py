@@ -1,4 +1,4 @@
-"""The tree of a regular expression, and why a text is none.
+"""The tree of a regular expression, and the error for invalid ones.
 
 Only whole names are matched, and only whether they match. So there are no captures here and no
 greediness.
@@ -20,7 +20,7 @@ class InvalidRegex(PenstockError):
 
 
 class Place(Enum):
-    """What an assertion asks of the place where it stands."""
+    """What an assertion requires of its position."""
 
     START = auto()
     END = auto()
@@ -37,7 +37,7 @@ class Characters:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """Nothing, at a certain place."""
+    """Matches no character, at a certain position."""
 
     place: Place
 
