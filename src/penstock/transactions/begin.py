@@ -1,9 +1,10 @@
-"""InitProducerId with a transactional id: a client takes it over, and all others are fenced.
+"""InitProducerId with a transactional id: a client takes the id over, and all others are fenced.
 
-A client that has held the id before names the identity that it wants to trade in (KIP-360): it is
-refused when another one took over since, and may ask again when the reply was lost. A transaction
-that a predecessor left open is aborted first, and the client asks again until that is complete;
-with keep-prepared it stays, and its new client may only commit or abort it (KIP-939).
+A client that has held the id before sends its present identity, to get the next one (KIP-360): it
+is refused when another client has taken over since, and may repeat the request when the reply was
+lost. A transaction that an earlier client left open is aborted first, and the client retries until
+that is complete; with keep-prepared it stays open, and the new client may only commit or abort it
+(KIP-939).
 """
 
 from penstock.machine.decision import Decision

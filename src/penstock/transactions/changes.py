@@ -8,7 +8,7 @@ from penstock.transactions.timers import TimerKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDeadline:
-    """Time is up for this at `at_ms` of the monotonic clock, and not before."""
+    """Sets the deadline of a key to `at_ms` on the monotonic clock."""
 
     key: TimerKey
     at_ms: int
@@ -16,14 +16,14 @@ class SetDeadline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelDeadline:
-    """Time will not be up for this."""
+    """Removes the deadline of a key."""
 
     key: TimerKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionsMarked:
-    """Some partitions of a decided transaction have their markers; others have yet to get them."""
+    """Some partitions of a decided transaction have their markers; others do not yet."""
 
     transactional_id: str
     partitions: frozenset[TopicPartition]
@@ -31,7 +31,7 @@ class PartitionsMarked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryReached:
-    """The ids that this round of expiry has still to look at; none: it is over."""
+    """The ids that this round of expiry has still to check; empty when it is over."""
 
     left: tuple[str, ...]
 

@@ -1,8 +1,8 @@
 """The transaction coordinator's table of requests: start here.
 
 A shard is run by `machine/host`. Once its journal is replayed and the host is open, `decide_loaded`
-is submitted first; from then on `decide` answers requests and reports of markers, and `decide_due`
-is asked whenever the next deadline has come.
+is submitted first; from then on `decide` handles requests and reports of markers, and `decide_due`
+is called whenever a deadline has passed.
 """
 
 from typing import assert_never
@@ -58,7 +58,7 @@ def decide(
     *,
     version: int = 0,
 ) -> Decision[TransactionStored, TransactionReply]:
-    """What the coordinator does about a request; `version` is that of the client's message."""
+    """The coordinator's decision about a request; `version` is that of the client's message."""
     match request:
         case InitProducerIdRequest():
             return decide_init(shard, context, Asked(request=request, version=version))
@@ -79,14 +79,14 @@ def decide(
 def decide_loaded(
     shard: TransactionShard, context: DecisionContext
 ) -> Decision[TransactionStored, None]:
-    """What a shard takes up again after replay: its deadlines, and markers yet to be written."""
+    """What a shard resumes after replay: its deadlines, and markers that are not written yet."""
     return Decision(reply=None, volatile=changes_after_load(shard, context), effects=resume(shard))
 
 
 def decide_due(
     shard: TransactionShard, context: DecisionContext
 ) -> Decision[TransactionStored, None] | None:
-    """The earliest deadline that has come; None when none has."""
+    """The decision about the earliest deadline that has passed; None when there is none."""
     match shard.deadlines.due(context.monotonic_ms):
         case TransactionEnds() as key:
             return decide_transaction_ended(shard, context, key)

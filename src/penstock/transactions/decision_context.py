@@ -1,4 +1,4 @@
-"""What a coordinator is asked, and what it may look at besides its own state."""
+"""Requests to the transaction coordinator, and what a decision may read besides its own state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ Request = TypeVar("Request", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked(Generic[Request]):
-    """One request. Its version tells how the client counts epochs, and which errors it knows."""
+    """One request. Its version decides how the client counts epochs, and which error codes it
+    knows.
+    """
 
     request: Request
     version: int = 0  # of what clients and other brokers send
@@ -31,14 +33,14 @@ class DecisionContext:
 
 @dataclass(frozen=True, slots=True)
 class NeedsProducerId:
-    """In place of a reply: nothing was decided for want of a producer id. Get some, ask again."""
+    """In place of a reply: the decision needs a producer id. Fetch some, then submit it again."""
 
 
 NEEDS_PRODUCER_ID = NeedsProducerId()
 
 
 def fenced(version: int, *, from_version: int) -> ErrorCode:
-    """How a client learns that another one took its place; old ones know no word for it."""
+    """The error code for a fenced client; older versions do not know PRODUCER_FENCED."""
     return (
         ErrorCode.PRODUCER_FENCED if version >= from_version else ErrorCode.INVALID_PRODUCER_EPOCH
     )

@@ -1,4 +1,4 @@
-"""What people may see: DescribeTransactions and ListTransactions.
+"""DescribeTransactions and ListTransactions.
 
 A list is gathered from all shards of all coordinators, some ids at a time.
 """
@@ -31,7 +31,7 @@ class DescribeTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What a list is to hold. Made once for all of it: a client may name thousands of each."""
+    """The filters of a list. Built once per request: a client may send thousands of each kind."""
 
     states: frozenset[State]
     unknown_states: tuple[str, ...]  # none of them, nor of `states`: any
@@ -42,7 +42,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListTransactions:
-    """Those of some ids that pass: a shard may have more of them than can be seen in one step."""
+    """Lists those of some ids that pass the filters: a shard may have too many ids for one step."""
 
     filters: Filters
     transactional_ids: tuple[str, ...]
@@ -51,7 +51,7 @@ class ListTransactions:
 def filters_of(
     request: ListTransactionsRequest, *, matches: Callable[[str], bool] | None = None
 ) -> Filters:
-    """`matches` is the request's pattern, by whoever knows Kafka's kind of expressions."""
+    """`matches` tells whether an id matches the request's pattern."""
     words = dict.fromkeys(request.state_filters)
     return Filters(
         states=frozenset(BY_WORD[word] for word in words if word in BY_WORD),
@@ -105,7 +105,7 @@ def decide_list(
 def listed_together(
     filters: Filters, replies: Iterable[ListTransactionsResponse]
 ) -> ListTransactionsResponse:
-    """One reply out of many."""
+    """One reply made of those of all shards."""
     together = ListTransactionsResponse(unknown_state_filters=list(filters.unknown_states))
     for reply in replies:
         together.transaction_states.extend(reply.transaction_states)

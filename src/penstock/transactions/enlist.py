@@ -1,9 +1,10 @@
-"""Partitions of a transaction: the first one begins it.
+"""Partitions of a transaction: adding the first one begins it.
 
-Clients of generation 1 add what they are about to write to (AddPartitionsToTxn up to version 3,
-AddOffsetsToTxn for the partition of a group's offsets). For those of generation 2 the broker that
-is written to does, and for both it asks before the first write whether a partition is in
-(`verify_only`, KIP-890). All of these are an `Enlist` to the shard of the transactional id.
+Clients of generation 1 add the partitions that they are about to write to (AddPartitionsToTxn up to
+version 3, AddOffsetsToTxn for the partition of a group's offsets). For clients of generation 2 the
+broker that receives the batch does, and for both it asks before the first write whether the
+partition is in the transaction (`verify_only`, KIP-890). Each of these is an `Enlist` to the shard
+of the transactional id.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,9 @@ BATCHED_FROM_VERSION = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enlist:
-    """A producer writes to these partitions in its transaction; or does it: `verify_only`."""
+    """Adds partitions to a producer's transaction, or with `verify_only` asks whether they are in
+    it.
+    """
 
     transactional_id: str
     producer: Identity
@@ -46,7 +49,7 @@ class Enlist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enlisted:
-    """One error for all partitions that were to be added; one for each that was asked about."""
+    """The error code of each partition, and the one for the whole request."""
 
     errors: Mapping[TopicPartition, ErrorCode]
     error: ErrorCode  # of a request that names no partition too
@@ -115,7 +118,7 @@ def _all(request: Enlist, error: ErrorCode) -> Enlisted:
 
 
 def enlistments(request: AddPartitionsToTxnRequest, *, version: int) -> tuple[Enlist, ...]:
-    """What either form of the request asks for, transaction by transaction, in its order."""
+    """The Enlist of each transaction in either form of the request, in its order."""
     if version < BATCHED_FROM_VERSION:
         only = Enlist(
             transactional_id=request.v3_and_below_transactional_id,
@@ -149,7 +152,7 @@ def enlistment_of_offsets(request: AddOffsetsToTxnRequest, *, partition: TopicPa
 def enlist_reply(
     results: list[tuple[str, Mapping[TopicPartition, ErrorCode]]], *, version: int
 ) -> AddPartitionsToTxnResponse:
-    """The reply in the form of the request: a transactional id with its errors, in order."""
+    """The reply in the form of the request: each transactional id with its errors, in order."""
     if version < BATCHED_FROM_VERSION:
         [(_, errors)] = results
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(errors))

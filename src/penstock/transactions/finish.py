@@ -1,13 +1,13 @@
 """The end of a transaction: by its client (EndTxn), or by the coordinator, which fences the client.
 
-Two generations of clients (KIP-890), told apart by the version of EndTxn:
+There are two generations of clients (KIP-890); the version of EndTxn tells which:
 
-    1   keeps its epoch from transaction to transaction. Ending twice what is complete is a retry.
+    1   keeps its epoch from transaction to transaction. A second EndTxn is a retry.
     2   gets a new identity with every end, in the reply: the epoch grows, and when none is left the
-        producer id changes. Who comes with the identity that was just traded in retries.
+        producer id changes. A request with the previous identity is a retry.
 
-Markers of generation 2, and of all that is fenced, carry the new epoch: whatever the old one sends
-afterwards is refused by the partitions themselves.
+Markers of generation 2, and those of fenced clients, have the new epoch: the partitions themselves
+refuse later batches of the old epoch.
 """
 
 from penstock.machine.decision import Decision
@@ -70,11 +70,11 @@ def decide_end(
 def abort_and_fence(
     shard: TransactionShard, context: DecisionContext, ongoing: Transaction
 ) -> tuple[TransactionStored, tuple[object, ...], tuple[object, ...]]:
-    """The abort of what its client has left open: record, volatile changes, effects.
+    """Aborts a transaction that its client has left open: record, volatile changes, effects.
 
-    The client's identity is bumped, and the new one given to nobody: whoever held it is fenced.
-    The next one to ask gets it: a successor, or, unless one has come, the client itself, that
-    trades its identity in or aborts too. So it gets over a time-out (KIP-588).
+    The epoch is bumped, and the new identity is not sent to any client, so the present client is
+    fenced. The next client to ask gets it: a successor, or, as long as there is none, the client
+    itself when it sends InitProducerId or aborts. So a client recovers from a time-out (KIP-588).
     """
     aborted = _decided(
         context,
@@ -88,7 +88,7 @@ def abort_and_fence(
 
 
 def traded(held: Identity, context: DecisionContext) -> Identity | None:
-    """What a client gets for its identity; None when a producer id is needed and there is none."""
+    """The next identity of a client; None when it needs a new producer id and there is none."""
     if not held.exhausted:
         return held.bumped()
     fresh = context.fresh_producer_id()

@@ -1,12 +1,12 @@
-"""Markers: how partitions learn the decision, and how the coordinator learns that they did.
+"""Markers: how a decision reaches the partitions, and how they report back.
 
-`SendMarkers` is an effect: it leaves once the decision is committed in the journal. Whoever carries
-it out tells each partition, however long that takes, and reports with `MarkersWritten`; the last
-partition completes the transaction. A partition that was deleted counts as told.
+`SendMarkers` is an effect: it is carried out once the decision is committed in the journal. The
+shell writes a marker to each partition, however long that takes, and reports with `MarkersWritten`;
+the last partition completes the transaction. A deleted partition counts as written.
 
-Reports may come late or twice, and about a decision whose transaction is long complete: the number
-of the decision tells. After a failover `resume` sends all markers of undone decisions again, which
-partitions that have them already must bear; the epoch of the coordinator tells old from new.
+A report may arrive late or twice, even after its transaction is complete: the number of the
+decision shows this. After a failover `resume` sends all markers of incomplete decisions again, so
+partitions may get a marker twice; the coordinator epoch distinguishes old from new markers.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ COMPLETES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMarkers:
-    """An effect: every one of these partitions is to be told how the transaction ended."""
+    """An effect: writes the markers of a transaction to these partitions."""
 
     transactional_id: str
     number: int  # of the decision, to be named in reports
@@ -41,8 +41,8 @@ class SendMarkers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopWriter:
-    """An effect: another client has the transaction, and is not going to write in it. So these
-    partitions take nothing more of it.
+    """An effect: another client has taken over the transaction to end it. From now on these
+    partitions refuse further batches of it.
     """
 
     producer_id: ProducerId
@@ -51,7 +51,7 @@ class StopWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersWritten:
-    """These partitions have their markers, durably: some or all of those of one SendMarkers."""
+    """These partitions have committed their markers: some or all of those of one SendMarkers."""
 
     transactional_id: str
     number: int
@@ -61,7 +61,7 @@ class MarkersWritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkersNoted:
-    """The answer to a report. `completed`: the transactional id is free for its next one."""
+    """The reply to a report. `completed`: the transactional id can begin its next transaction."""
 
     completed: bool
 
@@ -86,7 +86,7 @@ def stop_writer(kept: Transaction) -> StopWriter:
 
 
 def resume(shard: TransactionShard) -> tuple[SendMarkers | StopWriter, ...]:
-    """What a shard that was just loaded has left to do."""
+    """The markers that a shard still has to send after it was loaded."""
     unmarked = (
         markers_of(shard, shard.transactions[transactional_id], number=unmarked.number)
         for transactional_id, unmarked in shard.unmarked.items()
@@ -114,7 +114,7 @@ def decide_written(
 
 
 def complete(decided: Transaction, *, now_ms: int) -> Transaction:
-    """The end of a decided transaction: its client may begin the next one, by its own identity."""
+    """Completes a decided transaction: its client may begin the next one, with its own identity."""
     return decided.become(
         COMPLETES[decided.state],
         producer_id=decided.identity.producer_id,

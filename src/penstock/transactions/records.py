@@ -8,8 +8,8 @@ last of each; no value is a tombstone.
     value   int16   version of the value: 1, or 0 from before the tagged fields
             ...     TransactionLogValue
 
-What Kafka has no field for needs none: a transaction without time-out has the largest one, and the
-epoch of a previous identity follows from the present one.
+No other fields are needed: a transaction without time-out stores the largest one, and the epoch of
+a previous identity follows from the present one.
 """
 
 import struct
@@ -39,14 +39,14 @@ VALUE_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStored:
-    """What is known of a transactional id from now on; None: nothing."""
+    """The state of a transactional id; None is a tombstone."""
 
     transactional_id: str
     value: Transaction | None
 
 
 class UnreadableTransactionRecord(PenstockError):
-    """A record of the coordinator's journal that is damaged, or newer than what is known here."""
+    """A record of the coordinator's journal that is damaged, or of an unknown newer version."""
 
 
 def stored(transaction: Transaction) -> TransactionStored:
@@ -64,7 +64,7 @@ def encode(record: TransactionStored) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes, value: bytes | None) -> TransactionStored | None:
-    """The record; None for a kind that is not known. UnreadableTransactionRecord when damaged."""
+    """The record; None for an unknown kind. UnreadableTransactionRecord when damaged."""
     if len(key) < 2:
         raise UnreadableTransactionRecord(f"a key of {len(key)} bytes")
     (version,) = struct.unpack_from(">h", key)

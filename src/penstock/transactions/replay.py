@@ -1,4 +1,4 @@
-"""What a journal of transactions comes to: the last record of each transactional id."""
+"""Replay of a journal of transactions: the last record of each transactional id."""
 
 from collections.abc import Iterator
 

@@ -1,11 +1,12 @@
 """The state of one coordinator: the transactional ids of one partition of `__transaction_state`.
 
-It follows its records, live and at replay by the same code. Not journalled are deadlines, and which
-partitions of a decided transaction have their markers already: after a failover all get them again.
+The same code applies its records live and at replay. Deadlines are not journalled, nor is which
+partitions of a decided transaction have their markers already: after a failover all markers are
+sent again.
 
 Invariants:
-1. Exactly the decided transactions are in `unmarked`, each with some of its partitions.
-2. A number of a decision is never used again by this shard.
+1. `unmarked` holds exactly the decided transactions, each with some of its partitions.
+2. This shard never reuses the number of a decision.
 3. Only an ongoing transaction that is not two-phase has a deadline.
 """
 
@@ -26,7 +27,7 @@ from penstock.transactions.timers import TimerKey, TransactionEnds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmarked:
-    """What a decided transaction still waits for."""
+    """The markers that a decided transaction still waits for."""
 
     number: int  # of the decision: what is reported about an earlier one must not count for it
     partitions: tuple[TopicPartition, ...]

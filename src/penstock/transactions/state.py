@@ -5,26 +5,27 @@
       '------------'--------> PrepareAbort -----> CompleteAbort ---'
 
 Empty, and both Complete states, wait for the next transaction; the first partition that is added
-begins it. A Prepare state is the decision: it is journalled before anybody is told, and from then
-on only completion follows, once the markers are in all partitions. An abort may also end what has
-no partitions: it gives a producer whose requests are still under way a new epoch.
+begins it. A Prepare state is the decision: it is journalled before the reply and the markers are
+sent, and only completion can follow, once the markers are in all partitions. A transaction without
+partitions can be aborted too: the abort gives its producer a new epoch, so that requests still in
+flight are fenced.
 
-PrepareEpochFence and Dead have names and numbers in Apache Kafka's protocol. Here nobody is ever
-in them: fencing and aborting are one decision, and so is removal.
+PrepareEpochFence and Dead have names and numbers in Apache Kafka's protocol. They are never used
+here: fencing and aborting are one decision, and so is removal.
 
-Identities. A producer id and epoch belong to one client; who comes with another one is fenced. Two
-things are kept apart that are mostly the same: the identity that writes to partitions or ends
-there (`producer_id`, `producer_epoch`), and the one that the client was told (`identity`).
-They differ (`next_identity` is set) while a transaction of a predecessor is kept for two-phase
-commit (KIP-939), and after a decision that gave the client another producer id (KIP-890).
+Identities. A producer id and epoch belong to one client; requests with any other are fenced. There
+are two identities, which are mostly the same: the one in the partitions, of batches and markers
+(`producer_id`, `producer_epoch`), and the one that was sent to the client (`identity`). They differ
+(`next_identity` is set) while a transaction of an earlier client is kept for two-phase commit
+(KIP-939), and after a decision that gave the client another producer id (KIP-890).
 
-An identity's `previous` is the one that was traded in for it, by a request that may be retried as
-the reply may have been lost. Only its producer id is stored; its epoch follows.
+The `previous` identity is the one that the client had before, and with which it may repeat its last
+request, if the reply was lost. Only its producer id is stored; its epoch can be computed.
 
 Invariants:
-1. Partitions are sorted, each there once; there are none while no transaction is open.
+1. Partitions are sorted and unique; there are none while no transaction is open.
 2. An open transaction has a time of start.
-3. A client holds no epoch above LAST_EPOCH: one more is left to fence it with.
+3. A client has no epoch above LAST_EPOCH: one more is reserved for fencing it.
 4. `next_identity` is set only while a transaction is open.
 """
 
@@ -110,17 +111,19 @@ class Transaction:
 
     @property
     def writer(self) -> Identity:
-        """Who writes to partitions: the open transaction's own, then that of its markers."""
+        """The identity in the partitions: that of the open transaction's batches, then that of its
+        markers.
+        """
         return Identity(self.producer_id, self.producer_epoch)
 
     @property
     def identity(self) -> Identity:
-        """What the client was told last; all others are fenced."""
+        """The identity that was last sent to the client; all others are fenced."""
         return self.writer if self.next_identity is None else self.next_identity
 
     @property
     def previous(self) -> Identity | None:
-        """Which identity was traded in for the client's, if that may be asked for again."""
+        """The client's previous identity, if it may repeat the request with it."""
         producer_id, epoch = self.identity
         if self.previous_producer_id is None:
             return None
@@ -129,7 +132,7 @@ class Transaction:
         return Identity(producer_id, ProducerEpoch(epoch - 1)) if epoch > 0 else None
 
     def is_held_by(self, who: Identity) -> bool:
-        """Whether this is the client that the coordinator listens to."""
+        """Whether this is the identity of the present client."""
         return who == self.identity and who.epoch <= LAST_EPOCH
 
     @property
@@ -142,7 +145,7 @@ class Transaction:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its client has gone, and another one is to commit or abort it."""
+        """Whether the transaction is kept for another client to commit or abort."""
         return self.state is TransactionState.ONGOING and self.next_identity is not None
 
     @property
@@ -150,7 +153,7 @@ class Transaction:
         return self.timeout_ms == TWO_PHASE_TIMEOUT_MS
 
     def become(self, state: TransactionState, **changes: Any) -> "Transaction":
-        """The transaction in its next state. Every decision takes this way."""
+        """The transaction in its next state. Every decision uses this."""
         assert state in MAY_BECOME[self.state], (self, state)
         after = replace(self, state=state, **changes)
         after.check()
@@ -171,7 +174,7 @@ class Transaction:
 
 
 def successor(held: Identity | None, gained: Identity) -> ProducerId | None:
-    """What is stored so that `held`, traded in for `gained`, is known as its previous identity."""
+    """What is stored so that `held` can be recognised as the previous identity of `gained`."""
     if held is None:
         return None
     if held.producer_id != gained.producer_id and held.epoch != LAST_EPOCH:

@@ -1,8 +1,8 @@
-"""What time brings: the abort of transactions left open, and the end of ids that nobody uses.
+"""Deadlines: abort of transactions that time out, and expiry of unused transactional ids.
 
 Deadlines are on the monotonic clock and lost on failover; `changes_after_load` sets them again from
-the times that are stored. A transaction of a two-phase commit has no deadline: its outcome is
-another coordinator's to decide.
+the times that are stored. A transaction of a two-phase commit has no deadline: an external
+coordinator decides its outcome.
 """
 
 from penstock.machine.decision import Decision
@@ -19,7 +19,7 @@ from penstock.transactions.timers import IDS_EXPIRE, TransactionEnds
 def decide_transaction_ended(
     shard: TransactionShard, context: DecisionContext, key: TransactionEnds
 ) -> Decision[TransactionStored, None]:
-    """Its client may be gone or only slow: the abort fences it, so that it finds out."""
+    """The client may have stopped or be slow: the abort fences it, so that it notices."""
     transaction = shard.transactions.get(key.transactional_id)
     if transaction is None or not _may_time_out(transaction):
         return Decision(reply=None, volatile=(CancelDeadline(key=key),))
@@ -30,8 +30,8 @@ def decide_transaction_ended(
 def decide_ids_expired(
     shard: TransactionShard, context: DecisionContext
 ) -> Decision[TransactionStored, None]:
-    """One step of a round over all ids: removes those that are not in use, and comes again, at once
-    if there are more to look at. What comes in between may end any of these.
+    """One step of a round over all ids: removes those that have expired, and sets the deadline of
+    the next step, at once if more ids are left. Requests in between may change or remove any id.
     """
     unused_since_ms = context.now_ms - context.settings.transactional_id_expiration_ms
     to_see = shard.expiry_left or tuple(shard.transactions)

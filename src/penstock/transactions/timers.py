@@ -1,4 +1,4 @@
-"""The keys of a shard's deadlines: what happens when time is up, and to whom."""
+"""The keys of a shard's deadlines: what the deadline is for, and whose it is."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class TransactionEnds:
 
 @dataclass(frozen=True, slots=True)
 class IdsExpire:
-    """The next look at transactional ids that nobody has used for long."""
+    """The next round of expiry of transactional ids."""
 
 
 TimerKey = TransactionEnds | IdsExpire
