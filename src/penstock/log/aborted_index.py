@@ -1,4 +1,4 @@
-"""The aborted transactions of one segment: those whose abort marker lies in it.
+"""The aborted transactions of one segment: those whose abort marker is in it.
 
     entry, 34 bytes, big-endian:
      0  version             int16    0
@@ -8,10 +8,10 @@
     26  last stable offset  int64    as of that marker
 
 Invariants:
- 1. Last offsets grow strictly, and last stable offsets never fall.
- 2. A transaction stands in the index of the segment that holds its marker.
+ 1. Last offsets increase strictly; last stable offsets never decrease.
+ 2. A transaction is in the index of the segment that holds its marker.
 
-The file comes into being with the first entry; most segments have none.
+The file is created with the first entry; most segments have none.
 """
 
 from bisect import bisect_left
@@ -46,7 +46,7 @@ def encode_aborted(transactions: Iterable[AbortedTransaction]) -> bytes:
 
 
 def decode_aborted(data: bytes, *, base_offset: Offset) -> list[AbortedTransaction]:
-    """What a file holds; a cut-off last entry is left out. CorruptIndex when it cannot be right."""
+    """The entries of a file; a truncated one is left out. CorruptIndex when it is invalid."""
     whole = data[: len(data) - len(data) % ENTRY_BYTES]
     found: list[AbortedTransaction] = []
     for version, producer_id, first, last, last_stable in _ENTRY.iter_unpack(whole):
@@ -72,8 +72,8 @@ def collect_aborted(
     from_offset: Offset,
     until_offset: Offset,
 ) -> bool:
-    """Adds those of one segment with records in [from_offset, until_offset); whether later segments
-    can have none.
+    """Adds the transactions of one segment with records in [from_offset, until_offset); returns
+    whether later segments cannot have any.
     """
     for one in transactions[bisect_left(transactions, from_offset, key=_last_offset) :]:
         if one.first_offset < until_offset:

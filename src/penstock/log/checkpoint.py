@@ -6,7 +6,7 @@
         orders 0 120   topic partition offset                             node.id=1
         orders 1 98                                                       directory.id=<base64>
 
-Each is replaced whole (`Disk.write_whole`), so a reader finds the old one or the new one.
+Each is replaced as a whole (`Disk.write_whole`), so a reader finds the old or the new content.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ IDENTITY_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryIdentity:
-    """Whose directory this is: a node never takes up another's."""
+    """The owner of a directory: a node never uses the directory of another node."""
 
     cluster_id: str
     node_id: NodeId
@@ -88,7 +88,7 @@ def encode_lines(lines: Iterable[str]) -> bytes:
 
 
 def decode_lines(path: str, data: bytes, *, fields: int) -> list[list[int]]:
-    """The lines of a checkpoint that holds numbers alone."""
+    """The lines of a checkpoint that holds only numbers."""
     return [[_number(path, field) for field in row] for row in _decode(path, data, fields=fields)]
 
 

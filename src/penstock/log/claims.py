@@ -1,19 +1,18 @@
-"""Whose the new directories are, on disk with one sync for any number of them.
+"""Which topic each new directory belongs to, made durable with one sync for any number of them.
 
     <topic>-<partition>/partition.metadata    the claim itself, as Apache Kafka writes it
     unsynced-topic-ids, text, one line a claim, the latest one counts:
         orders 0 AAECAwQFBgcICQoLDA0ODw       topic, partition, topic id
 
-A claim must outlast a power loss before its directory holds data, or the records of a deleted topic
-could turn up under the next topic of that name. Syncing each claim costs two fsyncs a partition, a
-second for a topic of a few hundred; so the claims of one step are listed in one file, and that is
-synced. A clean stop, or the next start, makes the listed claims last by themselves and takes the
-list away.
+A claim must survive a power loss before its directory holds data, or the records of a deleted topic
+could appear in the next topic of that name. Syncing each claim costs two fsyncs per partition, a
+second for a topic of a few hundred; so the claims of one step are listed in one file, which is
+synced. A clean stop, or the next start, syncs the listed claims themselves and removes the list.
 
 Invariants:
  1. A claim is on disk, in its directory or in the list, before the directory is.
- 2. A claim that can be read in its directory goes before the list, which may name a topic that is
-    gone.
+ 2. A readable claim in the directory takes precedence over the list, which may name a deleted
+    topic.
 """
 
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ LIST_BYTES_MAX = 1 * MIB
 
 
 class Claims:
-    """The claims made in one data directory."""
+    """The claims of one data directory."""
 
     def __init__(self, *, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -38,7 +37,9 @@ class Claims:
         self._list_path = f"{path}/{layout.UNSYNCED_TOPIC_IDS}"
 
     def make_directories(self, claims: Mapping[TopicPartition, TopicId]) -> None:
-        """New directories, claimed; both last from now on. With NO_TOPIC_ID they are anybody's."""
+        """Makes directories and claims them; both are durable from here on. With NO_TOPIC_ID they
+        belong to no topic yet.
+        """
         # The list goes first: whatever a crash leaves of a claim, the next start writes it anew.
         self._list({one: topic_id for one, topic_id in claims.items() if topic_id != NO_TOPIC_ID})
         for partition, topic_id in claims.items():
@@ -48,7 +49,7 @@ class Claims:
         self._disk.sync_directory(self._path)
 
     def settle(self) -> None:
-        """Makes every listed claim last by itself and takes the list away."""
+        """Syncs every listed claim and removes the list."""
         if self._disk.exists(self._list_path):
             self._settle_all()
             self._disk.remove(self._list_path)

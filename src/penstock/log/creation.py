@@ -1,4 +1,4 @@
-"""Making what a log begins with: its directory, its identity, a segment.
+"""Creates what a log begins with: its directory, its identity, a segment.
 
 A directory is claimed by `partition.metadata` before it holds a segment, so a crash in between
 leaves a directory without records, which the next start claims again.
@@ -16,9 +16,10 @@ from penstock.world.ports import Disk
 
 
 def claim_directory(disk: Disk, directory: str, topic_id: TopicId) -> TopicId:
-    """Makes the directory of a topic's partition, or finds it to be that; the id it has then.
+    """Makes the directory of a topic's partition, or checks the existing one; returns its topic id.
 
-    With NO_TOPIC_ID any topic's directory will do. One of another topic is a TopicIdMismatch.
+    With NO_TOPIC_ID the directory of any topic is accepted. TopicIdMismatch when it is that of
+    another topic.
     """
     found = topic_id_of(disk, directory)
     if found is not None:
@@ -34,7 +35,7 @@ def claim_directory(disk: Disk, directory: str, topic_id: TopicId) -> TopicId:
 
 
 def topic_id_of(disk: Disk, directory: str) -> TopicId | None:
-    """Whose directory it is; None when nobody has claimed it, or a power loss took the claim."""
+    """The topic id of a directory; None when it has no claim, or a power loss has damaged it."""
     path = f"{directory}/{layout.PARTITION_METADATA}"
     if not disk.exists(path):
         return None
@@ -45,7 +46,7 @@ def topic_id_of(disk: Disk, directory: str) -> TopicId | None:
 def free_name(
     disk: Disk, *, parent: str, partition: TopicPartition, token: bytes, suffix: str
 ) -> str:
-    """A path for a directory out of use that nobody has; the token begins as the topic's id."""
+    """A free path for a directory that is out of use; its token begins with the topic's id."""
     number = int.from_bytes(token)
     while True:
         name = layout.retired_directory(partition, number.to_bytes(16), suffix)
@@ -57,7 +58,7 @@ def free_name(
 def new_segment(
     disk: Disk, directory: str, base_offset: Offset, now_ms: int, loaded: LoadedIndexes
 ) -> Segment:
-    """A segment with its files, empty. When that fails, none of them is left behind."""
+    """An empty segment with its files. On failure none of the files is left behind."""
     segment = Segment(
         disk=disk,
         directory=directory,

@@ -1,14 +1,14 @@
-"""One data directory of a node: whose it is, which partitions it holds, and how it was left.
+"""One data directory of a node: its owner, its partitions, and whether it was closed cleanly.
 
-A clean stop leaves a marker behind; the next start takes it away before anything is written, so
-that it can speak only for the stop that left it. A partition is deleted by renaming its directory;
-the files go later (`log/removals`), by the next start at the latest. Making and deleting cost a
-handful of syncs for any number of partitions, so a caller hands over all that it has.
+A clean stop leaves a marker; the next start removes it before anything is written, so that it is
+valid only for that stop. A partition is deleted by renaming its directory; the files are removed
+later (`log/removals`), by the next start at the latest. Creation and deletion cost a few syncs for
+any number of partitions, so callers pass all partitions at once.
 
 Invariants:
  1. One node at a time: the lock is held from `open` to `close`.
- 2. The marker is on disk only while nobody runs, and only when every log was closed.
- 3. A new directory is claimed on disk, and no checkpoint speaks of its name, before its log
+ 2. The marker is on disk only while no node runs, and only when every log was closed.
+ 3. A new directory is claimed on disk, and no checkpoint has an entry of its name, before its log
     can be written to.
 
 Start reading at `LogDirectory.open_logs` and `LogDirectory.delete_partitions`.
@@ -72,7 +72,9 @@ class LogDirectory:
     def open(
         cls, *, disk: Disk, path: str, producer_expiry_ms: int = PRODUCER_EXPIRY_MS
     ) -> "LogDirectory":
-        """Takes the directory, which is made if need be; DiskError when another node has it."""
+        """Locks the directory, which is made if it does not exist; DiskError when another node uses
+        it.
+        """
         path = path.rstrip("/") or "/"
         _make_lasting(disk, path)
         lock = disk.lock(f"{path}/{layout.LOCK}")
@@ -91,13 +93,13 @@ class LogDirectory:
 
     @property
     def identity(self) -> DirectoryIdentity | None:
-        """Whose directory it is; None when it has not been formatted."""
+        """The owner of the directory; None when it has not been formatted."""
         return read_identity(self._disk, self.path)
 
     def partitions_found(self) -> dict[TopicPartition, TopicId | CorruptCheckpoint | None]:
-        """The partitions that have a directory here, opened or not, and whose they are.
+        """The partitions that have a directory here, opened or not, with their topic ids.
 
-        None: nobody has claimed it. What is wrong with a claim stands in its place.
+        None: no claim. If the claim cannot be read, its value is the error.
         """
         found: dict[TopicPartition, TopicId | CorruptCheckpoint | None] = {}
         for name in self._disk.names(self.path):
@@ -109,7 +111,7 @@ class LogDirectory:
     # Commands
 
     def remember_producers(self, expiry_ms: int) -> None:
-        """From now on a producer is forgotten once it has been silent for so long."""
+        """Sets after how long without a batch a producer is forgotten."""
         if expiry_ms != self._producer_expiry_ms:
             self._producer_expiry_ms = expiry_ms
             for log in self.logs.values():
@@ -118,7 +120,7 @@ class LogDirectory:
     def open_log(
         self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, *, now_ms: int
     ) -> PartitionLog:
-        """The partition's log, loaded or made; raises an `OpenError`."""
+        """The partition's log, loaded or created; raises an `OpenError`."""
         wanted = LogWanted(partition=partition, topic_id=topic_id, settings=settings)
         opened = self.open_logs([wanted], now_ms=now_ms)[partition]
         if not isinstance(opened, PartitionLog):
@@ -128,7 +130,9 @@ class LogDirectory:
     def open_logs(
         self, wanted: Iterable[LogWanted], *, now_ms: int
     ) -> dict[TopicPartition, PartitionLog | OpenError]:
-        """The logs of many partitions, loaded or made, or what keeps one from being opened."""
+        """The logs of many partitions, loaded or created, or the error for each that cannot be
+        opened.
+        """
         wanted = list(wanted)
         opened: dict[TopicPartition, PartitionLog | OpenError] = {}
         new = [one for one in wanted if not self._disk.exists(self._directory(one.partition))]
@@ -148,10 +152,11 @@ class LogDirectory:
     def delete_partitions(
         self, partitions: Mapping[TopicPartition, TopicId]
     ) -> dict[TopicPartition, DiskError]:
-        """Deletes partitions, opened or not; which could not be, and why.
+        """Deletes partitions, opened or not; returns those that could not be deleted, with the
+        errors.
 
-        Gone for good once the directory has another name. Without an open log its claim decides:
-        another topic's directory is left alone, and one that cannot be read is set aside.
+        A partition is deleted once its directory is renamed. Without an open log the claim decides:
+        the directory of another topic is kept, and one that cannot be read is set aside.
         """
         failed: dict[TopicPartition, DiskError] = {}
         retired: dict[TopicPartition, str] = {}
@@ -170,13 +175,13 @@ class LogDirectory:
         return failed
 
     def advance_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """`PartitionLog.advance_start` for many, with one write; DiskError is as there."""
+        """`PartitionLog.advance_start` for many logs, with one write; DiskError as there."""
         self.move_starts(offsets)
         for partition in offsets:
             self.logs[partition].drop_below_start()
 
     def move_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
-        """The first half: the segments below are still to be dropped. DiskError: none has moved."""
+        """The first half: segments below are still to be deleted. DiskError: no start has moved."""
         before = {partition: self.logs[partition].start_offset for partition in offsets}
         for partition, offset in offsets.items():
             self.logs[partition].move_start(max(offset, before[partition]))
@@ -189,13 +194,13 @@ class LogDirectory:
             raise
 
     def take_removable(self, *, now_ms: int) -> list[str]:
-        """Deleted files and directories whose delay is over, for `Disk.remove_trees`."""
+        """The deleted files and directories whose delay is over, for `Disk.remove_trees`."""
         return self._removals.take_due(now_ms)
 
     def set_aside_stray(self, partition: TopicPartition) -> str:
         """Renames the directory of a partition that the metadata does not know; its new path.
 
-        It is kept, and no start looks at it: metadata that was lost must not cost data as well.
+        It is kept, and later starts ignore it: lost metadata must not cause loss of data.
         """
         assert partition not in self.logs, partition
         path = self._rename(
@@ -221,7 +226,7 @@ class LogDirectory:
         self._lock.close()
 
     def abandon(self) -> None:
-        """Lets go of everything without writing: what a crash would leave."""
+        """Releases everything without writing, as after a crash."""
         for log in self.logs.values():
             log.abandon()
         self._lock.close()
@@ -365,12 +370,12 @@ def sign_of_log_directory(disk: Disk, path: str) -> str | None:
 
 
 def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
-    """Whose directory it is; None when it has not been formatted."""
+    """The owner of the directory; None when it has not been formatted."""
     file = f"{path}/{layout.IDENTITY}"
     return decode_identity(file, disk.read(file)) if disk.exists(file) else None
 
 
 def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
-    """Formats a directory: from now on it is this node's."""
+    """Formats a directory for this node."""
     disk.make_directory(path)
     disk.write_whole(f"{path}/{layout.IDENTITY}", encode_identity(identity))

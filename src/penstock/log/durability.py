@@ -1,14 +1,13 @@
-"""How much of a log lasts, and what to sync so that more of it does.
+"""Which part of a log is durable, and what to sync to make more of it durable.
 
-Below the recovery point all bytes are synced; a crash makes the next start look at what lies above
-it. What is on disk of the recovery point, and of the log's start, is in the checkpoints of its
-directory.
+Below the recovery point all bytes are synced; after a crash the next start scans what is above it.
+Recovery point and start offset are stored in the checkpoints of the directory.
 
 Invariants:
- 1. The recovery point on disk never exceeds what is synced: it moves up after the sync, and goes
-    down before anything below it is rewritten.
- 2. The name of a segment lasts before the next one's can, or a log may come back without its
-    beginning.
+ 1. The recovery point on disk never exceeds what is synced: it is raised after the sync, and
+    lowered before anything below it is rewritten.
+ 2. The name of a segment is durable before that of the next one can be, or a log could come back
+    without its beginning.
 """
 
 from typing import Protocol
@@ -21,7 +20,7 @@ from penstock.world.ports import Disk, File
 
 
 class Checkpoints(Protocol):
-    """Puts on disk what the open logs say of themselves; done when the call returns."""
+    """Writes the offsets of the open logs to disk; durable when the call returns."""
 
     def save_recovery_points(self) -> None: ...
 
@@ -29,7 +28,7 @@ class Checkpoints(Protocol):
 
 
 class Durability:
-    """See the module's invariants. Without checkpoints nothing is noted anywhere."""
+    """See the module's invariants. Without checkpoints nothing is stored."""
 
     __slots__ = ("_checkpoints", "_directory", "_disk", "recovery_point", "unsynced")
 
@@ -50,7 +49,7 @@ class Durability:
     # What has been written
 
     def segment_saved(self, segment: Segment, *, end_offset: Offset) -> None:
-        """The segment is as it is to stay, indexes and all, in a log that ends at `end_offset`."""
+        """The segment and its indexes are final, in a log that ends at `end_offset`."""
         for path in segment.paths:
             if self._disk.exists(path):
                 self.unsynced.add(path, end_offset)
@@ -68,7 +67,7 @@ class Durability:
     # Syncs
 
     def make_names_last(self) -> None:
-        """Invariant 2; of the names that have changed since the last sync."""
+        """Syncs the names that have changed since the last sync (invariant 2)."""
         if self.unsynced.directory:
             self.sync_names()
 
@@ -77,14 +76,14 @@ class Durability:
         self.unsynced.directory = False
 
     def begin_sync(self, active: Segment, *, end_offset: Offset) -> list[File]:
-        """What to sync so that all up to `end_offset`, where the log ends now, lasts."""
+        """What to sync to make everything up to `end_offset`, the end of the log, durable."""
         files = self.unsynced.begin(end_offset)
         if end_offset > self.recovery_point:
             files.append(active.file)
         return files
 
     def lower(self, offset: Offset) -> None:
-        """What lies above `offset` is about to be rewritten; DiskError: it must not be."""
+        """Call it before anything above `offset` is rewritten; after DiskError it must not be."""
         self.unsynced.lower(offset)
         before = self.recovery_point
         if offset < before:

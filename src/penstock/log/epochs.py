@@ -1,4 +1,4 @@
-"""Where each leader epoch began: what replicas compare to find the point at which they part.
+"""Where each leader epoch began: replicas compare this to find where their logs diverge.
 
     leader-epoch-checkpoint, text:
         0                   version
@@ -7,9 +7,9 @@
         5 120
 
 Invariants:
- 1. Epochs grow strictly, first offsets grow strictly.
- 2. On disk no entry is missing whose first offset lies below the recovery point on disk: the file
-    is written before that point moves, and what lies above it is learnt again from the log.
+ 1. Epochs increase strictly, and so do first offsets.
+ 2. The file on disk has every entry whose first offset is below the recovery point on disk: it is
+    written before that point moves, and entries above it are rebuilt from the log.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,7 @@ class EpochEnd:
 
 
 class LeaderEpochs:
-    """The epochs of one log, oldest first. `unsaved` tells that the file on disk lags behind."""
+    """The epochs of one log, oldest first. `unsaved`: the file on disk is out of date."""
 
     __slots__ = ("_entries", "latest", "unsaved")
 
@@ -56,7 +56,7 @@ class LeaderEpochs:
         return epochs
 
     def encode(self, *, end_offset: Offset) -> bytes:
-        """The file of a log that ends at `end_offset`: an epoch without a record says nothing."""
+        """The file of a log that ends at `end_offset`; an epoch without a record is left out."""
         return encode_lines(
             f"{one.epoch} {one.start_offset}"
             for one in self._entries
@@ -68,12 +68,12 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
-        """Under which epoch the record at `offset` was written."""
+        """The epoch of the record at `offset`."""
         slot = bisect_right(self._entries, offset, key=_start_offset) - 1
         return self._entries[slot].epoch if slot >= 0 else None
 
     def end_of(self, epoch: LeaderEpoch, *, end_offset: Offset) -> EpochEnd | None:
-        """Where `epoch` ended; None when it is newer than all we know, or we know none."""
+        """Where `epoch` ended; None when it is newer than all known epochs, or none is known."""
         if not self._entries or epoch > self._entries[-1].epoch:
             return None
         if epoch == self._entries[-1].epoch:
@@ -84,7 +84,7 @@ class LeaderEpochs:
         return EpochEnd(leader_epoch=found, end_offset=self._entries[after].start_offset)
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Learns that `epoch` writes from `start_offset` on; what it contradicts goes."""
+        """Adds that `epoch` begins at `start_offset`; entries that contradict it are removed."""
         assert epoch >= 0, epoch
         assert start_offset >= 0, start_offset
         entries = self._entries
@@ -96,13 +96,13 @@ class LeaderEpochs:
         self._changed()
 
     def truncate_end(self, end_offset: Offset) -> None:
-        """Forgets epochs that began at `end_offset` or later."""
+        """Removes epochs that began at `end_offset` or later."""
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
             self._changed()
 
     def truncate_start(self, start_offset: Offset) -> None:
-        """Forgets epochs that ended before `start_offset`; the one it falls into begins there."""
+        """Removes epochs that ended before `start_offset`; that of the offset begins there."""
         after = bisect_right(self._entries, start_offset, key=_start_offset)
         if after == 0 or (after == 1 and self._entries[0].start_offset == start_offset):
             return

@@ -1,11 +1,11 @@
-"""What can be wrong with a log: with what a reader asks for, and with what lies on disk."""
+"""Errors of a log: offsets out of range, and corrupt files."""
 
 from penstock.model.error import PenstockError
 from penstock.model.offset import Offset
 
 
 class OffsetOutOfRange(PenstockError):
-    """A reader asked for an offset that the log does not have (any more, or yet)."""
+    """A reader asked for an offset that the log does not have, any more or yet."""
 
     def __init__(self, offset: Offset, *, start_offset: Offset, end_offset: Offset) -> None:
         super().__init__(f"offset {offset} is not in [{start_offset}, {end_offset}]")
@@ -15,22 +15,22 @@ class OffsetOutOfRange(PenstockError):
 
 
 class CorruptData(PenstockError):
-    """What lies on disk cannot be right: one partition's trouble, never the node's.
+    """A file is corrupt: an error of one partition, never of the node.
 
-    The log mends what can be derived from the rest; what reaches a caller, nothing derives.
+    The log rebuilds what follows from other files; callers get this error for the rest.
     """
 
 
 class CorruptIndex(CorruptData):
-    """An index file that cannot be right. It is rebuilt from the log."""
+    """An invalid index file. It is rebuilt from the log."""
 
 
 class CorruptSnapshot(CorruptData):
-    """A producer snapshot that cannot be right. The one before it is used."""
+    """An invalid producer snapshot. The one before it is used."""
 
 
 class CorruptCheckpoint(CorruptData):
-    """A checkpoint or a properties file that does not read as one."""
+    """An invalid checkpoint or properties file."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -39,7 +39,7 @@ class CorruptCheckpoint(CorruptData):
 
 
 class CorruptLog(CorruptData):
-    """Bytes inside a segment that are no batch: the disk has lost or changed them."""
+    """Bytes inside a segment are not a batch: the disk has lost or changed them."""
 
     def __init__(self, path: str, *, position: int, reason: str) -> None:
         super().__init__(f"{path} at byte {position}: {reason}")

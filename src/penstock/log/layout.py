@@ -1,4 +1,4 @@
-"""The names and the shape of what lies on disk: Apache Kafka's own.
+"""The names of files and directories on disk: those of Apache Kafka.
 
 <data directory>/
   .lock                              held while a node runs
@@ -76,13 +76,15 @@ def partition_directory(partition: TopicPartition) -> str:
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:
-    """The partition whose directory has this name; None for any other, also one out of use."""
+    """The partition whose directory has this name; None for other names, also of directories out of
+    use.
+    """
     match = _PARTITION_DIRECTORY.fullmatch(name)
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
 def retired_directory(partition: TopicPartition, token: bytes, suffix: str) -> str:
-    """The name of a directory out of use; a long topic name gives way to the token."""
+    """The name of a directory out of use; a long topic name is shortened for the token."""
     assert len(token) == 16, token
     ending = f"-{partition.partition}.{token.hex()}{suffix}"
     return partition.topic[: FILE_NAME_LENGTH_MAX - len(ending)] + ending

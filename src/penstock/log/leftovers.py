@@ -1,4 +1,4 @@
-"""Tidying up a partition's directory that someone left in the middle of something.
+"""Cleans up a partition's directory after a crash in the middle of an operation.
 
     *.deleted            on its way out: remove
     *.cleaned            the output of a compaction that did not finish: remove
@@ -9,7 +9,7 @@
     an index without its .log     remove
 
 A swap that begins at or above the first `.cleaned` belongs to an unfinished split: remove. Each
-step can be cut off and done again.
+step can be interrupted and repeated.
 """
 
 from penstock.log import layout
@@ -23,7 +23,7 @@ _METADATA_SNAPSHOT_DELETED = ".checkpoint.deleted"
 
 
 def tidy(disk: Disk, directory: str) -> None:
-    """Brings a directory into a state that holds segments and nothing half done."""
+    """Completes or removes everything unfinished, so that only segments are left."""
     names = disk.names(directory)
     unfinished = [name for name in names if name.endswith(layout.CLEANED)]
     first_unfinished = min((_base_offset(name) for name in unfinished), default=None)

@@ -1,4 +1,6 @@
-"""The indexes of sealed segments, kept in memory under a bound of bytes; the least used ones go."""
+"""The indexes of sealed segments, cached up to a bound of bytes; the least recently used are
+evicted.
+"""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -36,7 +38,7 @@ class LoadedIndexes:
         self._by_segment: OrderedDict[Indexed, Indexes] = OrderedDict()
 
     def of(self, segment: Indexed) -> Indexes:
-        """The segment's indexes, read from disk unless they are at hand."""
+        """The segment's indexes, read from disk unless they are cached."""
         known = self._by_segment.get(segment)
         if known is not None:
             self._by_segment.move_to_end(segment)

@@ -1,7 +1,7 @@
-"""What a log remembers besides its batches: producers and leader epochs, in memory and on disk.
+"""The state of a log besides its batches: producers and leader epochs, in memory and on disk.
 
-Both are functions of the batches. `take_up` passes a batch through them, whoever wrote it; the
-files (`.snapshot`, `leader-epoch-checkpoint`) only spare a restart the reading of the whole log.
+Both follow from the batches: `take_up` applies a batch to them. The files (`.snapshot`,
+`leader-epoch-checkpoint`) only save a restart from reading the whole log.
 """
 
 from penstock.log import layout
@@ -50,7 +50,7 @@ class LogMemory:
         self.epochs = self._read_epochs()
 
     def take_up(self, batch: BatchView, segment: Segment) -> None:
-        """Passes a batch that now stands in `segment` through producers and epochs."""
+        """Applies a batch that is now in `segment` to producers and epochs."""
         epoch, latest = batch.leader_epoch, self.epochs.latest
         if epoch != latest and epoch >= 0 and (latest is None or epoch > latest):
             self.epochs.assign(epoch, batch.base_offset)
@@ -60,11 +60,11 @@ class LogMemory:
             self.producers.apply(batch)
 
     def load(self, segments: list[Segment], *, until_offset: Offset, trust_absence: bool) -> None:
-        """Brings the producers to `until_offset`: from a snapshot, and from the batches after it.
+        """Loads the producers as of `until_offset`: from a snapshot, and from the batches after it.
 
-        After a clean stop a log without any snapshot had no producers: that is trusted, as Apache
-        Kafka does, rather than reading the whole log. One that is there and cannot be read is not
-        absent.
+        After a clean stop, a log without any snapshot had no producers: this is trusted, as in
+        Apache Kafka, instead of reading the whole log. A snapshot that cannot be read does not
+        count as absent.
         """
         trust_absence = trust_absence and not self.snapshots.offsets
         found = self.snapshots.newest(until_offset)
@@ -84,14 +84,14 @@ class LogMemory:
         assert self.producers.end_offset == until_offset, (self.producers.end_offset, until_offset)
 
     def settle(self, segments: list[Segment], *, end_offset: Offset) -> None:
-        """Nothing remembers what the log, opened as it is now, does not hold."""
+        """Removes producers and epochs of records that the opened log does not hold."""
         self.epochs.truncate_end(end_offset)
         self.epochs.truncate_start(self.start_offset)
         self.snapshots.remove_above(end_offset)
         self.snapshots.remove_strays({segment.base_offset for segment in segments})
 
     def relearn_epochs(self, segments: list[Segment]) -> None:
-        """From the headers of all batches: slow, and as right as the file was."""
+        """Rebuilds the epochs from the headers of all batches: slow, with the same result."""
         self.epochs.clear()
         for segment in segments:
             for header in segment.headers():
@@ -101,7 +101,7 @@ class LogMemory:
         self.epochs_are_lost = False
 
     def save_epochs(self, end_offset: Offset) -> None:
-        """Writes the epochs, if the file lags behind; see invariant 2 of `log/epochs`."""
+        """Writes the epochs, if the file is out of date; see invariant 2 of `log/epochs`."""
         if self.epochs.unsaved:
             data = self.epochs.encode(end_offset=end_offset)
             if data != self._saved_epochs:
@@ -109,7 +109,7 @@ class LogMemory:
             self._note_saved(data, end_offset)
 
     def write_epochs(self, end_offset: Offset) -> str | None:
-        """The same without a sync: the path of what is to be synced, if anything is."""
+        """The same without a sync; returns the path to be synced, if any."""
         data = self.epochs.encode(end_offset=end_offset)
         if not self.epochs.unsaved or data == self._saved_epochs:
             return None

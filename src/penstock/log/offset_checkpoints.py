@@ -1,13 +1,14 @@
-"""The offset checkpoints of a data directory: how far each log is synced, where it begins, and how
-far it is compacted.
+"""The offset checkpoints of a data directory: recovery point, start offset and compacted offset of
+each log.
 
-Each file is replaced whole, so it costs the same for one partition as for all: who changes many
-saves once.
+Each file is replaced as a whole, so one partition costs the same as all: callers that change many
+save once.
 
 Invariants:
- 1. What the files say of a partition that has not been opened is kept.
- 2. A partition without a directory has no entry in memory; one on disk is gone before a directory
-    of that name is made again, else a new topic would begin with the offsets of an old one.
+ 1. Entries of partitions that have not been opened are kept.
+ 2. A partition without a directory has no entry in memory; its entry on disk is removed before a
+    directory of that name is made again, else a new topic would begin with the offsets of an old
+    one.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from penstock.world.ports import Disk
 
 
 class Checkpointed(Protocol):
-    """What is asked of an open log."""
+    """What an open log must provide."""
 
     @property
     def recovery_point(self) -> Offset: ...
@@ -36,7 +37,7 @@ class Checkpointed(Protocol):
 
 
 class OffsetCheckpoints:
-    """See the module's invariants. `readable` tells whether both files were right."""
+    """See the module's invariants. `readable`: both files could be read."""
 
     def __init__(
         self, *, disk: Disk, path: str, logs: Mapping[TopicPartition, Checkpointed]
@@ -66,13 +67,13 @@ class OffsetCheckpoints:
         )
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition has no directory any more; see invariant 2 for what is on disk."""
+        """The partition has no directory any more; see invariant 2 for its entry on disk."""
         self._recovery_points.pop(partition, None)
         self._start_offsets.pop(partition, None)
         self._cleaned_offsets.pop(partition, None)
 
     def clear_way(self, partitions: set[TopicPartition]) -> None:
-        """Before directories of these names are made: nothing on disk speaks of them."""
+        """Call it before directories of these names are made: removes their entries on disk."""
         for partition in partitions:
             self.forget(partition)
         if not partitions.isdisjoint(self._on_disk):
@@ -95,7 +96,7 @@ class OffsetCheckpoints:
         self._write(layout.START_OFFSETS, self._start_offsets)
 
     def save_cleaned_offsets(self) -> None:
-        """Few logs are compacted, and seldom: most calls find nothing to write."""
+        """Writes the file if something has changed: few logs are compacted, and seldom."""
         for partition, log in self._logs.items():
             if log.cleaned_offset is not None:
                 self._cleaned_offsets[partition] = log.cleaned_offset

@@ -5,13 +5,14 @@
      4  position          uint32   where that batch begins in the .log file
 
 Invariants:
- 1. Offsets grow strictly, positions grow strictly.
+ 1. Offsets and positions increase strictly.
  2. Every entry names a whole batch of the .log file.
- 3. The index is a hint: without an entry the search begins at position 0, which is slow and right.
+ 3. The index is a hint: without an entry the search begins at position 0, which is slow but
+    correct.
 
 In memory an entry is one number, offset in the upper half, so that a search is one bisect over an
-array in C. Apache Kafka gives the index of its active segment 10 MiB of zeros and trims them when
-it closes; whoever was killed leaves them, and `decode` cuts them off.
+array in C. Apache Kafka preallocates 10 MiB of zeros for the index of its active segment and trims
+it when it closes; a killed broker leaves the zeros, and `decode` removes them.
 """
 
 import operator
@@ -38,7 +39,7 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, base_offset: Offset, data: bytes, *, log_bytes: int) -> "OffsetIndex":
-        """The index that a file holds; CorruptIndex if it cannot be that of `log_bytes` of log."""
+        """The index in a file; CorruptIndex if it does not fit a log of `log_bytes` bytes."""
         data = without_reserve(data, ENTRY_BYTES)
         entries, halves = array("Q", data), array("I", data)
         if _NATIVE_IS_LITTLE:
@@ -65,7 +66,7 @@ class OffsetIndex:
         return len(self._entries) * ENTRY_BYTES
 
     def position_before(self, offset: Offset) -> int:
-        """Where to begin the search for `offset`: no batch before it holds it."""
+        """Where to begin the search for `offset`: no earlier batch holds it."""
         key = (offset - self.base_offset) << 32 | _POSITION_MASK
         if key < 0:
             return 0
@@ -100,7 +101,7 @@ class OffsetIndex:
         self._entries.append(entry)
 
     def truncate(self, offset: Offset) -> None:
-        """Forgets every batch that reaches `offset` or beyond."""
+        """Removes every batch that reaches `offset` or beyond."""
         key = max(0, offset - self.base_offset) << 32
         del self._entries[bisect_left(self._entries, min(key, 2**64 - 1)) :]
 
@@ -108,7 +109,7 @@ class OffsetIndex:
 def without_reserve(data: bytes, entry_bytes: int) -> bytes:
     """The entries of an index file, without zeros at its end: no entry is all zeros.
 
-    CorruptIndex when the file ends within an entry: the zeros it lacks are not its own.
+    CorruptIndex when the file ends within an entry.
     """
     if len(data) % entry_bytes:
         raise CorruptIndex(f"{len(data)} bytes, where an entry has {entry_bytes}")

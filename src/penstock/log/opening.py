@@ -1,4 +1,4 @@
-"""Opening a log: from whatever lies in a partition's directory to one that can be written to."""
+"""Opens a log: from the files in a partition's directory to a log that can be written to."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ PRODUCER_EXPIRY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
-    """What is known from elsewhere of the log that is to be opened."""
+    """What the checkpoints and the metadata say about the log to be opened."""
 
     clean: bool = False
     recovery_point: Offset = FIRST_OFFSET
@@ -47,7 +47,7 @@ def open_log(
     checkpoints: Checkpoints | None = None,
     removals: Removals | None = None,
 ) -> PartitionLog:
-    """Loads the log in `directory`, or makes one that begins at `left.start_offset`."""
+    """Loads the log in `directory`, or creates one that begins at `left.start_offset`."""
     loaded = LoadedIndexes() if loaded is None else loaded
     parts = _load_parts(
         disk,

@@ -1,12 +1,12 @@
-"""The log of one partition: a row of segments that grows at its end.
+"""The log of one partition: a sequence of segments that grows at its end.
 
     start_offset                                 recovery_point            end_offset
       |  segment 0   |   segment 1   |   segment 2 (active)   :                |
       [..............)[..............)[.............................)
 
-Offsets in [start_offset, end_offset) can be read. Here its parts are put together: `segments` hold
-the batches, `memory` what follows from them, `saving` writes that down, `durability` knows what
-would survive a crash, and `truncation` takes batches off again.
+Offsets in [start_offset, end_offset) can be read. This module combines the parts: `segments` hold
+the batches, `memory` the state that follows from them, `saving` writes that state, `durability`
+tracks what would survive a crash, and `truncation` removes batches from the end.
 
 Invariants:
  1. start_offset <= end_offset, recovery_point <= end_offset; the first segment begins at or below
@@ -111,7 +111,7 @@ class PartitionLog:
 
     @property
     def recovery_point(self) -> Offset:
-        """Below it everything is synced."""
+        """Everything below it is synced."""
         return self._durability.recovery_point
 
     @property
@@ -154,13 +154,14 @@ class PartitionLog:
         return self._segments.aborted_within(from_offset=from_offset, until_offset=until_offset)
 
     def end_of(self, found: LogSlice) -> Offset:
-        """An offset that no batch of a slice reaches, however much more there is to read."""
+        """An offset beyond all batches of a slice."""
         return self._segments.end_of(found, end_offset=self.end_offset)
 
     # Commands
 
     def append(self, batches: Sequence[BatchView], *, now_ms: int) -> None:
-        """Writes batches that carry their offsets and epochs already. DiskError: nothing changed.
+        """Writes batches that have their offsets and epochs already. DiskError: nothing has
+        changed.
 
         One write of the batches' own memory: no copy.
         """
@@ -187,7 +188,7 @@ class PartitionLog:
         assert self.producers.end_offset == self.end_offset, "invariant 2"
 
     def begin_epoch(self, epoch: LeaderEpoch) -> None:
-        """A leader begins to write here under `epoch`: from the end of the log on."""
+        """A leader begins to write in `epoch`, from the end of the log on."""
         self.epochs.assign(epoch, self.end_offset)
 
     def reconfigure(self, settings: TopicSettings) -> None:
@@ -200,9 +201,10 @@ class PartitionLog:
             self._roll(self.end_offset)
 
     def advance_start(self, offset: Offset) -> None:
-        """Forgets what lies below `offset`; whole segments below it are deleted.
+        """Moves the start to `offset`; whole segments below it are deleted.
 
-        DiskError: either nothing has moved, or segments are left that the next call deletes.
+        DiskError: either the start has not moved, or the next call deletes the segments that are
+        left.
         """
         if offset > self.start_offset:
             assert offset <= self.end_offset, (offset, self.end_offset)
@@ -210,17 +212,19 @@ class PartitionLog:
         self.drop_below_start()
 
     def move_start(self, offset: Offset) -> None:
-        """In memory alone: for who saves the new starts of many logs at once, or takes one back."""
+        """Moves the start in memory only: for callers that save the starts of many logs at once, or
+        undo a move.
+        """
         assert offset <= self.end_offset, (offset, self.end_offset)
         self.start_offset = self._memory.start_offset = offset
 
     def drop_below_start(self) -> None:
-        """Deletes whole segments below the start, which must be on disk by now."""
+        """Deletes whole segments below the start; the start must be on disk already."""
         while self.drop_oldest():
             pass
 
     def drop_oldest(self) -> bool:
-        """The same for one segment at most; whether there are more."""
+        """The same for at most one segment; returns whether there are more."""
         if self._segments.starts_below(self.start_offset):
             self._durability.segment_gone(self._segments.retire_first())
         self.epochs.truncate_start(self.start_offset)
@@ -229,10 +233,11 @@ class PartitionLog:
         return self._segments.starts_below(self.start_offset)
 
     def advance_by_name(self, offset: Offset) -> bool:
-        """Drops the oldest segment if all of it lies below `offset`; whether there are more.
+        """Drops the oldest segment if all of it is below `offset`; returns whether there are more.
 
-        By renaming alone, for which a full disk has room: a log begins with its first segment at
-        the earliest. The names last before the next one goes, or a power loss could leave a hole.
+        It only renames, which is possible on a full disk: a log begins with its first segment at
+        the earliest. The names are synced before the next segment is dropped, or a power loss could
+        leave a hole.
         """
         if self._segments.starts_below(offset):
             self.move_start(max(self.start_offset, self.segments[1].base_offset))
@@ -279,20 +284,20 @@ class PartitionLog:
 
     @property
     def wants_sync(self) -> bool:
-        """Whether a sealed segment waits for its sync: until then a crash makes it be scanned."""
+        """Whether a sealed segment is not synced yet: after a crash it would be scanned."""
         unsynced = self._durability.unsynced
         return len(unsynced) > 0 and self._segments.active.base_offset > self.recovery_point
 
     def unsynced_files(self) -> list[File]:
-        """What to sync so that all up to the present `end_offset` lasts.
+        """What to sync so that everything up to the present `end_offset` is durable.
 
-        Note the end offset, hand the files to `Disk.sync` in the same step, and call `mark_synced`
-        with that offset when it is done; one sync of a log at a time.
+        Note the end offset, pass the files to `Disk.sync` in the same step, and call `mark_synced`
+        with that offset when it is done; one sync per log at a time.
         """
         return self._durability.begin_sync(self._segments.active, end_offset=self.end_offset)
 
     def mark_synced(self, offset: Offset) -> None:
-        """The files of `unsynced_files`, asked for when the log ended at `offset`, are synced."""
+        """The files that `unsynced_files` returned when the log ended at `offset` are synced."""
         offset = self._durability.unsynced.finish(offset)
         if offset > self.recovery_point:
             self._memory.save_epochs(self.end_offset)
@@ -305,13 +310,13 @@ class PartitionLog:
         self.mark_synced(self.end_offset)
 
     def close(self) -> None:
-        """Leaves on disk what the next start needs to scan nothing, and lets go of the files."""
+        """Writes what the next start needs to skip scanning, and closes the log."""
         if not self.is_closed:
             self._disk.sync_all(self.begin_close())
             self.finish_close()
 
     def begin_close(self) -> list[str]:
-        """The first half of `close`, for many logs at once: writes; what is to be synced now."""
+        """The first half of `close`, for many logs at once: writes, and returns what to sync."""
         assert not self.is_closed
         durability = self._durability
         if not self._as_closed:
@@ -328,13 +333,13 @@ class PartitionLog:
         self.abandon()
 
     def retire(self) -> None:
-        """Lets go of the log, whose directory is about to be renamed. Readers read on."""
+        """Closes the log before its directory is renamed. Readers can continue."""
         for segment in self.segments:
             segment.hold()
         self.abandon()
 
     def abandon(self) -> None:
-        """Lets go of the files without writing anything: what a crash would leave."""
+        """Closes the files without writing anything, as after a crash."""
         self.is_closed = True
         self._durability.unsynced.let_go()
         for segment in self.segments:

@@ -1,4 +1,4 @@
-"""What a log consists of when it has been loaded, before it is put together."""
+"""The parts of a loaded log, before it is put together."""
 
 from dataclasses import dataclass
 

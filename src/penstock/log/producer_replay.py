@@ -1,4 +1,4 @@
-"""Passing batches through the memory of producers: on append, on recovery and on replay alike."""
+"""Applies batches to the state of producers: on append, on recovery and on replay alike."""
 
 from penstock.log.aborted_index import AbortedTransaction
 from penstock.log.producer_state import CompletedTransaction, ProducerStates, TransactionEnd
@@ -11,7 +11,7 @@ from penstock.records.layout import NO_PRODUCER_ID
 
 
 def take_up_control(producers: ProducerStates, batch: BatchView, segment: Segment) -> None:
-    """Takes a control batch into the producers, and an abort into its segment's index."""
+    """Applies a control batch to the producers, and adds an abort to the index of its segment."""
     completed = _apply(producers, batch)
     if completed is not None and not completed.committed:
         segment.note_aborted(
@@ -25,7 +25,7 @@ def take_up_control(producers: ProducerStates, batch: BatchView, segment: Segmen
 
 
 def replay(producers: ProducerStates, segment: Segment) -> None:
-    """Takes up the rest of a segment whose indexes are right already: only producers change."""
+    """Applies the rest of a segment whose indexes are valid already: only producers change."""
     if segment.size_bytes == 0:
         return
     start = segment.position_of(producers.end_offset)

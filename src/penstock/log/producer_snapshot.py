@@ -13,11 +13,11 @@
         34  coordinator epoch         int32
         38  current txn first offset  int64    -1 when no transaction is open
 
-A producer has an entry for each batch that is remembered, oldest first, so that after a restart a
-retry of any of them is known for what it is: refused as out of order it would be written again
-under a new epoch. Apache Kafka writes the last one alone and, where a producer has several, takes
-the last. The file is named by the offset up to which it holds; a torn one fails its checksum and
-the one before it is used.
+A producer has an entry for each remembered batch, oldest first, so that a retry of any of them is
+recognised after a restart; otherwise it would be refused as out of order and written again in a new
+epoch. Apache Kafka writes only the last one and, where a producer has several, reads the last. The
+name of the file is the offset up to which it is valid; a torn file fails its checksum, and the one
+before it is used.
 """
 
 from struct import Struct
@@ -44,7 +44,7 @@ def encode_snapshot(producers: dict[ProducerId, ProducerState]) -> bytes:
 
 
 def decode_snapshot(data: bytes) -> dict[ProducerId, ProducerState]:
-    """The producers that a file holds; CorruptSnapshot when it cannot be right."""
+    """The producers in a file; CorruptSnapshot when it is invalid."""
     try:
         version, checksum = _HEAD.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _HEAD.size)

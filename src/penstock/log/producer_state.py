@@ -1,15 +1,15 @@
-"""What a log remembers of its idempotent producers.
+"""The state of idempotent producers in a log.
 
-A batch of a producer that numbers its records changes the memory of that producer; so does the
-marker that ends its transaction. The memory is a function of the log: a follower, a restart and a
-recovery all come to the same one by passing the same batches through `apply`. Which batches a
-leader takes is not decided here (`replication/leader`).
+A batch of an idempotent producer changes the state of that producer; so does the marker that ends
+its transaction. The state follows from the log: a follower, a restart and a recovery all get the
+same state by passing the same batches to `apply`. `replication/leader` decides which batches are
+accepted.
 
 Invariants:
  1. At most five batches per producer, oldest first, all of its present epoch.
- 2. A producer with an open transaction is not forgotten, however long it is silent.
+ 2. A producer with an open transaction does not expire.
  3. `by_id` reflects every batch below `end_offset` and none above.
- 4. Open transactions are also kept by themselves, oldest first: there may be many producers.
+ 4. Open transactions are also kept separately, oldest first: there may be many producers.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ NO_COORDINATOR_EPOCH = -1
 
 @dataclass(slots=True)
 class BatchMemory:
-    """One batch, as far as a retry of it must be recognised."""
+    """One batch: what is needed to recognise a retry of it."""
 
     base_sequence: int
     last_sequence: int
@@ -48,7 +48,7 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionEnd:
-    """What an end-of-transaction marker says."""
+    """The content of an end-of-transaction marker."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -60,7 +60,7 @@ class TransactionEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedTransaction:
-    """A transaction with records in this log that has come to its end."""
+    """A completed transaction with records in this log."""
 
     producer_id: ProducerId
     first_offset: Offset
@@ -82,11 +82,11 @@ class ProducerStates:
 
     @property
     def first_open_offset(self) -> Offset | None:
-        """Where the oldest open transaction began: no stable offset lies beyond it."""
+        """The first offset of the oldest open transaction: no stable offset is beyond it."""
         return next(iter(self._open.values()), None)
 
     def apply(self, batch: BatchHeader) -> None:
-        """Takes up a batch of data, or one without a producer. Markers go to `end_transaction`."""
+        """Applies a batch of data, also one without a producer. Markers go to `end_transaction`."""
         last_offset = batch.last_offset
         self.end_offset = Offset(last_offset + 1)
         producer_id = batch.producer_id
@@ -118,7 +118,7 @@ class ProducerStates:
             producer.current_txn_first_offset = self._open[producer_id] = batch.base_offset
 
     def end_transaction(self, end: TransactionEnd) -> CompletedTransaction | None:
-        """Takes up a marker; None when the producer had written nothing in the transaction."""
+        """Applies a marker; None when the producer had written nothing in the transaction."""
         producer = self.by_id.get(end.producer_id)
         if producer is None:
             producer = ProducerState(producer_id=end.producer_id)
@@ -143,12 +143,12 @@ class ProducerStates:
         )
 
     def pass_over(self, offset: Offset) -> None:
-        """Everything below `offset` has been seen, or is gone."""
+        """Everything below `offset` has been applied, or was deleted."""
         assert offset >= self.end_offset, (offset, self.end_offset)
         self.end_offset = offset
 
     def expire(self, now_ms: int) -> tuple[ProducerId, ...]:
-        """Forgets producers that have been silent for too long, and tells which."""
+        """Removes producers that have been silent for too long, and returns them."""
         expired = tuple(
             producer.producer_id
             for producer in self.by_id.values()
@@ -162,7 +162,7 @@ class ProducerStates:
         self.restore({}, end_offset)
 
     def restore(self, by_id: Mapping[ProducerId, ProducerState], end_offset: Offset) -> None:
-        """Takes what was remembered at `end_offset` for all that is known."""
+        """Replaces the state by a snapshot taken at `end_offset`."""
         self.by_id.clear()
         self.by_id.update(by_id)
         self._open = self._found_open()
@@ -192,7 +192,7 @@ class ProducerStates:
 
 
 def first_sequence(*, last_sequence: int, offset_delta: int) -> int:
-    """The first sequence of a batch of which only the last is stored."""
+    """The first sequence of a batch, computed from the last one."""
     if last_sequence == NO_SEQUENCE:
         return NO_SEQUENCE
     return back(last_sequence, by=offset_delta)

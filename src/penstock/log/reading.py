@@ -1,10 +1,10 @@
-"""What a reader asks of a log, and what it is given.
+"""What a reader asks of a log, and what it gets.
 
-A slice is a range of bytes of one segment's file, handed on to `sendfile` unread. Like Apache
-Kafka's it may end in the middle of a batch: it begins with a whole batch, but where it ends is
-counted in bytes, because finding the last whole batch would cost a walk over headers for each
-fetch, and every client must cope with a cut-off batch anyway. It never reaches beyond
-`until_offset`, though: what readers may not see is not sent.
+A slice is a range of bytes of one segment's file, passed to `sendfile` unread. As in Apache Kafka
+it may end in the middle of a batch: it begins with a whole batch, but its end is counted in bytes,
+because finding the last whole batch would cost a walk over headers for each fetch, and every client
+must handle a truncated batch anyway. It never extends beyond `until_offset`: what readers may not
+see is not sent.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class LogSlice:
     """Bytes of one segment: one whole batch at least, or nothing (`span` is None).
 
     `span.file` stays readable for as long as the slice is held, even if its segment is deleted
-    meanwhile: the log has the file held (`File.hold`) before its name goes, and never closes it.
+    meanwhile: the log holds the file (`File.hold`) before it is renamed, and never closes it.
     """
 
     __slots__ = ("position", "segment_base_offset", "span")

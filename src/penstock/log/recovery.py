@@ -1,17 +1,17 @@
-"""Loading the segments of a log, and cutting off what a crash left torn.
+"""Loads the segments of a log, and truncates what a crash left torn.
 
-After a clean stop nothing is scanned: the indexes say where the last batch lies. After any other,
-the segments from the recovery point on are: every batch is checked, and at the first one that is
-torn, corrupt or out of order the log ends; what comes after it goes, the last segment first, so
-that a crash in here leaves a log without holes. A crash tears nothing below the recovery point:
-what is damaged there the disk has damaged, records that may have been acked follow it, and the log
-is left as it lies (CorruptLog).
+After a clean stop nothing is scanned: the indexes lead to the last batch. Otherwise the segments
+from the recovery point on are scanned: every batch is checked, and the log ends before the first
+one that is torn, corrupt or out of order. What comes after it is removed, the last segment first,
+so that a crash during recovery leaves a log without holes. A crash does not tear anything below the
+recovery point: damage there is damage of the disk, records that may have been acked follow it, and
+the log is left unchanged (CorruptLog).
 
-Invariants of what comes out:
+Invariants of the result:
  1. Segments are in order of base offset; each begins at or after the end of the one before it.
  2. The last segment is active, and ends with a whole batch whose checksum matches.
  3. The producers and the epochs reflect exactly the batches up to the end.
- 4. No batch that lay below the recovery point has been cut off.
+ 4. No batch below the recovery point has been removed.
 """
 
 from dataclasses import dataclass, field
@@ -55,7 +55,9 @@ class Loaded:
 def find_segments(
     disk: Disk, directory: str, *, settings: TopicSettings, now_ms: int, loaded: LoadedIndexes
 ) -> tuple[list[Segment], list[Offset]]:
-    """The segments of a tidy directory, in order, and the offsets of its snapshots."""
+    """The segments of a directory after `log/leftovers`, in order, and the offsets of its
+    snapshots.
+    """
     segments: list[Segment] = []
     snapshots: list[Offset] = []
     for name in disk.names(directory):
@@ -89,7 +91,7 @@ def load(
     settings: TopicSettings,
     memory: LogMemory,
 ) -> Loaded:
-    """Brings the segments of a log, of which there is one at least, to where writing can go on."""
+    """Loads the segments of a log, at least one, so that writing can continue."""
     assert segments
     report = RecoveryReport(clean=clean)
     suspect = _first_suspect(segments, report)

@@ -1,8 +1,8 @@
-"""What has been deleted and still lies on disk: it goes later, and off the loop.
+"""Deleted files that are still on disk: they are removed later, off the loop.
 
-A deleted segment or partition gets another name at once, which no start takes up; removing
-gigabytes takes its time, and whoever still reads is given `file.delete.delay.ms`. What a stop
-leaves of it, the next start finds by its name.
+A deleted segment or partition is renamed at once, so that no start loads it. Removing gigabytes
+takes time, and readers have `file.delete.delay.ms` to finish. After a stop, the next start finds
+the rest by its name.
 """
 
 
@@ -17,12 +17,12 @@ class Removals:
         return len(self._added) + len(self._waiting)
 
     def add(self, *paths: str, delay_ms: int) -> None:
-        """The delay is counted from the next `take_due`: who deletes need not know the time."""
+        """The delay is counted from the next `take_due`, so callers need not know the time."""
         assert delay_ms >= 0, delay_ms
         self._added.extend((path, delay_ms) for path in paths)
 
     def take_due(self, now_ms: int) -> list[str]:
-        """The files and directories whose time has come; they are the caller's to remove."""
+        """The files and directories whose delay is over; the caller removes them."""
         self._waiting.extend((path, now_ms + delay_ms) for path, delay_ms in self._added)
         self._added.clear()
         due = [path for path, due_ms in self._waiting if due_ms <= now_ms]

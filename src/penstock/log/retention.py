@@ -1,19 +1,19 @@
-"""Which segments of a log are too many or too old: `retention.bytes` and `retention.ms`.
+"""Which segments of a log have expired, by `retention.bytes` and `retention.ms`.
 
     start_offset           Expired.start_offset              high watermark
       |  surplus  |  too old  |  kept ...                          |
       [...........)[.........)[..........)[........................:....)
 
-The rules are Apache Kafka's. Whole segments go, the oldest first, and the first one that must stay
-keeps all behind it: that a segment is old is no reason to make a hole. A segment is as old as its
-largest timestamp, or, without any, as the last write to its file; a timestamp in the future keeps
-it until that time has come and `retention.ms` after it.
+The rules are Apache Kafka's. Whole segments are deleted, the oldest first, and the first one that
+must stay keeps all later ones: there are no holes. The age of a segment is that of its largest
+timestamp, or, without any, of the last write to its file; a timestamp in the future keeps it until
+that time plus `retention.ms`.
 
 Invariants:
- 1. Nothing at or above the high watermark goes.
- 2. By size a segment goes only if what stays still has `retention.bytes`; so the active one stays,
-    unless nothing at all is to be kept.
- 3. By age the active segment goes too, unless it is empty: its owner begins a new one before.
+ 1. Nothing at or above the high watermark is deleted.
+ 2. By size, a segment is deleted only if the rest still has `retention.bytes`; so the active one
+    stays, unless `retention.bytes` is 0.
+ 3. By age, the active segment is deleted too, unless it is empty: its owner begins a new one first.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ DELETE = "delete"
 
 
 class SegmentFacts(Protocol):
-    """What is asked of a segment; its time only if its size does not decide."""
+    """What a segment must provide; its time is read only if its size does not decide."""
 
     @property
     def base_offset(self) -> Offset: ...
@@ -41,7 +41,7 @@ class SegmentFacts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """What is to go of a log: all segments that end at `start_offset` or before."""
+    """What is to be deleted: all segments that end at `start_offset` or before."""
 
     start_offset: Offset
     surplus_segments: int
@@ -50,7 +50,7 @@ class Expired:
 
 
 def expires(settings: TopicSettings) -> bool:
-    """Whether time or size can take anything from such a log."""
+    """Whether time or size can expire anything of such a log."""
     limited = settings.retention_ms >= 0 or settings.retention_bytes >= 0
     return limited and DELETE in settings.cleanup_policy
 
@@ -64,7 +64,7 @@ def find_expired(
     settings: TopicSettings,
     now_ms: int,
 ) -> Expired | None:
-    """What of a log's segments, in order and the last one active, is to go now, if anything."""
+    """Which of a log's segments, in order, the last one active, have expired now, if any."""
     assert start_offset <= high_watermark <= end_offset, (start_offset, high_watermark, end_offset)
     if not expires(settings):
         return None

@@ -1,7 +1,7 @@
 """When a new segment begins.
 
-`must_roll` holds the rules. An append asks `RollLimits` first, which were computed from the same
-rules when the segment began: three comparisons tell of nearly every batch that it stays.
+`must_roll` has the rules. An append checks `RollLimits` first, which were computed from the same
+rules when the segment began: three comparisons are enough for nearly every batch.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ NEVER = -2  # below every timestamp: always look closely
 
 @dataclass(slots=True)
 class RollLimits:
-    """Within all of these, a batch surely goes into the active segment."""
+    """A batch within all of these certainly goes into the active segment."""
 
     size_bytes: int
     last_offset: int
@@ -47,10 +47,10 @@ def roll_limits(active: Segment, settings: TopicSettings) -> RollLimits:
 def must_roll(
     active: Segment, batches: Sequence[BatchView], *, settings: TopicSettings, now_ms: int
 ) -> bool:
-    """Whether these batches do not go into the active segment any more.
+    """Whether these batches need a new segment.
 
-    By size, by age, by a full index, or because an offset would lie too far from the base offset.
-    A segment that holds nothing is left for the last reason alone.
+    By size, by age, by a full index, or because an offset would be too far from the base offset.
+    Only the last reason ends a segment that is empty.
     """
     if batches[-1].last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
         return True

@@ -1,7 +1,7 @@
-"""What a log writes besides its batches: when a segment ends, and at a clean stop.
+"""What a log writes besides its batches, when a segment ends and at a clean stop.
 
-Indexes, the producers, the leader epochs: all of it follows from the batches, and spares the next
-start the reading of them.
+Indexes, producers, leader epochs: all of them follow from the batches, and save the next start from
+reading these.
 """
 
 from penstock.log.durability import Durability
@@ -19,7 +19,7 @@ def roll(
     end_offset: Offset,
     now_ms: int,
 ) -> None:
-    """Begins a segment. On disk: indexes, snapshot, new files; only then does memory change."""
+    """Begins a segment. Indexes, snapshot and new files are written before memory changes."""
     old = segments.active
     assert base_offset > old.base_offset, (base_offset, old)
     durability.make_names_last()
@@ -34,7 +34,7 @@ def roll(
 def save_active(
     segments: Segments, memory: LogMemory, durability: Durability, *, end_offset: Offset
 ) -> None:
-    """Before a clean stop: the segment that is written to, and the producers at its end."""
+    """Before a clean stop: saves the active segment, and the producers at its end."""
     active = segments.active
     # As long as it is already: but a file whose last write or sync failed refuses, and then the
     # stop is no clean one.

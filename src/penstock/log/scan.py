@@ -1,8 +1,8 @@
-"""Walking the batches of a segment's file: headers alone, or whole batches.
+"""Walks over the batches of a segment's file: only headers, or whole batches.
 
-Both walks yield (position, batch) in file order and stop at `end`. What is no batch raises
-CorruptBatch with its position in the file; whether that is the torn tail of a crash or a damaged
-disk is for the caller to know.
+Both walks yield (position, batch) in file order and stop at `end`. Bytes that are not a batch raise
+CorruptBatch with their position in the file; the caller knows whether that is the torn tail of a
+crash or a damaged disk.
 """
 
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def headers(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchHea
 
 
 def whole_batches(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchView]]:
-    """Every batch in [start, end), with its bytes; views are good as long as they are held."""
+    """Every batch in [start, end), with its bytes; views are valid as long as they are held."""
     position = start
     read_bytes = BATCH_READ_BYTES
     while position < end:
@@ -71,8 +71,8 @@ def whole_batches(file: File, *, start: int, end: int) -> Iterator[tuple[int, Ba
 def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, int] | None:
     """Position and size of the first batch in [start, end) that reaches `offset` or beyond.
 
-    A fetch begins with this, so it reads no more of a header than it needs, and no more of the
-    file than one header at a time once batches turn out to be large.
+    A fetch begins with this, so it reads only the fields it needs, and one header at a time once
+    batches turn out to be large.
     """
     position = start
     read_bytes = FIRST_READ_BYTES
@@ -101,7 +101,7 @@ def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, int]
 
 
 def find_at(file: File, offset: Offset, *, position: int, end: int) -> tuple[int, int] | None:
-    """The batch at `position`, as `find` tells it, if it holds `offset`; else None."""
+    """The batch at `position`, as `find` returns it, if it holds `offset`; else None."""
     chunk = file.read_at(position, min(PLACE.size, end - position))
     if len(chunk) < PLACE.size:
         return None

@@ -1,17 +1,17 @@
-"""One segment: a file of batches, and what finds its way in it.
+"""One segment: a file of batches, and its indexes.
 
 The segment being written (the active one) keeps its indexes in memory; they are written when it is
-sealed or closed. That is safe because a crash before then leaves a segment that recovery scans
-anyway, and it spares every append two small writes. The indexes of sealed segments are read when
-they are needed and forgotten under a bound (`log/loaded_indexes`).
+sealed or closed. That is safe because after an earlier crash recovery scans the segment anyway, and
+it saves two small writes per append. The indexes of sealed segments are read when needed and cached
+up to a bound (`log/loaded_indexes`).
 
 Invariants:
  1. `size_bytes` is the end of the last whole batch; bytes beyond it in the file are never shown.
- 2. Batches follow each other without gaps in bytes; offsets grow.
- 3. No offset lies more than 2^31 - 1 above the base offset, no position beyond 2^31 - 1.
+ 2. Batches follow each other without gaps in bytes; offsets increase.
+ 3. No offset is more than 2^31 - 1 above the base offset, no position beyond 2^31 - 1.
  4. Once sealed, the time index ends with the largest timestamp of the segment, and the offset index
-    with its last batch (unless that is the only one): where a power loss has taken the end of the
-    log and left the indexes, recovery sees that something is missing.
+    with its last batch (unless that is the only one): if a power loss has removed the end of the
+    log but not the indexes, recovery detects it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -152,7 +152,7 @@ class Segment:
             raise self._corrupt(error) from error
 
     def locate(self, offset: Offset) -> tuple[int, int | None] | None:
-        """What `find` finds; None for the size where no one had to look."""
+        """What `find` returns; the size is None where it was not needed."""
         recent = self._recent.get(offset)
         return self.find(offset) if recent is None else (recent, None)
 
@@ -207,12 +207,12 @@ class Segment:
     # Writing
 
     def activate(self, indexes: Indexes | None = None) -> None:
-        """Takes up writing: from here on the indexes live in memory."""
+        """Begins writing: from here on the indexes are in memory."""
         self._active = indexes or self.indexes
         self._loaded.forget(self)
 
     def append(self, batches: Sequence[BatchView], *, interval_bytes: int) -> None:
-        """Writes the batches with one call; DiskError leaves everything as it was."""
+        """Writes the batches with one call; DiskError: nothing has changed."""
         position = self._files.log.append([batch.view for batch in batches])
         assert position == self.size_bytes, (self, position)
         for batch in batches:
@@ -221,7 +221,7 @@ class Segment:
         self.size_bytes = position
 
     def note(self, batch: BatchHeader, position: int, *, interval_bytes: int) -> None:
-        """Takes a batch that stands at `position` into the indexes."""
+        """Adds the batch at `position` to the indexes."""
         active = self._active
         assert active is not None, "a sealed segment is not written to"
         last_offset = batch.last_offset
@@ -242,11 +242,11 @@ class Segment:
             del recent[next(iter(recent))]
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
-        """Takes up a transaction whose abort marker stands in this segment."""
+        """Adds a transaction whose abort marker is in this segment."""
         self.aborted_transactions.append(transaction)
 
     def save_indexes(self) -> None:
-        """Writes the indexes as they are in memory, with the last entries of invariant 4."""
+        """Writes the indexes from memory, with the last entries of invariant 4."""
         assert self._active is not None
         if self.size_bytes > 0:
             self._active.time.append(*self.largest_timestamp)
@@ -259,13 +259,13 @@ class Segment:
             self._files.overwrite(layout.ABORTED_INDEX, encode_aborted(self.aborted_transactions))
 
     def seal(self) -> None:
-        """Ends writing; call `save_indexes` before. Changes memory alone, so it cannot fail."""
+        """Ends writing; call `save_indexes` before. It changes only memory, so it cannot fail."""
         assert self._active is not None
         self._active = None
         self._recent.clear()
 
     def truncate(self, offset: Offset) -> int:
-        """Cuts off every batch that reaches `offset` or beyond; returns how many bytes."""
+        """Removes every batch that reaches `offset` or beyond; returns the number of bytes."""
         assert self._active is not None, "only the active segment is cut"
         position = self.position_of(offset)
         cut = self.size_bytes - position
@@ -282,7 +282,7 @@ class Segment:
         return cut
 
     def cut_file(self, size_bytes: int) -> None:
-        """Makes the file end where its last good batch ends."""
+        """Truncates the file after its last valid batch."""
         if self.file.size != size_bytes:
             self.file.truncate(size_bytes)
         self.size_bytes = size_bytes
@@ -299,37 +299,37 @@ class Segment:
         self._loaded.forget(self)
 
     def retire_files(self) -> list[str]:
-        """Deletes the segment by name alone; where its files lie now. Readers read on.
+        """Deletes the segment by renaming its files; returns their new paths. Readers can continue.
 
-        DiskError: the segment is as it was.
+        DiskError: the segment is unchanged.
         """
         paths = self._files.retire()
         self._loaded.forget(self)
         return paths
 
     def change_ending(self, ending: str) -> None:
-        """Gives the files the names that a step of compaction wants them to have."""
+        """Renames the files for a step of compaction."""
         self._files.change_ending(ending)
         self._loaded.forget(self)
 
     def remove_saved_indexes(self) -> tuple[str, ...]:
-        """Before a cut: the files would speak for batches that go; the paths of the two."""
+        """Call it before a truncation, which makes saved indexes invalid; returns their paths."""
         assert self._active is not None
         return self._files.remove_indexes()
 
     def hold(self) -> None:
-        """Before the log loses its name: whoever reads from it reads on."""
+        """Call it before the .log file is renamed: readers can continue."""
         self._files.hold()
 
     def let_go(self) -> None:
-        """Forgets the file. It is not closed: a reader may still be sending from it."""
+        """Releases the file. It is not closed: a reader may still be sending from it."""
         self._files.let_go()
         self._loaded.forget(self)
 
     # Indexes
 
     def load_indexes(self) -> Indexes:
-        """The indexes of a sealed segment from disk, or built anew where those cannot be right."""
+        """The indexes of a sealed segment from disk, or rebuilt when those are invalid."""
         try:
             indexes = self.read_indexes()
         except CorruptIndex:
@@ -340,11 +340,11 @@ class Segment:
         return indexes
 
     def read_indexes(self) -> Indexes:
-        """The indexes from disk; CorruptIndex when they are missing or cannot be right."""
+        """The indexes from disk; CorruptIndex when they are missing or invalid."""
         return self._files.read_indexes(log_bytes=self.size_bytes)
 
     def rebuild_indexes(self) -> Indexes:
-        """Builds the indexes from the headers of all batches; writes those of a sealed segment."""
+        """Rebuilds the indexes from all headers; writes those of a sealed segment."""
         was_active, aborted = self._active, self.aborted_transactions
         self._loaded.forget(self)
         self.begin_indexes()

@@ -1,9 +1,9 @@
-"""The files of one segment: their names, their making and their going.
+"""The files of one segment: their names, creation and removal.
 
     <base offset>.log  .index  .timeindex  .txnindex     and an ending while compaction is at work
 
-The log is what the others belong to: it is made last and goes first, so what a crash leaves in
-between is an orphan, which the next start removes, and never a segment that lacks something.
+The .log file owns the others: it is created last and removed first, so a crash in between leaves
+orphans, which the next start removes, and never an incomplete segment.
 """
 
 from penstock.log import layout
@@ -51,13 +51,13 @@ class SegmentFiles:
         return self._disk.exists(self.path(suffix))
 
     def read(self, suffix: str) -> bytes:
-        """All of it; nothing when it is not there."""
+        """The content of the file; empty when it does not exist."""
         return self._disk.read(self.path(suffix)) if self.exists(suffix) else b""
 
     def read_indexes(self, *, log_bytes: int) -> Indexes:
-        """The saved indexes of so much log; CorruptIndex when they are missing or cannot be right.
+        """The saved indexes of a log of this size; CorruptIndex when they are missing or invalid.
 
-        Both are there, or the segment was not sealed.
+        A sealed segment has both.
         """
         for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX):
             if not self.exists(suffix):
@@ -72,7 +72,7 @@ class SegmentFiles:
     # Commands
 
     def create(self) -> None:
-        """Makes the files of a new segment, empty; what an earlier life left there goes."""
+        """Creates the files of a new segment, empty; older files of these names are removed."""
         for suffix in (layout.OFFSET_INDEX, layout.TIME_INDEX, layout.LOG):
             self.overwrite(suffix, b"")
         self._disk.remove(self.path(layout.ABORTED_INDEX))
@@ -94,17 +94,18 @@ class SegmentFiles:
             self._disk.remove(path)
 
     def remove_indexes(self) -> tuple[str, ...]:
-        """The saved indexes alone; their paths."""
+        """Removes only the saved indexes; returns their paths."""
         paths = self.path(layout.OFFSET_INDEX), self.path(layout.TIME_INDEX)
         for path in paths:
             self._disk.remove(path)
         return paths
 
     def retire(self) -> list[str]:
-        """Renames the files so that no start takes them up; their new paths. Readers read on.
+        """Renames the files so that no start loads them; returns their new paths. Readers can
+        continue.
 
-        DiskError: they are as they were. Once the log has its new name the segment is gone; a file
-        that keeps the old one is an orphan.
+        DiskError: they are unchanged. Once the .log file is renamed the segment is deleted; a file
+        that keeps its old name is an orphan.
         """
         self.hold()
         paths: list[str] = []
@@ -123,7 +124,7 @@ class SegmentFiles:
         return paths
 
     def change_ending(self, ending: str) -> None:
-        """Gives the files other names, the log last."""
+        """Renames the files, the .log file last."""
         self.hold()
         for suffix in reversed(layout.SEGMENT_SUFFIXES):
             path = self.path(suffix)
@@ -133,10 +134,10 @@ class SegmentFiles:
         self.let_go()
 
     def hold(self) -> None:
-        """Before the log loses its name: whoever reads from it reads on."""
+        """Call it before the .log file is renamed: readers can continue."""
         if self._log is not None:
             self._log.hold()
 
     def let_go(self) -> None:
-        """Forgets the file. It is not closed: a reader may still be sending from it."""
+        """Releases the file. It is not closed: a reader may still be sending from it."""
         self._log = None

@@ -1,8 +1,8 @@
-"""The segments of a log: a row, at whose end a new one begins when the last has had enough.
+"""The segments of a log, in order; a new one begins when the last is full or too old.
 
 Invariants:
  1. They are in order of base offset; the last one is active and the only one written to.
- 2. What is within `limits` goes into the active segment; what is not is looked at closely.
+ 2. Batches within `limits` go into the active segment; others are checked by `must_roll`.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ from penstock.world.ports import Disk
 
 
 class Segments:
-    """See the module's invariants. `row` is one list for good: others look at it too."""
+    """See the module's invariants. `row` is always the same list: others refer to it."""
 
     __slots__ = (
         "_directory",
@@ -61,11 +61,11 @@ class Segments:
         return sum(segment.size_bytes for segment in self.row)
 
     def starts_below(self, offset: Offset) -> bool:
-        """Whether the oldest segment lies below `offset` as a whole, and is not the only one."""
+        """Whether the whole oldest segment is below `offset`, and it is not the only one."""
         return len(self.row) > 1 and self.row[1].base_offset <= offset
 
     def must_roll(self, batches: Sequence[BatchView], *, now_ms: int) -> bool:
-        """Whether these batches, which are not surely within the limits, need a new segment."""
+        """Whether these batches, which may be beyond the limits, need a new segment."""
         if must_roll(self.active, batches, settings=self._settings, now_ms=now_ms):
             return True
         self.limits = roll_limits(self.active, self._settings)
@@ -100,7 +100,7 @@ class Segments:
         return tuple(sorted(found, key=_first_offset))
 
     def end_of(self, found: LogSlice, *, end_offset: Offset) -> Offset:
-        """An offset that no batch of a slice reaches; not much further than it need be."""
+        """An offset beyond all batches of a slice, and not far beyond."""
         slot = slot_of(self.row, found.segment_base_offset)
         segment = self.row[slot]
         end = found.position + found.byte_count
@@ -124,7 +124,7 @@ class Segments:
         self.limits = roll_limits(self.active, settings)
 
     def begin(self, base_offset: Offset, *, now_ms: int) -> None:
-        """Seals the active segment, whose indexes are saved, and goes on in a new one.
+        """Seals the active segment, whose indexes are saved, and continues in a new one.
 
         DiskError: nothing has changed.
         """
@@ -133,12 +133,12 @@ class Segments:
         self._take_up(new)
 
     def begin_anew(self, base_offset: Offset, *, now_ms: int) -> None:
-        """The same where no segment is left."""
+        """The same when no segment is left."""
         assert not self.row
         self._take_up(new_segment(self._disk, self._directory, base_offset, now_ms, self._loaded))
 
     def retire_first(self) -> Segment:
-        """Deletes a segment; its files go when `file.delete.delay.ms` is over."""
+        """Deletes the oldest segment; its files are removed after `file.delete.delay.ms`."""
         segment = self.row[0]
         self._retire(segment)
         del self.row[0]
@@ -152,13 +152,13 @@ class Segments:
         return segment
 
     def reactivate(self) -> None:
-        """Writing goes on in what is now the last segment."""
+        """Continues writing in what is now the last segment."""
         self.active = self.row[-1]
         if not self.active.is_active:
             self.active.activate()
 
     def truncate_active(self, offset: Offset) -> None:
-        """Cuts off every batch of the active segment that reaches `offset` or beyond."""
+        """Removes every batch of the active segment that reaches `offset` or beyond."""
         self.active.truncate(offset)
         self.limits = roll_limits(self.active, self._settings)
 
@@ -174,7 +174,7 @@ class Segments:
 
 
 def slot_of(row: Sequence[Segment], offset: Offset) -> int:
-    """The place of the segment that holds `offset`; the first one when it lies before all."""
+    """The index of the segment that holds `offset`; 0 when it is before all of them."""
     return max(0, bisect_right(row, offset, key=_base_offset) - 1)
 
 

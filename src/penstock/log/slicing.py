@@ -1,4 +1,4 @@
-"""Cutting a slice out of a log: which bytes of which segment go into a reply."""
+"""Which bytes of which segment go into a fetch reply."""
 
 from collections.abc import Sequence
 

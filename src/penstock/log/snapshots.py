@@ -1,7 +1,7 @@
 """The `.snapshot` files of one log: its producers as of the start of each segment, and of its end.
 
-Written when a segment begins and at a clean stop; never replaced, only removed. A torn one fails
-its checksum, so writing it needs no temporary file and no fsync of its own.
+They are written when a segment begins and at a clean stop, and never replaced, only removed. A torn
+file fails its checksum, so writing needs no temporary file and no fsync of its own.
 """
 
 from bisect import bisect_right, insort
@@ -43,7 +43,9 @@ class Snapshots:
         return None
 
     def write(self, producers: ProducerStates) -> str | None:
-        """Writes one at the producers' offset; its path, or None if it was there already."""
+        """Writes a snapshot at the producers' offset; returns its path, or None if it existed
+        already.
+        """
         offset = producers.end_offset
         if offset in self._offsets:
             return None
@@ -56,18 +58,18 @@ class Snapshots:
         return path
 
     def remove_above(self, offset: Offset) -> list[str]:
-        """Those above `offset`; like the others below, the paths of what was removed."""
+        """Removes those above `offset`; returns, like the methods below, the removed paths."""
         return self._remove([one for one in self._offsets if one > offset])
 
     def remove_until(self, offset: Offset) -> list[str]:
-        """Those at or below `offset`: where a log begins there is nothing to remember."""
+        """Removes those at or below `offset`, where the log begins."""
         return self._remove([one for one in self._offsets if one <= offset])
 
     def remove_all(self) -> list[str]:
         return self._remove(list(self._offsets))
 
     def remove_strays(self, base_offsets: set[Offset]) -> list[str]:
-        """All but those at the start of a segment, and the newest."""
+        """Removes all but those at the start of a segment, and the newest."""
         return self._remove([one for one in self._offsets[:-1] if one not in base_offsets])
 
     def _remove(self, offsets: list[Offset]) -> list[str]:

@@ -5,11 +5,11 @@
      8  relative offset   int32    the last offset of the batch that has it, less the base offset
 
 Invariants:
- 1. Timestamps grow strictly, offsets grow strictly.
- 2. An entry (t, o) promises that every batch up to the one that ends at o has no timestamp above t.
+ 1. Timestamps and offsets increase strictly.
+ 2. An entry (t, o) means that no batch up to the one that ends at o has a timestamp above t.
  3. The last entry of a segment that is no longer written to holds the largest timestamp of all.
 
-The bytes are kept as they lie on disk and searched in place: there is nothing to build at load.
+The bytes are kept as they are on disk and searched in place: nothing is built at load.
 """
 
 from bisect import bisect_left, bisect_right
@@ -36,7 +36,7 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, base_offset: Offset, data: bytes) -> "TimeIndex":
-        """The index that a file holds; CorruptIndex when it cannot be right."""
+        """The index in a file; CorruptIndex when it is invalid."""
         used = without_reserve(data, ENTRY_BYTES)
         if not used and len(data) == ENTRY_BYTES:
             used = data  # one batch at the first offset, of the first millisecond of 1970
@@ -67,7 +67,7 @@ class TimeIndex:
         return self._entry(slot)[1] if slot >= 0 else self.base_offset
 
     def append(self, timestamp_ms: int, offset: Offset) -> None:
-        """Adds an entry, unless the largest timestamp has not grown since the last one."""
+        """Adds an entry if the largest timestamp has increased since the last one."""
         last_timestamp_ms, last_offset = self.last()
         if timestamp_ms <= last_timestamp_ms:
             return
@@ -77,7 +77,7 @@ class TimeIndex:
         self._data += _ENTRY.pack(timestamp_ms, relative)
 
     def truncate(self, offset: Offset) -> None:
-        """Forgets every entry at `offset` or beyond."""
+        """Removes every entry at `offset` or beyond."""
         slot = bisect_left(range(len(self)), offset, key=self._offset)
         del self._data[slot * ENTRY_BYTES :]
 

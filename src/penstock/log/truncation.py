@@ -1,7 +1,7 @@
-"""Taking batches off the end of a log, or all of them.
+"""Removes batches from the end of a log, or all of them.
 
-Both change several files, and a crash may come between any two changes: each step leaves what a
-start understands. The recovery point is down before the first of them (`Durability.lower`).
+Both change several files, and a crash may come between any two changes: after each step the files
+can be recovered. The recovery point is lowered before the first step (`Durability.lower`).
 """
 
 from penstock.log.durability import Durability
@@ -18,7 +18,7 @@ def cut_off(
     offset: Offset,
     end_offset: Offset,
 ) -> Offset:
-    """Cuts off every batch that reaches `offset` or beyond, as a whole; where the log ends then."""
+    """Removes every whole batch that reaches `offset` or beyond; returns the new end of the log."""
     durability.unsynced.forget(*memory.snapshots.remove_above(offset))
     while segments.row[-1].base_offset > offset or (
         segments.row[-1].base_offset == offset and len(segments.row) > 1
@@ -46,10 +46,9 @@ def empty(
     offset: Offset,
     now_ms: int,
 ) -> None:
-    """Drops everything; the log goes on at `offset`, which is on disk as its start by now.
+    """Drops everything; the log continues at `offset`, which is on disk as its start already.
 
-    Found with a start beyond their end, old segments are dropped: from there on nothing can bring
-    them back.
+    Recovery drops segments that end below the start offset, so the old segments cannot come back.
     """
     durability.unsynced.forget(*memory.snapshots.remove_all())
     while segments.row:

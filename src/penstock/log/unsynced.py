@@ -1,7 +1,7 @@
-"""What of a log has reached the page cache and not yet the disk, besides its active segment.
+"""The files of a log that are in the page cache but not yet on disk, besides its active segment.
 
-Sealed segments with their indexes, snapshots, and the directory that names them. Each file is
-noted with the end offset of the log at that time; a sync that began at a later end has covered it.
+Sealed segments with their indexes, snapshots, and the directory. Each file is noted with the end
+offset of the log at that time; a sync that began at a later end offset has covered it.
 """
 
 from penstock.model.offset import Offset
@@ -26,7 +26,7 @@ class Unsynced:
         self._noted[path] = end_offset
 
     def forget(self, *paths: str) -> None:
-        """The files are gone."""
+        """Drops files that were removed."""
         for path in paths:
             self._noted.pop(path, None)
 
@@ -48,12 +48,14 @@ class Unsynced:
         return files
 
     def lower(self, offset: Offset) -> None:
-        """What lies above `offset` is written anew: the sync under way does not cover it."""
+        """What is above `offset` is rewritten: the sync under way does not cover it."""
         if self._limit is not None:
             self._limit = min(self._limit, offset)
 
     def finish(self, offset: Offset) -> Offset:
-        """A sync that began when the log ended at `offset` is done; how far all is synced now."""
+        """A sync that began when the log ended at `offset` is done; returns up to where everything
+        is synced.
+        """
         self.let_go()
         if self.directory:
             self._disk.sync_directory(self._directory_path)

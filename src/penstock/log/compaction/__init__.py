@@ -1,1 +1,1 @@
-"""Compaction of one log: of each key the latest value stays. Start reading at `cleaner`."""
+"""Compaction of one log: the latest value of each key is kept. Start reading at `cleaner`."""

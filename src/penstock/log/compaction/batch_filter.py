@@ -1,4 +1,4 @@
-"""What compaction makes of one batch: itself, a smaller one, an empty one, or nothing.
+"""What compaction keeps of one batch: all, a smaller batch, an empty batch, or nothing.
 
     untouched     byte for byte as it was
     smaller       same offsets, same header, fewer records, compressed as before
@@ -8,7 +8,7 @@
 
 Invariants:
  1. Base offset, last offset, leader epoch, producer, sequence: never changed.
- 2. A tombstone goes only after readers had delete.retention.ms to see it; so does a marker.
+ 2. A tombstone or a marker is removed only after readers had delete.retention.ms to read it.
 """
 
 from penstock.log.aborted_index import AbortedTransaction
@@ -42,7 +42,7 @@ KEEP = b"\x01"
 
 
 class BatchFilter:
-    """Takes the batches of a log in order and gives back what stays of each."""
+    """Takes the batches of a log in order and returns what is kept of each."""
 
     def __init__(self, wanted: CleaningPass, keys: KeyOffsets) -> None:
         self.aborted: list[AbortedTransaction] = []  # whose markers stay; the caller takes them
@@ -53,7 +53,7 @@ class BatchFilter:
         self._horizon_ms = min(wanted.now_ms + wanted.settings.delete_retention_ms, LONG_MAX)
 
     def pass_through(self, batch: BatchView) -> BatchView | None:
-        """What stays of a batch, if anything."""
+        """What is kept of a batch, if anything."""
         if batch.is_control:
             return self._control(batch)
         if self._transactions.pass_data(batch):

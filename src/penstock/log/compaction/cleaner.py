@@ -1,4 +1,4 @@
-"""One pass of compaction over one log, from files to files; the log itself is not touched.
+"""One pass of compaction over one log, from files to files; the log itself is not changed.
 
     map the keys of the dirty part       key -> latest offset, in bounded memory
     for each group of segments           rewrite them into <base>.log.cleaned, with indexes; sync
@@ -9,9 +9,9 @@
         yield Step.SOURCES_GONE          it gives the new files their names
     yield Finished
 
-See `swap` for the owner's side, and for what a crash at any point leaves. When the memory is full
-before the dirty part ends, the pass covers what fitted, and another one goes on from there. Between
-any two steps a pass yields a Rest, which keeps to the limit of bytes a second.
+See `swap` for the owner's side, and for the files after a crash at any point. When the memory is
+full before the dirty part ends, the pass covers what fitted, and another pass continues from there.
+Between any two steps a pass yields a Rest, which keeps the limit of bytes per second.
 """
 
 from collections.abc import Generator, Sequence
@@ -46,7 +46,7 @@ MEMORY_GROWTH = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
-    """A group of segments has been rewritten; the `.cleaned` files are whole and synced."""
+    """A group of segments has been rewritten; the `.cleaned` files are complete and synced."""
 
     sources: tuple[Source, ...]
     size_bytes: int
@@ -76,7 +76,7 @@ Steps = Generator[PassItem | Rest, None, None]
 
 
 def clean_log(disk: Disk, wanted: CleaningPass) -> Steps:
-    """Runs a pass; see the module. CorruptLog or DiskError end it, with the log as it was."""
+    """Runs a pass; see the module. After CorruptLog or DiskError the log is unchanged."""
     keys, end_offset = yield from _map_keys(disk, wanted)
     sources = [source for source in wanted.sources if source.base_offset < end_offset]
     batch_filter = BatchFilter(wanted, keys)

@@ -1,4 +1,4 @@
-"""What the owner of a log does with each item of a pass (see `cleaner`), in one step each."""
+"""What the owner of a log does with each item of a pass (see `cleaner`), one step per item."""
 
 from typing import assert_never
 
@@ -7,7 +7,7 @@ from penstock.log.partition_log import PartitionLog
 
 
 def take_up(log: PartitionLog, item: PassItem) -> bool:
-    """Does what the item asks for; False when the log has changed, and the pass must end."""
+    """Carries the item out; False when the log has changed, and the pass must end."""
     if log.is_closed:
         return False
     match item:

@@ -1,4 +1,4 @@
-"""What of a log can be compacted, whether it is worth it, and what a pass over it needs to know.
+"""Which part of a log can be compacted, whether it is worth it, and the input of a pass.
 
     start_offset          first_dirty_offset               until_offset
       |  compacted before  |  dirty: keys are mapped here   |  stays as it is: not stable, not
@@ -8,8 +8,8 @@ A pass reads the keys of the dirty part and rewrites everything up to where it h
 
 Invariants:
  1. Whole segments are compacted, never the active one.
- 2. Everything up to `until_offset` is on disk: where an older value goes because of a newer
-    one, a power loss must not take the newer one.
+ 2. Everything up to `until_offset` is on disk: when an older value is removed because of a newer
+    one, a power loss must not lose the newer one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +59,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastOfProducer:
-    """What must stay in the log so that a producer is remembered."""
+    """What must stay in the log to keep the state of a producer."""
 
     last_offset: Offset | None  # of its last batch of data; None: its last marker alone
     epoch: ProducerEpoch
@@ -67,7 +67,7 @@ class LastOfProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerLimits:
-    """What a pass may take of the machine."""
+    """How much memory and I/O a pass may use."""
 
     memory_bytes: int  # for the offsets of keys
     load_factor: float
@@ -96,9 +96,9 @@ class CleaningPass:
 def dirt_of(
     log: PartitionLog, *, cleaned_offset: Offset | None, stable_offset: Offset, now_ms: int
 ) -> Dirt:
-    """What could be compacted now; `cleaned_offset` is how far it was before, if that is known.
+    """What could be compacted now; `cleaned_offset` is the end of the last pass, if that is known.
 
-    `stable_offset` is the last stable one: what lies above may still be taken back.
+    `stable_offset` is the last stable offset: records above it may still be aborted.
     """
     first_dirty_offset = cleaned_offset
     if first_dirty_offset is None or not log.start_offset <= first_dirty_offset <= log.end_offset:
@@ -116,7 +116,7 @@ def dirt_of(
 
 
 def plan_pass(log: PartitionLog, dirt: Dirt, limits: CleanerLimits, *, now_ms: int) -> CleaningPass:
-    """A pass over all that is dirty, as far as the memory for its keys reaches."""
+    """A pass over the dirty part, as far as the memory for its keys allows."""
     aborted = [
         transaction
         for segment in log.segments
@@ -153,7 +153,7 @@ def plan_pass(log: PartitionLog, dirt: Dirt, limits: CleanerLimits, *, now_ms: i
 def groups_of(
     sources: Sequence[Source], index_bytes: Mapping[Offset, int], settings: TopicSettings
 ) -> Iterator[list[Source]]:
-    """Neighbours that fit into one segment together: compaction must not leave many small ones.
+    """Groups of neighbouring segments that fit into one: compaction must not leave many small ones.
 
     `index_bytes` is the size of the larger index of each, by base offset.
     """

@@ -1,4 +1,4 @@
-"""Putting a compacted segment in the place of those it was made from, so that no crash can tell.
+"""Replaces segments by the compacted one made from them, safely at a crash at any point.
 
     files on disk                                                       a start takes
     <b0>.log <b1>.log ..  <b0>.log.cleaned                               the old ones
@@ -6,15 +6,15 @@
  2  <b0>.log.deleted ..   <b0>.log.swap          renamed, then synced    the new one
  3  <b0>.log                                     renamed                 the new one
 
-The log's name decides: its indexes are renamed before it and removed after it, and an index that
-names no log is built anew. Between the steps a directory is synced, which nobody may wait for on
-the loop: that is what `cleaner` is between its items, and it also removes what was retired.
+The name of the .log file decides: its indexes are renamed before it and removed after it, and an
+index without a log is rebuilt. Between the steps the directory is synced, which must not block the
+loop: `cleaner` does it between its items, and also removes retired files.
 
 Invariants:
- 1. Old files go only when the swap file is sure to be there; the swap file gets its final name only
-    when the old ones are sure to be gone: two segments with the same offsets are never found.
- 2. Sources are the log's own segments, sealed, side by side, as they were when they were read.
-    Where a truncation or a deletion came in between, the swap is dropped.
+ 1. Old files are removed only when the swap file is durable; the swap file gets its final name only
+    when the removal of the old ones is durable: there are never two segments with the same offsets.
+ 2. Sources are sealed, consecutive segments of the log, unchanged since they were read. If a
+    truncation or a deletion came in between, the swap is dropped.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,8 @@ class Swaps:
         self._cleaned: Segment | None = None
 
     def begin(self, sources: Sequence[Source], *, size_bytes: int) -> bool:
-        """Takes up what a pass has written for `sources`; False when they have changed since.
+        """Begins a swap with what a pass has written for `sources`; False when they have changed
+        since.
 
         Step 1 above; the directory must be synced before `replace`.
         """
@@ -95,10 +96,10 @@ class Swaps:
         return True
 
     def replace(self) -> bool:
-        """Readers find the new segment from here on; False when the sources have changed.
+        """Readers use the new segment from here on; False when the sources have changed.
 
-        Step 2; the directory must be synced before `finish`. DiskError: the log goes on with the
-        new segment all the same, and the next start finishes the swap.
+        Step 2; the directory must be synced before `finish`. DiskError: the log uses the new
+        segment nevertheless, and the next start finishes the swap.
         """
         cleaned = self._cleaned
         if cleaned is None or self._slot_of(self._sources) is None:
@@ -122,7 +123,7 @@ class Swaps:
             self._unsynced.directory = True
 
     def drop(self) -> None:
-        """Forgets a swap that has not replaced anything yet."""
+        """Drops a swap that has not replaced anything yet."""
         if self._cleaned is None or not self._sources:
             return
         cleaned, self._cleaned, self._sources = self._cleaned, None, []

@@ -1,7 +1,7 @@
-"""Transactions as compaction meets them, walking a log from its start or from a later segment.
+"""The transactions that compaction meets when it walks a log from its start or a later segment.
 
-The records of an aborted transaction go, whatever their keys. A marker may go once nothing of its
-transaction is left; until then a reader needs it.
+Records of aborted transactions are removed, whatever their keys. A marker may be removed once no
+record of its transaction is left; until then readers need it.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,23 @@ class _Aborted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """What is to become of a control batch."""
+    """What to do with a control batch."""
 
     useless: bool  # nothing of its transaction is left
     aborted: AbortedTransaction | None = None  # what readers must still be told of
 
 
 class Transactions:
-    """The transactions open at one point of the walk. Every batch must pass, in order."""
+    """The transactions that are open at one point of the walk. It must be given every batch, in
+    order.
+    """
 
     __slots__ = ("_aborted", "_committed", "_waiting")
 
     def __init__(self, aborted: Sequence[AbortedTransaction], *, from_offset: Offset) -> None:
-        """`from_offset`: where the walk begins. A marker below it is not met: what it ended must
-        not be taken for open, or what its producer committed later would count as aborted.
+        """`from_offset`: where the walk begins. Markers below it are not seen: the transactions
+        that they ended must not count as open, or later commits of the producer would count as
+        aborted.
         """
         met = [one for one in aborted if one.last_offset >= from_offset]
         self._waiting = sorted(met, key=lambda one: one.first_offset, reverse=True)
