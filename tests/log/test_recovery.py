@@ -100,7 +100,7 @@ def test_offsets_that_go_back_end_the_log() -> None:
     disk.files[log.segments[-1].path(".log")].data += bytes(make_batch(3, 1).view)
     again = open_log(disk).log
     assert again.end_offset == log.end_offset
-    assert "is next" in again.recovery.reasons[0]
+    assert "offsets 3 to 3, expected 54" in again.recovery.reasons[0]
 
 
 def test_hole_between_segments_ends_the_log() -> None:
@@ -317,7 +317,7 @@ def test_log_emptied_behind_our_back_is_told_and_goes_on() -> None:
     opened.directory.close()
     disk.files["/data/orders-0/00000000000000000000.log"].data.clear()
     again = open_log(disk)
-    assert "ends at 0, was synced to 3" in again.log.recovery.reasons[0]
+    assert "ends at offset 0, but was synced up to 3" in again.log.recovery.reasons[0]
     append(again.log, 2)
     again.directory.close()
     assert open_log(disk).log.end_offset == 2
@@ -370,7 +370,7 @@ def test_damage_below_the_recovery_point_cuts_nothing(damage: bytes, clean: bool
     data[last[0] + 8 : last[0] + 12] = damage
     before = bytes(data)
     for _ in range(2):  # nor does the start after it, which finds no marker any more
-        with pytest.raises(CorruptLog, match="below offset 6 was synced, so nothing is cut off"):
+        with pytest.raises(CorruptLog, match="below offset 6 was synced, so nothing is truncated"):
             open_log(left)
         left = left.after_kill()
         assert left.files[f"{FOLDER}/{0:020d}.log"].data == before

@@ -167,7 +167,7 @@ def decode(key: bytes, value: bytes | None) -> KeyedRecord | None:
     groups, which are not served here.
     """
     if len(key) < 2:
-        raise UnreadableGroupRecord(f"a key of {len(key)} bytes")
+        raise UnreadableGroupRecord(f"invalid key of {len(key)} bytes")
     (kind,) = struct.unpack_from(">h", key)
     read = _READERS.get(kind)
     return None if read is None else read(key, value)
@@ -221,7 +221,7 @@ def _read_offset(key: bytes, value: bytes | None) -> OffsetCommitted:
         group_end = 4 + (key[2] << 8 | key[3])
         topic_end = group_end + 2 + (key[group_end] << 8 | key[group_end + 1])
         if len(key) != topic_end + 4:
-            raise UnreadableGroupRecord(f"a key of {len(key)} bytes instead of {topic_end + 4}")
+            raise UnreadableGroupRecord(f"key of {len(key)} bytes, expected {topic_end + 4}")
         return OffsetCommitted(
             str(key[4:group_end], "utf-8"),
             str(key[group_end + 2 : topic_end], "utf-8"),
@@ -229,7 +229,7 @@ def _read_offset(key: bytes, value: bytes | None) -> OffsetCommitted:
             None if value is None else _read_offset_value(value),
         )
     except (IndexError, UnicodeDecodeError) as error:
-        raise UnreadableGroupRecord(f"the key of an offset: {error}") from error
+        raise UnreadableGroupRecord(f"invalid key of an offset: {error}") from error
 
 
 def _read_offset_value(value: bytes) -> OffsetValue:
@@ -336,7 +336,7 @@ def _read_value(cls: type[AnyMessage], value: bytes | None) -> AnyMessage | None
     if value is None:
         return None
     if len(value) < 2:
-        raise UnreadableGroupRecord(f"a value of {len(value)} bytes")
+        raise UnreadableGroupRecord(f"invalid value of {len(value)} bytes")
     (version,) = struct.unpack_from(">h", value)
     if version not in cls.VERSIONS:
         raise UnreadableGroupRecord(f"{cls.__name__} has no version {version}")

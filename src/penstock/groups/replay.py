@@ -89,7 +89,9 @@ class LatestRecords:
 
     def _end(self, batch: BatchView) -> None:
         if not batch.checksum_matches():
-            raise CorruptBatch(f"the checksum at offset {batch.base_offset} is wrong")
+            raise CorruptBatch(
+                f"the checksum of the batch at offset {batch.base_offset} does not match"
+            )
         record = next(iter(records_of(batch)), None)
         marker = None if record is None else read_end_transaction(record)
         if marker is None:

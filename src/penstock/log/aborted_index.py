@@ -53,7 +53,7 @@ def decode_aborted(data: bytes, *, base_offset: Offset) -> list[AbortedTransacti
         if version != VERSION:
             raise CorruptIndex(f"unknown version {version} of an aborted transaction")
         if last < base_offset or (found and found[-1].last_offset >= last):
-            raise CorruptIndex("last offsets of aborted transactions do not grow")
+            raise CorruptIndex("last offsets of aborted transactions do not increase")
         found.append(
             AbortedTransaction(
                 producer_id=ProducerId(producer_id),

@@ -41,7 +41,7 @@ def decode_offsets(path: str, data: bytes) -> dict[TopicPartition, Offset]:
     for fields in _decode(path, data, fields=3):
         offset = _number(path, fields[2])
         if offset < 0:
-            raise CorruptCheckpoint(path, f"offset {offset}")
+            raise CorruptCheckpoint(path, f"invalid offset {offset}")
         offsets[TopicPartition(fields[0], _number(path, fields[1]))] = Offset(offset)
     return offsets
 
@@ -53,7 +53,7 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
 def decode_partition_metadata(path: str, data: bytes) -> TopicId:
     values = _properties(data, separator=":")
     if values.get("version") != str(VERSION) or "topic_id" not in values:
-        raise CorruptCheckpoint(path, "no version 0 with a topic id")
+        raise CorruptCheckpoint(path, f"expected version {VERSION} and a topic_id")
     return decode_topic_id(path, values["topic_id"])
 
 
@@ -74,7 +74,9 @@ def decode_identity(path: str, data: bytes) -> DirectoryIdentity:
     values = _properties(data, separator="=")
     missing = {"cluster.id", "node.id", "directory.id"} - values.keys()
     if values.get("version") != str(IDENTITY_VERSION) or missing:
-        raise CorruptCheckpoint(path, f"no version {IDENTITY_VERSION} with all of its properties")
+        raise CorruptCheckpoint(
+            path, f"expected version {IDENTITY_VERSION}, cluster.id, node.id and directory.id"
+        )
     return DirectoryIdentity(
         cluster_id=values["cluster.id"],
         node_id=NodeId(_number(path, values["node.id"])),
@@ -100,9 +102,9 @@ def _decode(path: str, data: bytes, *, fields: int) -> list[list[str]]:
         raise CorruptCheckpoint(path, f"unknown version {lines[0]}")
     rows = [line.split() for line in lines[2:]]
     if len(lines) < 2 or _number(path, lines[1]) != len(rows):
-        raise CorruptCheckpoint(path, "the number of lines is not the one it states")
+        raise CorruptCheckpoint(path, "the number of lines differs from the one in its second line")
     if any(len(row) != fields for row in rows):
-        raise CorruptCheckpoint(path, f"a line has not {fields} fields")
+        raise CorruptCheckpoint(path, f"a line does not have {fields} fields")
     return rows
 
 
@@ -120,14 +122,14 @@ def _text(path: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise CorruptCheckpoint(path, "is no text") from error
+        raise CorruptCheckpoint(path, "is not UTF-8 text") from error
 
 
 def _number(path: str, text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise CorruptCheckpoint(path, f"{text!r} is no number") from error
+        raise CorruptCheckpoint(path, f"{text!r} is not a number") from error
 
 
 def _id(path: str, text: str) -> bytes:

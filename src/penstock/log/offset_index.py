@@ -47,7 +47,7 @@ class OffsetIndex:
             halves.byteswap()
         for half in (halves[0::2], halves[1::2]):
             if not all(map(operator.lt, half, half[1:])):
-                raise CorruptIndex("offsets and positions do not grow")
+                raise CorruptIndex("offsets or positions do not increase")
         if halves and halves[-1] >= log_bytes:
             raise CorruptIndex(f"an entry points beyond the {log_bytes} bytes of the log")
         return cls(base_offset, entries)
@@ -112,7 +112,9 @@ def without_reserve(data: bytes, entry_bytes: int) -> bytes:
     CorruptIndex when the file ends within an entry.
     """
     if len(data) % entry_bytes:
-        raise CorruptIndex(f"{len(data)} bytes, where an entry has {entry_bytes}")
+        raise CorruptIndex(
+            f"{len(data)} bytes are not a multiple of the entry size, {entry_bytes} bytes"
+        )
     used = data.rstrip(b"\0")
     # The last entry may end in zero bytes of its own: give back what was cut.
     return used + bytes(-len(used) % entry_bytes)

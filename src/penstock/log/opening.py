@@ -111,7 +111,7 @@ def _load_parts(
         memory=memory,
     )
     if memory.epochs_are_lost:
-        found.report.reasons.append(f"{directory}: the leader epochs were learnt anew")
+        found.report.reasons.append(f"{directory}: rebuilt the leader epochs from the log")
         memory.relearn_epochs(found.segments)
     return LogParts(
         topic_id=topic_id,

@@ -49,7 +49,7 @@ def decode_snapshot(data: bytes) -> dict[ProducerId, ProducerState]:
         version, checksum = _HEAD.unpack_from(data)
         (count,) = _COUNT.unpack_from(data, _HEAD.size)
     except StructError as error:
-        raise CorruptSnapshot(f"{len(data)} bytes hold no snapshot") from error
+        raise CorruptSnapshot(f"{len(data)} bytes are too few for a snapshot") from error
     if version != VERSION:
         raise CorruptSnapshot(f"unknown version {version}")
     if crc32c(data[_HEAD.size :]) != checksum:

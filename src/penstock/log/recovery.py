@@ -100,7 +100,9 @@ def load(
         if end_offset is not None and end_offset < recovery_point:
             # Synced and gone all the same: nothing brings it back, but it does not go unsaid.
             path = segments[-1].path(layout.LOG)
-            report.reasons.append(f"{path}: ends at {end_offset}, was synced to {recovery_point}")
+            report.reasons.append(
+                f"{path}: ends at offset {end_offset}, but was synced up to {recovery_point}"
+            )
         elif end_offset is not None:
             memory.load(segments, until_offset=end_offset, trust_absence=True)
             return Loaded(segments=segments, end_offset=end_offset, report=report)
@@ -172,8 +174,12 @@ def _scan_all(
         compacted = segment.base_offset <= cleaned_offset
         if gap < 0 or (gap > 0 and reachable and not whole and not compacted):
             if segment.base_offset < recovery_point:
-                raise _beyond_repair(segment, 0, f"{end_offset} is next", recovery_point)
-            report.reasons.append(f"{segment.path(layout.LOG)}: does not begin at {end_offset}")
+                raise _beyond_repair(
+                    segment, 0, f"expected a segment from offset {end_offset} on", recovery_point
+                )
+            report.reasons.append(
+                f"{segment.path(layout.LOG)}: does not begin at offset {end_offset}"
+            )
             _drop(segments, slot, report)
             break
         previous_base = segment.base_offset
@@ -240,7 +246,7 @@ def _beyond_repair(
     segment: Segment, position: int, reason: str, recovery_point: Offset
 ) -> CorruptLog:
     """Invariant 4."""
-    why = f"{reason}; all below offset {recovery_point} was synced, so nothing is cut off"
+    why = f"{reason}; everything below offset {recovery_point} was synced, so nothing is truncated"
     return CorruptLog(segment.path(layout.LOG), position=position, reason=why)
 
 
@@ -250,9 +256,9 @@ def _error(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | N
     if not batch.checksum_matches():
         return f"the checksum of the batch at offset {batch.base_offset} does not match"
     if batch.base_offset < end_offset or last_offset < batch.base_offset:
-        return f"offsets {batch.base_offset} to {last_offset} where {end_offset} is next"
+        return f"offsets {batch.base_offset} to {last_offset}, expected {end_offset}"
     if last_offset - base_offset > layout.RELATIVE_OFFSET_MAX:
-        return f"offset {last_offset} does not belong into a segment from {base_offset}"
+        return f"offset {last_offset} is too far from base offset {base_offset}"
     return None
 
 

@@ -44,7 +44,7 @@ class TimeIndex:
             first_ms, first = _ENTRY.unpack_from(used)
             last_ms, last = _ENTRY.unpack_from(used, len(used) - ENTRY_BYTES)
             if first < 0 or last < first or last_ms < first_ms:
-                raise CorruptIndex("timestamps and offsets do not grow")
+                raise CorruptIndex("timestamps or offsets do not increase")
         return cls(base_offset, used)
 
     def encode(self) -> bytes:

@@ -40,7 +40,7 @@ def of_max_timestamp(segments: Sequence[Segment]) -> TimedOffset | None:
             return _first_of_largest(newest, *found)
         # The time index names a batch that is not there: the disk has changed it.
         newest.rebuild_indexes()
-    raise CorruptIndex("time indexes built anew name batches that are not there")
+    raise CorruptIndex("rebuilt time indexes refer to batches that do not exist")
 
 
 def _batch_of_largest(segment: Segment) -> tuple[int, BatchView] | None:

@@ -23,12 +23,12 @@ Reply = TypeVar("Reply")
 class NotDone(Enum):
     """Why there is no reply. The shell maps it to an error code of the protocol."""
 
-    APPEND_FAILED = "the journal could not take the records; nothing was changed"
+    APPEND_FAILED = "the journal could not store the records; nothing was changed"
     TOO_LARGE = "the records are more than one batch may hold; nothing was changed"
     TIMED_OUT = "the deadline passed; the records may still commit"
     LEADERSHIP_LOST = "another node leads now; the records may or may not commit"
     LOADING = "this node has just become leader and is not up to date yet"
-    FULL = "too many replies wait already"
+    FULL = "too many replies are waiting already"
 
 
 Answer = Callable[[Reply | NotDone], None]

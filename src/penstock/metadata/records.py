@@ -98,10 +98,10 @@ def decode_record(frame: bytes) -> MetadataRecord:
         numbers.append(number)
     frame_version, key, version = numbers
     if frame_version != FRAME_VERSION:
-        raise UnreadableMetadata(f"frame version {frame_version} instead of {FRAME_VERSION}")
+        raise UnreadableMetadata(f"frame version {frame_version}, expected {FRAME_VERSION}")
     record_type = BY_KEY.get(key)
     if record_type is None:
-        raise UnreadableMetadata(f"record type {key} is not known")
+        raise UnreadableMetadata(f"unknown record type {key}")
     if version not in record_type.VERSIONS:
         raise UnreadableMetadata(f"{record_type.__name__} has no version {version}")
     try:
@@ -117,4 +117,4 @@ def _unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return number, position + index + 1
-    raise UnreadableMetadata("the frame's header is cut off or too long")
+    raise UnreadableMetadata("the frame's header is truncated or too long")

@@ -104,7 +104,7 @@ def check_sequence(batch: BatchHeader, producer: ProducerState) -> Duplicate | R
             code=ErrorCode.INVALID_PRODUCER_EPOCH,
             message=(
                 f"producer {batch.producer_id} has epoch {known_epoch}: "
-                f"a batch of epoch {batch.producer_epoch} comes too late"
+                f"the batch of epoch {batch.producer_epoch} is fenced"
             ),
         )
     if batch.producer_epoch > known_epoch:
@@ -130,7 +130,7 @@ def _refuse_gap(batch: BatchHeader, *, expected: int) -> Refusal:
     found = batch.base_sequence
     return Refusal(
         code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        message=f"producer {batch.producer_id} sent sequence {found} where {expected} is next",
+        message=f"producer {batch.producer_id} sent sequence {found}, expected {expected}",
     )
 
 
@@ -143,7 +143,7 @@ def _refuse_before_earlier(batch: BatchHeader, code: ErrorCode) -> Refusal:
         code=code,
         message=(
             f"an earlier batch of producer {batch.producer_id} was refused with {code.name}: "
-            f"sequence {batch.base_sequence} is accepted after it"
+            f"send it again before sequence {batch.base_sequence}"
         ),
     )
 
@@ -167,7 +167,7 @@ def _check_transaction(batch: BatchHeader, producer: ProducerState) -> Refusal |
         return None
     return Refusal(
         code=ErrorCode.INVALID_TXN_STATE,
-        message=f"producer {batch.producer_id} has a transaction open",
+        message=f"producer {batch.producer_id} has an open transaction",
     )
 
 
@@ -181,7 +181,7 @@ def refuse_too_few_in_sync(
         return None
     return Refusal(
         code=ErrorCode.NOT_ENOUGH_REPLICAS,
-        message=f"{in_sync_count} of the {required} replicas that must be in sync are",
+        message=f"in-sync replicas: {in_sync_count}, required: {required} (min.insync.replicas)",
     )
 
 

@@ -31,20 +31,20 @@ def refuse_marker(marker: Marker, producer: ProducerState | None) -> Refusal | N
     if marker.producer_id < 0 or epoch < 0:
         return Refusal(
             code=ErrorCode.INVALID_REQUEST,
-            message=f"no producer has id {marker.producer_id} and epoch {epoch}",
+            message=f"invalid producer id {marker.producer_id} or epoch {epoch}",
         )
     if producer is not None and _is_late(marker, producer):
         return Refusal(
             code=ErrorCode.INVALID_PRODUCER_EPOCH,
-            message=f"producer {marker.producer_id} has epoch {producer.epoch}, its marker {epoch}",
+            message=f"producer {marker.producer_id} has epoch {producer.epoch}, the marker {epoch}",
         )
     known = NO_COORDINATOR_EPOCH if producer is None else producer.coordinator_epoch
     if marker.coordinator_epoch < known:
         return Refusal(
             code=ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             message=(
-                f"the coordinator's epoch is {known}: "
-                f"a marker of {marker.coordinator_epoch} comes too late"
+                f"the marker has coordinator epoch {marker.coordinator_epoch}, "
+                f"a marker of epoch {known} was written already"
             ),
         )
     return None

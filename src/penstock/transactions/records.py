@@ -66,7 +66,7 @@ def encode(record: TransactionStored) -> tuple[bytes, bytes | None]:
 def decode(key: bytes, value: bytes | None) -> TransactionStored | None:
     """The record; None for an unknown kind. UnreadableTransactionRecord when damaged."""
     if len(key) < 2:
-        raise UnreadableTransactionRecord(f"a key of {len(key)} bytes")
+        raise UnreadableTransactionRecord(f"invalid key of {len(key)} bytes")
     (version,) = struct.unpack_from(">h", key)
     if version != KEY_VERSION:
         return None
@@ -81,10 +81,10 @@ def decode(key: bytes, value: bytes | None) -> TransactionStored | None:
 
 def _read_value(value: bytes) -> TransactionLogValue:
     if len(value) < 2:
-        raise UnreadableTransactionRecord(f"a value of {len(value)} bytes")
+        raise UnreadableTransactionRecord(f"invalid value of {len(value)} bytes")
     (version,) = struct.unpack_from(">h", value)
     if version not in TransactionLogValue.VERSIONS:
-        raise UnreadableTransactionRecord(f"a value has no version {version}")
+        raise UnreadableTransactionRecord(f"TransactionLogValue has no version {version}")
     return codec.decode_exact(TransactionLogValue, version, memoryview(value), 2)
 
 
@@ -118,7 +118,7 @@ def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transa
     try:
         state = TransactionState(value.transaction_status)
     except ValueError as error:
-        raise UnreadableTransactionRecord(f"no state has the number {error}") from error
+        raise UnreadableTransactionRecord(f"unknown state {value.transaction_status}") from error
     epoch = max(value.producer_epoch, value.next_producer_epoch)
     is_beyond = state is TransactionState.ONGOING and epoch > LAST_EPOCH
     if state in NEVER_STORED or value.producer_id < 0 or value.producer_epoch < 0 or is_beyond:
