@@ -164,7 +164,7 @@ class GroupShard:
         return group
 
     def _begin_if_new(self, group: str) -> None:
-        """Who commits offsets without being a member has a group all the same."""
+        """A client that commits offsets without being a member has a group too."""
         if group not in self.groups:
             self.groups[group] = simple_group(group)
 

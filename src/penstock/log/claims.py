@@ -40,7 +40,7 @@ class Claims:
         """Makes directories and claims them; both are durable from here on. With NO_TOPIC_ID they
         belong to no topic yet.
         """
-        # The list goes first: whatever a crash leaves of a claim, the next start writes it anew.
+        # The list is written first: after a crash the next start writes the claims again.
         self._list({one: topic_id for one, topic_id in claims.items() if topic_id != NO_TOPIC_ID})
         for partition, topic_id in claims.items():
             self._disk.make_directory(self._directory(partition))

@@ -79,7 +79,7 @@ class LeaderEpochs:
         if epoch == self._entries[-1].epoch:
             return EpochEnd(leader_epoch=epoch, end_offset=end_offset)
         after = bisect_right(self._entries, epoch, key=_epoch)
-        # Older than all we know: its records are gone, so whoever asks may begin where ours begin.
+        # Older than all known epochs: its records are deleted; the log begins where ours does.
         found = self._entries[after - 1].epoch if after else epoch
         return EpochEnd(leader_epoch=found, end_offset=self._entries[after].start_offset)
 

@@ -379,7 +379,7 @@ class PartitionLog:
             raise
 
     def _prepare_cut(self, offset: Offset) -> None:
-        """Before anything at or above `offset` goes: nobody counts on it any more."""
+        """Call it before records at or above `offset` are removed."""
         self.swaps.drop()
         self._durability.lower(offset)
         self._as_closed = False

@@ -164,7 +164,7 @@ def _scan_all(
     # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
     # there. Our own compaction keeps the last offset of a segment; Apache Kafka's leaves gaps, even
     # segments without a byte. What is compacted is synced first, so a gap up to where the log is
-    # known to be compacted is nobody's loss, nor is one that no segment could have filled.
+    # known to be compacted is not a loss, nor is one that no segment could have filled.
     end_offset = previous_base = segments[first].base_offset
     whole = True  # whether the segment before ends as it did when it was sealed
     for slot in range(first, len(segments)):
@@ -214,7 +214,7 @@ def _scan(
     memory: LogMemory,
     report: RecoveryReport,
 ) -> tuple[Offset, str | None]:
-    """Checks every batch, builds the indexes anew, cuts the file where the first bad one begins."""
+    """Checks every batch, rebuilds the indexes, truncates the file before the first bad batch."""
     size_bytes = segment.size_bytes
     segment.begin_indexes()
     memory.producers.pass_over(segment.base_offset)

@@ -33,8 +33,8 @@ def roll_limits(active: Segment, settings: TopicSettings) -> RollLimits:
         _time_entries_max(settings) - len(indexes.time),
     )
     return RollLimits(
-        # Those to come lie more than the interval apart, whatever it was for those that are there:
-        # within so many bytes more no index gets full.
+        # New index entries are more than the interval apart, whatever it was before: no index gets
+        # full within this number of bytes.
         size_bytes=min(
             settings.segment_bytes,
             active.size_bytes + max(0, entries_left) * settings.index_interval_bytes,

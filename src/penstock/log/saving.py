@@ -36,8 +36,8 @@ def save_active(
 ) -> None:
     """Before a clean stop: saves the active segment, and the producers at its end."""
     active = segments.active
-    # As long as it is already: but a file whose last write or sync failed refuses, and then the
-    # stop is no clean one.
+    # It has this size already, but a file whose last write or sync failed raises an error, and
+    # then the stop is not a clean one.
     active.file.truncate(active.size_bytes)
     active.save_indexes()
     durability.segment_saved(active, end_offset=end_offset)

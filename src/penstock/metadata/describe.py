@@ -130,13 +130,13 @@ def describe_group(standpoint: Standpoint, group_id: str) -> list[Described]:
 
 
 def _synonyms(names: Sequence[str], standpoint: Standpoint) -> list[Synonym]:
-    """Where a value was found under these names; of defaults, only that of the first is told."""
+    """Where a value was found under these names; of defaults, only that of the first."""
     return [*_set(names, standpoint), *_defaults(names[:1])]
 
 
 def _broker_synonyms(name: str, standpoint: Standpoint) -> list[Synonym]:
-    """Where the value of a broker setting was found, and what would count without it: also the
-    coarser units of the same setting. A finer unit, which goes before it, has an entry of its own.
+    """Where the value of a broker setting was found, and what would apply without it: also the
+    coarser units of the same setting. A finer unit, which has precedence, has its own entry.
     """
     families = [tuple(s.name for s in setting.servers) for setting in TOPIC_SETTINGS.values()]
     names = next((family for family in families if name in family), (name,))

@@ -383,7 +383,7 @@ class Partition:
         if self._sync_records is None:
             return
         if not self._advance():
-            # A follower holds it back; who waits for the leader alone may go on.
+            # A follower holds it back; observers that wait only for the leader can continue.
             for observer in (*self.observers, *self.ack_observers):
                 observer.advanced(self, 0)
 

@@ -75,7 +75,7 @@ def _error_in(request: InitProducerIdRequest, settings: TransactionSettings) -> 
     is_two_phase = request.enable2_pc or request.keep_prepared_txn
     if is_two_phase and not settings.transaction_two_phase_commit_enable:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    # The very longest stands for none, which is for those who asked for two phases.
+    # The largest time-out stands for none, which only two-phase commit may have.
     timeout_ms_max = min(settings.transaction_max_timeout_ms, TWO_PHASE_TIMEOUT_MS - 1)
     if not request.enable2_pc and not 0 < request.transaction_timeout_ms <= timeout_ms_max:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT

@@ -72,7 +72,7 @@ def decide_enlist(
     begins = transaction.state is not TransactionState.ONGOING
     enlisted = transaction.become(
         TransactionState.ONGOING,
-        # Whoever adds partitions has got its identity: the one before it is fenced from here on.
+        # The client has received its identity: the previous one is fenced from here on.
         previous_producer_id=None,
         partitions=tuple(sorted(added.union(transaction.partitions))),
         start_ms=context.now_ms if begins else transaction.start_ms,

@@ -130,8 +130,8 @@ def _end_of_generation_2(
     state, is_commit = transaction.state, request.committed
     if is_retry:
         if is_commit and not _was_committed(state):
-            # Most likely time ran out. Kafka says INVALID_TXN_STATE, of which Kafka Streams dies;
-            # fenced, it begins anew.
+            # Most likely it timed out. Kafka answers INVALID_TXN_STATE, which stops Kafka Streams;
+            # after PRODUCER_FENCED it continues with a new producer.
             return _refuse(ErrorCode.PRODUCER_FENCED)
         if _was_committed(state) != is_commit:
             return _refuse(ErrorCode.INVALID_TXN_STATE)

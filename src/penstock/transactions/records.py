@@ -114,7 +114,7 @@ def _by_topic(partitions: tuple[TopicPartition, ...]) -> list[PartitionsSchema]:
 
 
 def _transaction_of(transactional_id: str, value: TransactionLogValue) -> Transaction:
-    """What a value says; it must agree with itself, whoever wrote it."""
+    """The transaction of a value; UnreadableTransactionRecord when it is inconsistent."""
     try:
         state = TransactionState(value.transaction_status)
     except ValueError as error:

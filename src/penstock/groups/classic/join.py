@@ -166,8 +166,8 @@ def _add(draft: Draft, asked: Joining, member_id: str) -> Decided:
     member = replace(member_of(asked, member_id), is_new=True)
     group.add(member, protocol_type=asked.request.protocol_type)
     draft.park_join(member_id, asked.ticket)
-    # Until it is told its generation it sends no heartbeats, and a client that gave up leaves no
-    # trace: so a new member's join is not parked for longer than this. One that lives tries again.
+    # A new member sends no heartbeats before it has its generation, so a client that gave up cannot
+    # be noticed: its join is not parked for longer than this. A running client tries again.
     session = SessionEnds(group=group.group_id, member=member_id)
     draft.wait(session, for_ms=NEW_MEMBER_JOIN_MS_MAX)
     rebalance_or_complete_join(draft)

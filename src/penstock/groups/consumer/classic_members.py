@@ -215,7 +215,7 @@ def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_join(draft: Draft, member: ConsumerMember, deadlines: Deadlines[TimerKey]) -> None:
-    """From when it was first told, a member has its rebalance time-out to come."""
+    """A member has its rebalance time-out to join, counted from the first notification."""
     key = MemberJoinEnds(group=draft.group.group_id, member=member.member_id)
     if deadlines.at(key) is None:
         draft.wait(key, for_ms=member.rebalance_timeout_ms)

@@ -262,7 +262,7 @@ def _upgraded(member: ClassicMember, group: ClassicGroup, image: Image) -> Consu
 
 
 def _end_classic(draft: Draft, group: ClassicGroup) -> None:
-    """Whoever waits in a rebalance of the classic group is sent into that of the new one."""
+    """Parked requests of the classic group are answered so that the members rejoin."""
     ended = ClassicGroupStored(group=group.group_id, value=None)
     draft.replaces((ended,), changes_after_end(group))
     for member in group.members.values():

@@ -191,7 +191,7 @@ class ConsumerGroup:
 
     def _disown(self, member: ConsumerMember) -> None:
         for partition in (*member.assigned, *member.revoking):
-            # A compacted journal may tell of the next owner before it tells that this one let go.
+            # In a compacted journal the record of the next owner may come before this one's.
             if self.owners.get(partition) == member.member_id:
                 del self.owners[partition]
 

@@ -74,7 +74,7 @@ def _stay(
     assigned_before = member.assigned.keys()
     last_reply = _last_reply(member, request)
     if member.uses_classic_protocol:
-        # It has changed its protocol: nobody waits for its classic requests any more.
+        # It has changed its protocol: no classic request of it is expected any more.
         draft.cancel(MemberJoinEnds(group=request.group_id, member=member.member_id))
         draft.cancel(MemberSyncEnds(group=request.group_id, member=member.member_id))
     member = advance(draft, _updated(member, asked), reported=reported, last_reply=last_reply)
@@ -111,7 +111,7 @@ def assignment_of(member: ConsumerMember) -> Assignment:
 
 
 def _updated(member: ConsumerMember, asked: Heartbeat) -> ConsumerMember:
-    """The member with what it tells; what it leaves out has not changed."""
+    """The member with the fields of the request; fields that are left out have not changed."""
     request = asked.request
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     unchanged_timeout = request.rebalance_timeout_ms == -1

@@ -11,7 +11,7 @@ The partition is released when the member is known to have received one:
 
     it sends only what changed      so its last request was answered, and it has that reply
     it comes with the new epoch     so it has the reply that gave it this epoch
-    it joins anew                   so it has dropped whatever it was told before
+    it joins again                  so it has dropped all earlier assignments
 
 Until then the partition stays among those that the member is giving up (ADR 27).
 """
@@ -53,7 +53,7 @@ def reconcile(
     if member.is_reconciled_to(target_epoch):
         return member
     if last_reply is LastReply.LOST:
-        # It is told the same again: a step to yet another epoch would fence it if this reply is
+        # It gets the same reply again: a step to another epoch would fence it if this reply is
         # lost as well.
         return _giving_up(member) if _owns_any(reported, member.revoking) else member
     is_unrevoked = member.state is MemberState.UNREVOKED_PARTITIONS
@@ -107,7 +107,7 @@ def _giving_up(member: ConsumerMember) -> ConsumerMember:
 
 
 def _holds_on(reported: Partitions | None, to_give_up: Owned) -> bool:
-    """Whether it still owns any of these, as far as it has told."""
+    """Whether it may still own any of these, by what it has reported."""
     return reported is None or _owns_any(reported, to_give_up)
 
 

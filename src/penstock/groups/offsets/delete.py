@@ -93,7 +93,7 @@ def decide_delete_offsets(
             if code is ErrorCode.NONE and is_there:
                 records[topic.name, index] = _tombstone(request.group_id, topic.name, index)
             partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
-        if partitions:  # a topic that nothing is asked of is not told of
+        if partitions:  # a topic without partitions is left out
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     return Decision(reply=OffsetDeleteResponse(topics=topics), records=tuple(records.values()))
 

@@ -54,7 +54,7 @@ def _topic(
     if by_id and isinstance(found, ErrorCode):
         partitions = [_partition(index, None, code=found) for index in indexes]
     else:
-        # Offsets of a topic that is gone are told by its name for as long as they are kept.
+        # Offsets of a deleted topic are returned by its name for as long as they are kept.
         topic = found if isinstance(found, TopicImage) else None
         name = wanted.name if topic is None else topic.name
         committed = offsets.of_group(asked.request.group_id).get(name, {})
