@@ -8,6 +8,7 @@ from pyspark.sql.utils import is_remote
 from penstock.spark.clean_up import CleanUpListener
 from penstock.spark.data_source import PenstockDataSource
 from penstock.spark.lag import LagListener
+from penstock.spark.program_end import finish_at_program_end
 
 # Without it Spark refuses a source that takes filters, instead of keeping them to itself.
 FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -23,6 +24,8 @@ def register(spark: SparkSession) -> None:
     spark.conf.set(FILTER_PUSHDOWN, "true")
     spark.dataSource.register(PenstockDataSource)
     if not is_remote():  # a client of Spark Connect can't see what a query was told
-        spark.streams.addListener(LagListener(spark))
-        spark.streams.addListener(CleanUpListener(spark))
+        listeners = (LagListener(spark), CleanUpListener(spark))
+        for listener in listeners:
+            spark.streams.addListener(listener)
+        finish_at_program_end(spark, listeners)
     spark.conf.set(REGISTERED, "true")
