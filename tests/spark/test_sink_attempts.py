@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.client.network.errors import Refused
 from penstock.spark.options import ConnectionOptions
 from penstock.spark.sink.actions import Look, Seen
 from penstock.spark.sink.columns import Columns
 from penstock.spark.sink.decision import Prepared
+from penstock.spark.sink.errors import MissingTopic
 from penstock.spark.sink.flows import claim, decide, give_up
 from penstock.spark.sink.leftover_transactions import open_of_sink
 from penstock.spark.sink.names import Attempt, TaskNumbers, first_attempt
@@ -153,7 +153,7 @@ def test_task_that_ends_after_its_write_was_given_up_withdraws(
 
 def test_unknown_topic_is_refused_in_one_line(node: ServedNode, topic: Topics) -> None:
     async def work(shell: SinkShell) -> None:
-        with pytest.raises(Refused, match="nowhere: there is no such topic"):
+        with pytest.raises(MissingTopic, match="topic nowhere does not exist"):
             await tried(shell, iter([ROWS]), topic="nowhere")
 
     with_sink(node.bootstrap, topic(), work)

@@ -129,7 +129,7 @@ def test_failed_write_leaves_nothing_and_says_why(
     with none_left_open(node.bootstrap), pytest.raises(Exception, match="wrong"):
         save(good.union(frame), node, topic=name)
     assert committed_records(node.bootstrap, name) == []
-    with pytest.raises(Exception, match="there is no such topic"):
+    with pytest.raises(Exception, match="topic nowhere does not exist"):
         save(good, node, topic="nowhere")
     unreachable = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "0"}
     with pytest.raises(Exception, match="no broker can be reached"):

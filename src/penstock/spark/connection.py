@@ -24,8 +24,10 @@ REACH_MS = 15_000  # a broker that starts again is away for less
 Result = TypeVar("Result")
 
 
-def connect(connection: ConnectionOptions) -> Cluster:
-    """The way to the brokers, to be used as `async with`."""
+def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cluster:
+    """The way to the brokers, to be used as `async with`. `create_topics`: brokers may create each
+    topic that it asks for.
+    """
     protocol = connection.setting("security.protocol") or PLAINTEXT
     if protocol.upper() != PLAINTEXT:
         raise BadOption(
@@ -36,6 +38,7 @@ def connect(connection: ConnectionOptions) -> Cluster:
         request_ms_max=connection.number("request.timeout.ms", 30_000, least=1),
         connect_ms_max=connection.number("socket.connection.setup.timeout.ms", 10_000, least=1),
         reach_ms_max=connection.number("default.api.timeout.ms", REACH_MS),
+        create_topics=create_topics,
     )
     return Cluster(TcpNetwork(), RealClock(), parse_addresses(connection.bootstrap), rules=rules)
 

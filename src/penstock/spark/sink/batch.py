@@ -36,6 +36,7 @@ from penstock.spark.sink.driver import (
 from penstock.spark.sink.flows import Driver, is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
+from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 
@@ -65,6 +66,8 @@ class BatchSink(DataSourceArrowWriter):
             claim = self._claim(place_of_driver())
             batch_id = self.identity.batch_id
             self.plan = run(plan_write(self.options, self.sink, claim, batch_id, once=self.once))
+        if not self.exactly_once and self.options.topic is not None:
+            run(need_output_topic(self.options.connection, self.options.topic))
         return self.__dict__.copy()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -36,6 +36,7 @@ from penstock.spark.sink.flows import (
 )
 from penstock.spark.sink.leftover_transactions import recover_writes
 from penstock.spark.sink.options import SinkOptions, TwoPhase
+from penstock.spark.sink.output_topics import need_topics
 from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once
@@ -82,6 +83,7 @@ async def plan_batch(options: SinkOptions, sink: str) -> Plan:
     afterwards.
     """
     async with connect(options.connection) as cluster:
+        await _need_output_topic(cluster, options)
         return await _plan(cluster, options, sink)
 
 
@@ -101,6 +103,7 @@ async def plan_write(
                 f"sink {sink}: batch {batch_id} has been written by this run already, and would be"
                 " skipped: give each write of a batch a sinkId of its own"
             )
+        await _need_output_topic(cluster, options)
         if not once and must:
             async with _carrier(cluster, options, driver, planned.known) as carrier:
                 await carrier.run(claim(driver, batch_id, planned.found))
@@ -233,6 +236,12 @@ async def clear_idle_query(options: SinkOptions, sink: str, claimed: Claim) -> N
         driver = Driver(sink=sink, claim=claimed, two_phase=two_phase)
         async with _carrier(cluster, options, driver) as carrier:
             await carrier.run(clear_idle(driver))
+
+
+async def _need_output_topic(cluster: Cluster, options: SinkOptions) -> None:
+    """Before tasks begin; topics of a column are known to the tasks alone."""
+    if options.topic is not None:
+        await need_topics(cluster, options.connection, [options.topic])
 
 
 async def _plan(cluster: Cluster, options: SinkOptions, sink: str, *, is_new: bool = False) -> Plan:

@@ -43,6 +43,10 @@ class Contended(SinkError):
     """Others take the decider over again and again."""
 
 
+class MissingTopic(SinkError):
+    """A topic that rows are to be written to does not exist, and the brokers do not create it."""
+
+
 class WrongDecisionTopic(SinkError):
     """The decision topic would forget what was decided."""
 

@@ -26,6 +26,7 @@ from penstock.spark.sink.driver import (
 from penstock.spark.sink.flows import Driver, is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkMode, SinkOptions
+from penstock.spark.sink.output_topics import need_output_topic
 from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
@@ -53,6 +54,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Spark pickles a writer before its tasks begin, and nobody else does."""
         if self.sink is not None and self.plan is None:
             self.plan = run(plan_batch(self.options, self.sink))
+        if self.sink is None and self.options.topic is not None:
+            run(need_output_topic(self.options.connection, self.options.topic))
         return self.__dict__.copy()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -28,6 +28,7 @@ from penstock.spark.sink.decision import Prepared, Witness
 from penstock.spark.sink.errors import Contended
 from penstock.spark.sink.names import Attempt, TaskNumbers, next_attempt
 from penstock.spark.sink.options import SinkOptions
+from penstock.spark.sink.output_topics import need_topics
 from penstock.spark.sink.rows import BatchBuilder
 
 CHUNK_BYTES = 4 * MIB  # so many are put in order at once: each partition gets whole batches of them
@@ -149,7 +150,7 @@ async def send_rows(cluster: Cluster, work: Work, producer: Sending) -> None:
         if chunk is None:
             return
         topics = builder.topics(chunk)
-        view = await cluster.need(topics)
+        view = await need_topics(cluster, options.connection, topics)
         counts = {topic: len(view.topics[topic].partitions) for topic in topics}
         now_ms = cluster.clock.now_ms()
         for place, batch in builder.batches(chunk, counts, now_ms=now_ms):
