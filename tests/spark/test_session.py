@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock.spark
+from penstock.spark.start import CONSOLE_PROGRESS
 from rig.small_spark import SMALL_SPARK
 
 SHOWN = """
@@ -19,6 +20,12 @@ shown = ["spark.master", "spark.sql.shuffle.partitions", "spark.app.name"]
 print("SHOWN", *(spark.conf.get(name) for name in shown), sep="|")
 epoch = spark.sql("select date_format(timestamp_seconds(0), 'HH:mm') as shown").first()
 print("EPOCH", epoch.shown, sep="|")
+"""
+CONSOLE_PROGRESS_SHOWN = """
+import penstock.spark
+
+spark = penstock.spark.session()
+print("SHOWN", spark.conf.get("spark.ui.showConsoleProgress"), sep="|")
 """
 
 
@@ -62,6 +69,24 @@ def test_what_spark_submit_was_told_wins_and_else_times_are_universal(tmp_path: 
     assert ended.returncode == 0, ended.stderr
     assert "SHOWN|local[1]|3|mine" in ended.stdout
     assert "EPOCH|00:00" in ended.stdout  # also where the machine's clock shows nine
+
+
+@pytest.mark.parametrize(("told", "expected"), [(None, "false"), ("true", "true")])
+def test_progress_is_shown_on_the_console_only_where_the_user_asks_for_it(
+    tmp_path: Path, told: str | None, expected: str
+) -> None:
+    settings = SMALL_SPARK if told is None else {**SMALL_SPARK, CONSOLE_PROGRESS: told}
+    defaults = tmp_path / "spark-defaults.conf"
+    defaults.write_text("".join(f"{name} {value}\n" for name, value in settings.items()), "utf-8")
+    ended = subprocess.run(
+        [sys.executable, "-c", CONSOLE_PROGRESS_SHOWN],
+        env={**os.environ, "SPARK_CONF_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert f"SHOWN|{expected}" in ended.stdout
 
 
 @pytest.mark.parametrize("name", ["session", "register"])

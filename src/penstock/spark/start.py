@@ -20,12 +20,14 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+# Spark sets it to true itself, when the program is in Python and starts the JVM: as for a shell.
+CONSOLE_PROGRESS = "spark.ui.showConsoleProgress"
 # On one machine nobody else has to reach it, and hundreds of tiny tasks only cost time.
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+    CONSOLE_PROGRESS: "false",
     "spark.sql.shuffle.partitions": "4",
 }
 LOCAL = "local[*]"
@@ -91,8 +93,22 @@ def _all_settings(told: dict[str, str]) -> dict[str, str]:
     # The JVM is started first, and with what was told, for only then it knows Spark's files.
     SparkContext._ensure_initialized(conf=SparkConf().setAll(list(told.items())))
     known = dict(SparkConf().getAll()) | told
+    if CONSOLE_PROGRESS not in told and not started_by_submit and not _user_set_console_progress():
+        known.pop(CONSOLE_PROGRESS, None)
     master = known.get("spark.master", LOCAL)
     defaults = {"spark.master": master} | SETTINGS
     if master.startswith("local"):
         defaults |= LOCAL_SETTINGS
     return {name: value for name, value in defaults.items() if name not in known} | told
+
+
+def _user_set_console_progress() -> bool:
+    """Whether it stands in the arguments of Spark's JVM or in Spark's file of defaults."""
+    if CONSOLE_PROGRESS in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        return True
+    jvm = SparkContext._jvm
+    assert jvm is not None, "it has been started"
+    files = jvm.org.apache.spark.util.Utils
+    environment = getattr(files, "getDefaultPropertiesFile$default$1")()  # Scala's default argument
+    path = files.getDefaultPropertiesFile(environment)
+    return path is not None and bool(files.getPropertiesFromFile(path).contains(CONSOLE_PROGRESS))
