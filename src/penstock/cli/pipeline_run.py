@@ -29,6 +29,7 @@ from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.errors import Refused
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
+from penstock.spark.error_line import own_error_line
 from penstock.spark.pipelines.catalogue import Pipeline
 from penstock.spark.pipelines.event_time_bounds import EventTimeBounds
 from penstock.spark.pipelines.place import Place
@@ -247,10 +248,10 @@ def one_line(error: BaseException) -> str:
     """
     if isinstance(error, PenstockError):
         return " ".join(str(error).split())
+    own = own_error_line(str(error))
+    if own is not None:
+        return own
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("penstock.") and ": " in line]
-    if ours:
-        return ours[-1].split(": ", 1)[1]
     # Py4J's first line says which call it was, and the second what happened.
     told = [line.removeprefix(": ") for line in lines if not line.startswith(CALLED)]
     return told[0] if told else type(error).__name__

@@ -7,6 +7,7 @@ from pyspark.sql.utils import is_remote
 
 from penstock.spark.clean_up import CleanUpListener
 from penstock.spark.data_source import PenstockDataSource
+from penstock.spark.error_line import print_error_line_last
 from penstock.spark.lag import LagListener
 from penstock.spark.program_end import finish_at_program_end
 
@@ -28,4 +29,5 @@ def register(spark: SparkSession) -> None:
         for listener in listeners:
             spark.streams.addListener(listener)
         finish_at_program_end(spark, listeners)
+    print_error_line_last()
     spark.conf.set(REGISTERED, "true")
