@@ -12,7 +12,7 @@ that Spark gives to all Python processes of one driver, and to no other's.
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -211,31 +211,41 @@ async def end_query(
     """On the driver, when a run of a query has ended: nothing of it stays open. `is_over`: none of
     its tasks is running any more.
     """
-    async with connect(options.connection) as cluster:
-        decisions = _decisions(cluster, options)
-        if not await decisions.exists():
-            return
-        two_phase = await has_two_phase(cluster, sink, options.two_phase)
-        driver = Driver(sink=sink, claim=claimed, two_phase=two_phase)
-        async with _carrier(cluster, options, driver) as carrier:
-            while True:
-                was_over = is_over()
-                await carrier.run(end_run(driver))
-                if was_over:
-                    return
-                await asyncio.sleep(WATCH_POLL_MS / 1000)
+
+    async def end(driver: Driver, carrier: Carrier) -> None:
+        while True:
+            was_over = is_over()
+            await carrier.run(end_run(driver))
+            if was_over:
+                return
+            await asyncio.sleep(WATCH_POLL_MS / 1000)
+
+    await _for_run(options, sink, claimed, end)
 
 
 async def clear_idle_query(options: SinkOptions, sink: str, claimed: Claim) -> None:
     """On the driver, while a query waits for data."""
+
+    async def clear(driver: Driver, carrier: Carrier) -> None:
+        await carrier.run(clear_idle(driver))
+
+    await _for_run(options, sink, claimed, clear)
+
+
+async def _for_run(
+    options: SinkOptions,
+    sink: str,
+    claimed: Claim,
+    work: Callable[[Driver, Carrier], Awaitable[None]],
+) -> None:
+    """Does some work for a run of a query; without a decision topic there is nothing to do."""
     async with connect(options.connection) as cluster:
-        decisions = _decisions(cluster, options)
-        if not await decisions.exists():
+        if not await _decisions(cluster, options).exists():
             return
         two_phase = await has_two_phase(cluster, sink, options.two_phase)
         driver = Driver(sink=sink, claim=claimed, two_phase=two_phase)
         async with _carrier(cluster, options, driver) as carrier:
-            await carrier.run(clear_idle(driver))
+            await work(driver, carrier)
 
 
 async def _need_output_topic(cluster: Cluster, options: SinkOptions) -> None:
