@@ -16,13 +16,7 @@ from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.errors import LostTransaction, NoTwoPhase, WrongDecisionTopic
-from penstock.spark.sink.flows import (
-    claim,
-    decide,
-    give_up,
-    is_late,
-    plan,
-)
+from penstock.spark.sink.flows import claim, decide, give_up, is_late, plan
 from penstock.spark.sink.leftover_transactions import open_of_sink, recover_all
 from penstock.spark.sink.options import TwoPhase
 from penstock.spark.sink.run_end import clear_idle, end_run

@@ -13,8 +13,8 @@ from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
-from penstock.spark.sink.flows import Driver, Flow
 from penstock.spark.sink.names import TaskNumbers, first_attempt
+from penstock.spark.sink.record_change import Driver, Flow
 from penstock.spark.sink.task import witness_of
 from rig.sink_output import cluster_at
 

@@ -17,7 +17,6 @@ from penstock.spark.sink.actions import Action, Reclaimed, Seen, WriteOutcome
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord, decode, encode
 from penstock.spark.sink.errors import SinkError
 from penstock.spark.sink.flows import (
-    Driver,
     claim,
     decide,
     give_up,
@@ -35,6 +34,7 @@ from penstock.spark.sink.names import (
     first_attempt,
     next_attempt,
 )
+from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.run_end import clear_idle, end_run
 
 SINK = "orders.view"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.sink import flows
+from penstock.spark.sink import completion, flows, record_change
 from penstock.spark.sink.actions import Abort, Commit, Fence, Look, ReadLast, Reclaim, Seen
 from penstock.spark.sink.decision import Claim, Decided, Prepared, SinkRecord
-from penstock.spark.sink.flows import Driver, Flow
 from penstock.spark.sink.names import Attempt, first_attempt
+from penstock.spark.sink.record_change import Driver, Flow
 from rig import sink_world
 from rig.sink_schedules import explore, explore_given_up, explore_reused_id
 
@@ -38,7 +38,7 @@ def decision_each_time(
     driver: Driver, last: SinkRecord | None, batch: Decided
 ) -> SinkRecord | None:
     if last is None or last.claim != driver.claim:
-        raise flows.superseded(driver, last)
+        raise record_change.superseded(driver, last)
     return SinkRecord(claim=driver.claim, decided=batch, is_done=False)
 
 
@@ -106,9 +106,9 @@ def give_up_everything(driver: Driver, batch_id: int | None = None) -> Flow[None
 
 
 def finish_before_it_is(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
-    done = yield from flows.write_record(lambda last: last and replace(last, is_done=True))
+    done = yield from record_change.write_record(lambda last: last and replace(last, is_done=True))
     for transaction in record.unfinished.transactions if record.unfinished else ():
-        yield from flows._commit(driver, transaction)
+        yield from completion._commit(driver, transaction)
     return done
 
 
@@ -127,7 +127,7 @@ BUGS: list[tuple[str, Callable[..., Any]]] = [
 def test_planted_bug_is_found(
     place: str, bug: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows, place, bug)
+    monkeypatch.setattr(completion if place == "_commit" else flows, place, bug)
     with pytest.raises(AssertionError):
         for seed in range(SCHEDULES):
             explore(seed, two_phase=True)
@@ -169,7 +169,7 @@ def test_wrong_way_to_clear_up_is_found(
 
 
 def test_trust_in_what_the_coordinator_says_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "_commit", commit_by_what_the_coordinator_says)
+    monkeypatch.setattr(completion, "_commit", commit_by_what_the_coordinator_says)
     with pytest.raises(AssertionError, match="not committed"):
         for seed in range(SCHEDULES):
             explore(seed, two_phase=True, foreign=True)
@@ -195,6 +195,6 @@ def test_name_that_a_second_attempt_of_a_stage_has_too_is_found(
 
 
 def test_commit_of_whatever_is_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flows, "_commit", commit_of_whatever_is_open)
+    monkeypatch.setattr(completion, "_commit", commit_of_whatever_is_open)
     with pytest.raises(AssertionError, match="nobody decided it"):
         explore_reused_id()

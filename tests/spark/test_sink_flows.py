@@ -24,14 +24,7 @@ from penstock.spark.sink.errors import (
     TransactionTimedOut,
     Unfinished,
 )
-from penstock.spark.sink.flows import (
-    claim,
-    decide,
-    give_up,
-    is_late,
-    plan,
-    resume,
-)
+from penstock.spark.sink.flows import claim, decide, give_up, is_late, plan, resume
 from penstock.spark.sink.leftover_transactions import (
     end_sink,
     open_of_sink,

@@ -33,10 +33,11 @@ from penstock.spark.sink.driver import (
     place_of_driver,
     plan_write,
 )
-from penstock.spark.sink.flows import Driver, is_decided
+from penstock.spark.sink.flows import is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import BatchIdentity, SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
+from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 

@@ -48,8 +48,8 @@ from penstock.spark.sink.actions import (
 )
 from penstock.spark.sink.decision import Prepared, SinkRecord, encode
 from penstock.spark.sink.decision_topic import DecisionTopic, Known
-from penstock.spark.sink.flows import Flow
 from penstock.spark.sink.names import decider_id
+from penstock.spark.sink.record_change import Flow
 from penstock.transactions.state import BY_WORD, TransactionState
 
 DECIDER_MS = 10_000  # how long a decider that has died can keep others from reading

@@ -23,7 +23,6 @@ from penstock.spark.sink.decision import Claim, Prepared, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic, Known
 from penstock.spark.sink.errors import SecondWrite
 from penstock.spark.sink.flows import (
-    Driver,
     claim,
     decide,
     give_up,
@@ -37,6 +36,7 @@ from penstock.spark.sink.flows import (
 from penstock.spark.sink.leftover_transactions import recover_writes
 from penstock.spark.sink.options import SinkOptions, TwoPhase
 from penstock.spark.sink.output_topics import need_topics
+from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.single_writes import is_late as is_late_for_write
 from penstock.spark.sink.single_writes import write_once

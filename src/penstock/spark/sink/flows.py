@@ -12,11 +12,11 @@ and anyone who comes later may do it.
     decide      on the driver: fence, read, decide, unless superseded; commit; done; abort the rest
     give_up     on the driver: record it; abort what of this run is not decided
     resume      on the driver, where a program writes a batch again that it has given up
-    recover     anywhere: complete what is decided
     take_away   by an operator: claim, and by that end everything
 
-A write that is no query's is in `single_writes`, and what is done between batches and when a query
-has ended in `run_end`.
+`record_change` changes the record of a sink, `completion` carries out what is decided. A write that
+is no query's is in `single_writes`, and what is done between batches and when a query has ended in
+`run_end`.
 
 Invariants, whatever crashes between two actions:
  1. A transaction is committed only if a decision names it, as it was when it was decided.
@@ -35,31 +35,20 @@ made before the claim is looked at again: a run that claims afterwards is not on
 writes before its run has claimed.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
 
-from penstock.client.produce.prepared_transaction import Ending
 from penstock.spark.sink.actions import (
     Abort,
-    Action,
-    Commit,
-    Fence,
-    FindEnding,
     ListOpen,
     Look,
     ReadLast,
-    Reclaim,
-    Reclaimed,
     Seen,
-    Write,
-    WriteOutcome,
 )
+from penstock.spark.sink.completion import commit_all, finish, mark_done
 from penstock.spark.sink.decision import Claim, Decided, GivenUp, Prepared, SinkRecord
 from penstock.spark.sink.errors import (
     BatchGivenUp,
-    Contended,
-    LostTransaction,
     MissingBatch,
     OlderBatch,
     SecondWrite,
@@ -68,24 +57,13 @@ from penstock.spark.sink.errors import (
     Unfinished,
 )
 from penstock.spark.sink.names import attempt_of, decider_id, prefix_of
-
-T = TypeVar("T")
-Flow = Generator[Action, Any, T]
-
-WRITES_MAX = 10
-RECLAIMS_MAX = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
-    """Who runs a flow. `two_phase`: prepared transactions never time out, and ids come again.
-    `gaps`: batches may be left out, by a program that writes some of them only.
-    """
-
-    sink: str
-    claim: Claim
-    two_phase: bool
-    gaps: bool = False
+from penstock.spark.sink.record_change import (
+    Driver,
+    Flow,
+    change_record,
+    superseded,
+    write_record,
+)
 
 
 def plan() -> Flow[SinkRecord | None]:
@@ -237,22 +215,9 @@ def take_away(driver: Driver) -> Flow[tuple[Prepared, ...]]:
 
     record = yield from write_record(claimed)
     lost = yield from commit_all(driver, record.unfinished)
-    yield from _done(driver, record)
+    yield from mark_done(driver, record)
     yield from _clear(driver, own=True)
     return lost
-
-
-def recover(driver: Driver) -> Flow[int]:
-    """In place of a driver that has died: commits what it decided; how many transactions. While
-    one lives, nothing is lost by it either.
-    """
-    yield Fence()
-    last: SinkRecord | None = yield ReadLast()
-    decided = None if last is None else last.unfinished
-    if last is None or decided is None:
-        return 0
-    yield from finish(replace(driver, claim=last.claim), last)
-    return len(decided.transactions)
 
 
 def decision_of(driver: Driver, batch_id: int, prepared: Sequence[Prepared]) -> Decided:
@@ -341,98 +306,6 @@ def _is_next(driver: Driver, last: SinkRecord, batch_id: int) -> bool:
     return batch_id != before.batch_id
 
 
-def write_record(
-    change: Callable[[SinkRecord | None], SinkRecord | None],
-    *,
-    before: Callable[[], Flow[None]] | None = None,
-) -> Flow[SinkRecord]:
-    """Changes the sink's record; what it is then. `change` is given the last one, and says None
-    where there is nothing to write. `before` may object to what is about to be written.
-    """
-    record = yield from change_record(change, before=before)
-    assert record is not None
-    return record
-
-
-def change_record(
-    change: Callable[[SinkRecord | None], SinkRecord | None],
-    *,
-    before: Callable[[], Flow[None]] | None = None,
-) -> Flow[SinkRecord | None]:
-    """The same where there may be no record, neither before nor afterwards."""
-    for _ in range(WRITES_MAX):
-        yield Fence()
-        last: SinkRecord | None = yield ReadLast()
-        record = change(last)
-        if record is None or record == last:
-            return last
-        if before is not None:
-            yield from before()
-        outcome: WriteOutcome = yield Write(record)
-        if outcome is WriteOutcome.WRITTEN:
-            return record
-    raise Contended(f"the decision could not be written in {WRITES_MAX} attempts")
-
-
-def finish(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
-    """Commits what is decided. A run that is superseded meanwhile leaves the rest to the next."""
-    decided = record.unfinished
-    if decided is None:
-        return record
-    lost = yield from commit_all(driver, decided)
-    if lost:
-        raise lost_of(driver.sink, decided, lost)
-    return (yield from _done(driver, record))
-
-
-def _done(driver: Driver, record: SinkRecord) -> Flow[SinkRecord]:
-    def done(last: SinkRecord | None) -> SinkRecord | None:
-        if last is None or last.claim != driver.claim:
-            raise superseded(driver, last)
-        # Another process of this run may have completed it too, and gone on.
-        return replace(last, is_done=True) if last.decided == record.decided else None
-
-    return (yield from write_record(done))
-
-
-def commit_all(driver: Driver, decided: Decided | None) -> Flow[tuple[Prepared, ...]]:
-    """Commits what can be; what cannot, as it has been aborted or is not to be found."""
-    lost = []
-    if decided is not None:
-        as_decided = replace(driver, two_phase=decided.two_phase)
-        for transaction in decided.transactions:
-            if not (yield from _commit(as_decided, transaction)):
-                lost.append(transaction)
-    return tuple(lost)
-
-
-def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
-    """False: it is lost. Whoever took the id over since has bumped its epoch: then the decision is
-    carried out by the new identity, if the transaction is still the one that was decided.
-
-    Else only the partitions know. What the coordinator says of the id (empty, unknown, committed,
-    aborted, or open again) may be of something that came after it.
-    """
-    held = decided
-    ending = Ending.OPEN
-    for _ in range(RECLAIMS_MAX):
-        committed: bool = yield Commit(held)
-        if committed:
-            return True
-        seen: Seen = yield Look(decided.transactional_id)
-        if seen is Seen.OPEN and driver.two_phase:
-            reclaimed: Reclaimed | None = yield Reclaim(decided.transactional_id)
-            if reclaimed is not None and reclaimed.written_by == decided:
-                held = reclaimed.held_by
-                continue
-        ending = yield FindEnding(decided)
-        if ending is not Ending.OPEN:
-            return ending is Ending.COMMITTED
-    if held != decided:
-        raise Contended(f"transaction {decided.transactional_id} is taken over again and again")
-    return False  # it hangs in its partition, and no coordinator knows of it
-
-
 def _clear(driver: Driver, *, own: bool) -> Flow[None]:
     """Aborts what was left open, of older runs and of the `own` one; all that is decided is done.
     While tasks of the own run write, what they write is spared.
@@ -456,23 +329,3 @@ def open_ids(driver: Driver) -> Flow[list[str]]:
 def _run_of(transactional_id: str) -> str | None:
     attempt = attempt_of(transactional_id)
     return None if attempt is None else attempt.run_id
-
-
-def superseded(driver: Driver, last: SinkRecord | None) -> Superseded:
-    if last is None:
-        return Superseded(f"sink {driver.sink}: its claim is gone from the decision topic")
-    return Superseded(
-        f"sink {driver.sink}: run {last.claim.run_id} of query {last.claim.query_id} has claimed "
-        f"it since run {driver.claim.run_id} did"
-    )
-
-
-def lost_of(sink: str, decided: Decided, lost: Sequence[Prepared]) -> LostTransaction:
-    names = ", ".join(one.transactional_id for one in lost)
-    return LostTransaction(
-        f"sink {sink}: of batch {decided.batch_id} of query {decided.query_id} {len(lost)} of"
-        f" {len(decided.transactions)} transactions were decided and are not committed as far as"
-        f" can be told, so that its rows are lost, those of {names}: they were aborted, or their"
-        " records are gone from the topic; look there before you write the rows again;"
-        " penstock transactions abort --sink lets the sink go on without them"
-    )

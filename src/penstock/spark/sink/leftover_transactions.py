@@ -16,12 +16,14 @@ from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import ClientError
 from penstock.spark.sink import single_writes
 from penstock.spark.sink.carry_out import Carrier
+from penstock.spark.sink.completion import lost_of, recover
 from penstock.spark.sink.decision import Claim, Decided, SinkRecord
 from penstock.spark.sink.decision_topic import DecisionTopic
 from penstock.spark.sink.errors import LostTransaction, SinkError, Superseded
-from penstock.spark.sink.flows import Driver, lost_of, recover, take_away
+from penstock.spark.sink.flows import take_away
 from penstock.spark.sink.names import attempt_of
 from penstock.spark.sink.options import TwoPhase
+from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.two_phase import has_two_phase
 
 OPERATOR = "operator"

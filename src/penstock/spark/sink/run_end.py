@@ -10,16 +10,11 @@ Tasks that Spark kills may have a transaction open, and nobody else to end it.
 from dataclasses import replace
 
 from penstock.spark.sink.actions import AbortOf, Holder, ReadLast
+from penstock.spark.sink.completion import finish
 from penstock.spark.sink.decision import GivenUp, Prepared, SinkRecord
-from penstock.spark.sink.flows import (
-    Driver,
-    Flow,
-    abort_given_up,
-    change_record,
-    finish,
-    open_ids,
-)
+from penstock.spark.sink.flows import abort_given_up, open_ids
 from penstock.spark.sink.names import attempt_of, is_behind
+from penstock.spark.sink.record_change import Driver, Flow, change_record
 
 
 def clear_idle(driver: Driver) -> Flow[None]:

@@ -14,19 +14,11 @@ lists what is open: a task that has written is on that list, or finds the id tak
 from collections.abc import Sequence
 
 from penstock.spark.sink.actions import Abort, Fence, Look, ReadLast, Seen, Write
+from penstock.spark.sink.completion import commit_all, lost_of
 from penstock.spark.sink.decision import Prepared, SinkRecord
-from penstock.spark.sink.flows import (
-    Driver,
-    Flow,
-    commit_all,
-    decision_of,
-    look_at,
-    lost_of,
-    open_ids,
-    superseded,
-    write_record,
-)
+from penstock.spark.sink.flows import decision_of, look_at, open_ids
 from penstock.spark.sink.names import decider_id
+from penstock.spark.sink.record_change import Driver, Flow, superseded, write_record
 
 
 def is_late(driver: Driver) -> Flow[bool]:

@@ -23,10 +23,11 @@ from penstock.spark.sink.driver import (
     join_run,
     plan_batch,
 )
-from penstock.spark.sink.flows import Driver, is_decided
+from penstock.spark.sink.flows import is_decided
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.options import SinkMode, SinkOptions
 from penstock.spark.sink.output_topics import need_output_topic
+from penstock.spark.sink.record_change import Driver
 from penstock.spark.sink.task import Work, compute, numbers_of, write_attempt
 
 QUERY, RUN, BATCH = "sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId"
