@@ -2,39 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
 
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
 from penstock.client.admin.transaction_listing import TransactionDescription, abort_transaction
-from penstock.client.admin.transactions import fence
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import Refused
-from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.spark.sink.actions import Commit, Write
-from penstock.spark.sink.decision import Prepared
 from penstock.spark.sink.errors import LostTransaction, NoTwoPhase, WrongDecisionTopic
-from penstock.spark.sink.flows import claim, decide, give_up, is_late, plan
+from penstock.spark.sink.flows import decide, give_up, is_late
 from penstock.spark.sink.leftover_transactions import open_of_sink, recover_all
 from penstock.spark.sink.options import TwoPhase
 from penstock.spark.sink.run_end import clear_idle, end_run
 from penstock.spark.sink.two_phase import has_two_phase
 from rig.apache_kafka.broker import ApacheKafka
 from rig.sink_output import committed_records
-from rig.sink_shell import SinkShell, dies_after, with_sink
+from rig.sink_shell import SinkShell, claimed, dies_after, with_sink
+from rig.taken_over import Takes, takes_it, takes_it_and_writes
 
 
 async def make_topic(shell: SinkShell) -> None:
     new = NewTopic(name=shell.topic, partitions=2, replicas=1)
     first_refusal((await Admin(shell.cluster).create_topics([new])).values())
-
-
-async def claimed(shell: SinkShell, run_id: str) -> None:
-    async with shell.carrier() as carrier:
-        planned = await carrier.run(plan())
-        await carrier.run(claim(shell.driver(run_id), 0, planned))
 
 
 def test_two_phase_commit_is_not_to_be_had(apache_kafka: ApacheKafka) -> None:
@@ -84,22 +75,9 @@ def test_decided_transaction_that_was_aborted_is_an_error(apache_kafka: ApacheKa
     with_sink(apache_kafka.bootstrap, "sink-loses", work, two_phase=False)
 
 
-async def takes_it(shell: SinkShell, row: Prepared) -> None:
-    await fence(shell.cluster, row.transactional_id)
-
-
-async def takes_it_and_writes(shell: SinkShell, row: Prepared) -> None:
-    """What the coordinator says of the id afterwards is of this transaction."""
-    async with (
-        TransactionalProducer(shell.cluster, row.transactional_id) as other,
-        other.transaction(),
-    ):
-        await other.send(shell.topic, b"foreign")
-
-
 @pytest.mark.parametrize("takes", [takes_it, takes_it_and_writes])
 def test_decided_transaction_whose_id_somebody_took_over_is_an_error_unless_it_was_committed(
-    apache_kafka: ApacheKafka, takes: Callable[[SinkShell, Prepared], Awaitable[None]]
+    apache_kafka: ApacheKafka, takes: Takes
 ) -> None:
     name = f"sink-{takes.__name__.replace('_', '-')}"
 

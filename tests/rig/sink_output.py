@@ -29,6 +29,10 @@ def committed_records(bootstrap: str, topic: str) -> list[ConsumedRecord]:
     return asyncio.run(_committed_records(bootstrap, topic))
 
 
+def committed_values(bootstrap: str, topic: str) -> list[bytes]:
+    return sorted(record.value or b"" for record in committed_records(bootstrap, topic))
+
+
 def open_transactional_ids(bootstrap: str) -> list[str]:
     return asyncio.run(_open_transactional_ids(bootstrap))
 

@@ -13,6 +13,7 @@ from penstock.spark.sink.actions import Commit, Write
 from penstock.spark.sink.carry_out import Carrier
 from penstock.spark.sink.decision import Claim, Prepared
 from penstock.spark.sink.decision_topic import DecisionTopic
+from penstock.spark.sink.flows import claim, decide, plan
 from penstock.spark.sink.names import TaskNumbers, first_attempt
 from penstock.spark.sink.record_change import Driver, Flow
 from penstock.spark.sink.task import witness_of
@@ -99,3 +100,15 @@ async def dies_after(shell: SinkShell, flow: Flow[Any], last: type[Write | Commi
             answer = await carrier.carry_out(action)
             if isinstance(action, last):
                 return
+
+
+async def claimed(shell: SinkShell, run_id: str, batch_id: int = 0) -> None:
+    """A run claims the sink, as the first task of its first batch does."""
+    async with shell.carrier() as carrier:
+        planned = await carrier.run(plan())
+        await carrier.run(claim(shell.driver(run_id), batch_id, planned))
+
+
+async def decided(shell: SinkShell, run_id: str, batch_id: int, *prepared: Prepared) -> None:
+    async with shell.carrier() as carrier:
+        await carrier.run(decide(shell.driver(run_id), batch_id, prepared))
