@@ -22,6 +22,7 @@ from rig.transactional.confluent import ConfluentProducer
 
 EVERYTHING = ReadAllAvailable()
 QUERY_SECONDS_MAX = 120
+STREAM = "penstock.spark.source.stream"
 ASKED_ONCE = {"fetchOffset.numRetries": "0"}
 
 
@@ -78,6 +79,27 @@ def test_what_was_read_uncommitted_is_waited_for_and_not_read_again(
             assert end == {name: {"0": 8}}  # with the marker
             found = rows_of(reader, reader.partitions(checkpoint, end))
             assert places(found) == [(0, 6)]
+
+
+def test_partition_that_begins_to_wait_is_logged_once(
+    node: ServedNode,
+    confluent: ConfluentClient,
+    topic: Callable[..., str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    name = topic()
+    with open_transaction(node.bootstrap, name, b"a", b"b") as transaction:
+        confluent.produce(name, plain(2, 4))
+        with reading(node.bootstrap, name) as reader:
+            for end in (4, 4, 3):
+                reader.latestOffset({name: {"0": end}}, EVERYTHING)
+            transaction.commit()
+            reader.latestOffset({name: {"0": 4}}, EVERYTHING)
+    [logged] = [one.getMessage() for one in caplog.records if one.name == STREAM]
+    assert logged == (
+        f"partition={name}-0 waits: it was read up to offset 4, and a transaction that is still"
+        " open ends what can be read at offset 0"
+    )
 
 
 def test_an_offset_that_a_user_has_told_is_waited_for_too(

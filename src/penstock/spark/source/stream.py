@@ -9,6 +9,7 @@ old one.
 What a checkpoint has read beyond the readable end is not read again: see `plan.held`.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.model.identity import TopicId
+from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.spark.connection import run
 from penstock.spark.query_group import refuse_active
@@ -58,6 +59,8 @@ from penstock.world.clock import RealClock
 SHORTER_MS_BELIEVED = 5_000
 
 OffsetsJson = dict[str, dict[str, int]]
+
+logger = logging.getLogger(__name__)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -125,6 +128,7 @@ class StreamDriver:
         self._fixed_end: Offsets | None = None  # of a query that ends with what there is now
         self._ids: dict[str, TopicId] = {}  # of topics when they were first seen
         self._went_ms: int | None = None  # when the last batch had enough; the first does not wait
+        self._waiting: frozenset[TopicPartition] = frozenset()  # for their last stable offsets
         self._idle: Idle | None = None  # when there was nothing to read, and nobody asked since
 
     def close(self) -> None:
@@ -232,10 +236,23 @@ class StreamDriver:
             if not read_beyond(start, high_watermarks) or patience.is_over(
                 retries=retries, waited_ms=waited_ms
             ):
-                return layout, held(start, end, high_watermarks=high_watermarks)
+                ends = held(start, end, high_watermarks=high_watermarks)
+                self._log_waiting([one for one in asked if ends[one] == start[one]], start, end)
+                return layout, ends
             time.sleep(patience.pause_ms / 1000)
             retries += 1
             layout = self._layout()
+
+    def _log_waiting(self, waiting: list[TopicPartition], start: Offsets, end: Offsets) -> None:
+        """Once for each partition, when it begins to wait."""
+        for one in waiting:
+            if one not in self._waiting:
+                logger.warning(
+                    "partition=%s waits: it was read up to offset %s, and a transaction that is"
+                    " still open ends what can be read at offset %s",
+                    one, start[one], end[one],
+                )  # fmt: skip
+        self._waiting = frozenset(waiting)
 
     def _is_to_be_written_down(self, start: Offsets) -> bool:
         """Whether the first batch is to be empty. Spark writes down where batches end, and not
