@@ -68,7 +68,7 @@ def test_sink_whose_decided_rows_are_lost_is_freed_of_them(
         return shell.sink
 
     sink = with_sink(penstock.bootstrap, "orders", lose, two_phase=False)
-    said = f"sink {sink}: of batch 0 of query query 1 of 2 transactions were decided"
+    said = f"sink {sink}: batch 0 of query query was decided, and 1 of its 2 transactions are"
     for command in ("recover", f"abort --sink {sink}"):
         told = transactions(command)
         assert told.status == 1

@@ -79,5 +79,5 @@ def test_transactions_and_losses_are_seen_alike(
             stream.partitions(start, end_offset)
     finally:
         stream.stop()
-    with pytest.raises(BadPosition, match="there is no nowhere to read"):
+    with pytest.raises(BadPosition, match="topic nowhere does not exist"):
         batch_reader(apache_kafka.bootstrap, subscribe="nowhere").partitions()

@@ -133,7 +133,7 @@ def test_another_database_is_not_taken_for_the_first(
         feed(dsn, 1, transactions_max=3)
     capture_all(first, *topics, node.bootstrap)
     source = replace(source_of(first, *topics), dsn=other)
-    with pytest.raises(OtherDatabase, match="tells of another database"):
+    with pytest.raises(OtherDatabase, match="holds positions of another database"):
         capture(source, node.bootstrap)
 
 

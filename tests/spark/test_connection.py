@@ -34,7 +34,7 @@ def test_settings_of_the_client_are_obeyed() -> None:
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
 def test_what_is_not_spoken_yet_is_refused(protocol: str) -> None:
     told = ConnectionOptions(bootstrap="a:1", kafka=(("security.protocol", protocol),))
-    with pytest.raises(BadOption, match=f"'{protocol}': only PLAINTEXT is spoken so far"):
+    with pytest.raises(BadOption, match=f"'{protocol}': only PLAINTEXT is supported so far"):
         connect(told)
 
 

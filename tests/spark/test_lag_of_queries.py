@@ -71,7 +71,7 @@ def test_a_told_group_with_members_is_refused_at_the_start(
     orders = topic()
     with (
         member(node, "busy-group", orders),
-        pytest.raises(StreamingQueryException, match="'busy-group', a group with 1 members"),
+        pytest.raises(StreamingQueryException, match="'busy-group', and this group has members"),
     ):
         drain(query(spark, node, orders, folder, name="q", **{"kafka.group.id": "busy-group"}))
 

@@ -40,7 +40,7 @@ def test_columns_are_found_wherever_they_stand() -> None:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (schema(key=BYTES), "there is no column value"),
+        (schema(key=BYTES), "column value is missing"),
         (schema(value=INT), "column value is of type int: it must be binary or string"),
         (schema(value=BYTES, partition=LONG), "partition is of type bigint: it must be int"),
         (
@@ -84,9 +84,9 @@ def test_options_are_read_by_kafkas_names() -> None:
         ({"batchId": "x", "runId": "r", "sinkId": "s", "queryId": "q"}, "option batchId is 'x'"),
         ({"mode": "twice"}, "exactly_once or at_least_once"),
         ({"sinkID2": "s"}, "did you mean sinkId"),
-        ({"sinkId": "s" * 256}, "option sinkId has 256 characters: 255 are the most"),
-        ({"sinkId": "a\nb"}, "it can have no line breaks"),
-        ({"topic": "__penstock_sinks"}, "which holds the decisions of sinks alone"),
+        ({"sinkId": "s" * 256}, "option sinkId has 256 characters: at most 255 are allowed"),
+        ({"sinkId": "a\nb"}, "line breaks and control characters are not allowed"),
+        ({"topic": "__penstock_sinks"}, "which holds nothing else"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(told: dict[str, str], said: str) -> None:

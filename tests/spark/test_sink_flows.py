@@ -205,7 +205,7 @@ def test_another_write_of_the_same_batch_under_one_name_is_refused_and_not_dropp
         async with shell.carrier() as carrier:
             await carrier.run(decide(driver, 0, [one]))
             await carrier.run(decide(driver, 0, [one]))  # it did not know how the first one ended
-            with pytest.raises(SecondWrite, match="sinkId of its own"):
+            with pytest.raises(SecondWrite, match="its own sinkId"):
                 await carrier.run(decide(driver, 0, [other]))
             await carrier.run(give_up(driver, 0))
         assert await open_of_sink(shell.cluster, shell.sink) == []

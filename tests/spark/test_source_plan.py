@@ -172,10 +172,10 @@ def test_a_topic_that_was_made_anew_is_a_loss_and_read_from_its_beginning() -> N
         remade=["t"],
     )
     assert anew.offsets == {PLACES[0]: 0}
-    assert "deleted and made anew" in anew.losses[0]
+    assert "deleted and created again" in anew.losses[0]
 
 
 def test_a_partition_that_is_gone_is_a_loss() -> None:
     found = begins({PLACES[0]: Offset(5)}, {}, earliest={})
     assert found.offsets == {}
-    assert "t-0 is gone" in found.losses[0]
+    assert "t-0 does not exist any more" in found.losses[0]

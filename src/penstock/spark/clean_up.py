@@ -136,7 +136,7 @@ class CleanUpListener(StreamingQueryListener):
                 run(work(options))
         except Exception as error:  # nobody else would report it
             logger.warning(
-                "what a query has left open is not ended query=%s: %s: %s",
+                "open transactions of a query are not ended query=%s: %s: %s",
                 query.query_id, type(error).__name__, error,
             )  # fmt: skip
 

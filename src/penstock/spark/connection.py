@@ -31,7 +31,7 @@ def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cl
     protocol = connection.setting("security.protocol") or PLAINTEXT
     if protocol.upper() != PLAINTEXT:
         raise BadOption(
-            f"option kafka.security.protocol is {protocol!r}: only {PLAINTEXT} is spoken so far"
+            f"option kafka.security.protocol is {protocol!r}: only {PLAINTEXT} is supported so far"
         )
     rules = ClusterRules(
         client_id=connection.setting("client.id") or "penstock-spark",

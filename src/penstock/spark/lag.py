@@ -87,7 +87,9 @@ class LagListener(StreamingQueryListener):
         except (PenstockError, OSError) as error:
             if not known.failed:
                 query = event.progress.name or event.progress.id
-                logger.warning("the lag of a query is not told query=%s: %s", query, error)
+                logger.warning(
+                    "the progress of a query is not committed query=%s: %s", query, error
+                )
             known.failed = True
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
@@ -134,7 +136,9 @@ def _progress(
 ) -> Iterator[tuple[Place, Offsets]]:
     """For each place what its sources have behind them."""
     if len(places) != len(ends):
-        raise StrangePlan(f"Spark has planned {len(places)} sources and tells of {len(ends)}")
+        raise StrangePlan(
+            f"Spark has planned {len(places)} sources and reports progress of {len(ends)}"
+        )
     for place in dict.fromkeys(place for place in places if place is not None):
         reached = [
             from_json(json.loads(end))

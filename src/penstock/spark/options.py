@@ -110,7 +110,7 @@ class Given:
             raise BadOption(f"option {BOOTSTRAP} is missing: HOST:PORT[,HOST:PORT...]")
         for name in sorted(self.values):
             if name.startswith(SECURITY) and f"{KAFKA}security.protocol" not in self:
-                raise BadOption(f"option {name} needs {KAFKA}security.protocol to have a meaning")
+                raise BadOption(f"option {name} has no effect without {KAFKA}security.protocol")
         settings = sorted(
             (name.removeprefix(KAFKA), value)
             for name, value in self.values.items()

@@ -49,8 +49,8 @@ async def refuse_active(connection: ConnectionOptions, group: str) -> None:
         found = (await describe_groups(Coordinators(cluster), [group]))[group]
     if not isinstance(found, Refused) and found.members:
         raise GroupInUse(
-            f"option groupId is {group!r}, a group with {len(found.members)} members: a query shows"
-            " its progress as the offsets of a group of its own"
+            f"option groupId is {group!r}, and this group has members ({len(found.members)}): a"
+            " query needs a group of its own to commit its progress to"
         )
 
 

@@ -44,7 +44,9 @@ class Place:
     def database(self) -> str:
         """The DSN, for a pipeline that can't do without."""
         if self.postgres is None:
-            raise NoDatabase("this pipeline writes into PostgreSQL: say where with --postgres DSN")
+            raise NoDatabase(
+                "this pipeline writes to PostgreSQL: give its address with --postgres DSN"
+            )
         return self.postgres
 
     def _inside(self, *names: str) -> str:

@@ -60,7 +60,7 @@ def columns_of(schema: StructType, *, topic: str | None) -> Columns:
         found[name] = place
     if "value" not in found:
         raise WrongColumns(
-            f"there is no column value: it is what is written, and must be {_wanted('value')};"
+            f"column value is missing: it must be {_wanted('value')};"
             f" there are {', '.join(schema.fieldNames()) or 'none'}"
         )
     if topic is None and "topic" not in found:

@@ -94,16 +94,19 @@ def _commit(driver: Driver, decided: Prepared) -> Flow[bool]:
         if ending is not Ending.OPEN:
             return ending is Ending.COMMITTED
     if held != decided:
-        raise Contended(f"transaction {decided.transactional_id} is taken over again and again")
+        raise Contended(
+            f"transaction {decided.transactional_id} was taken over by other producers"
+            f" {RECLAIMS_MAX} times"
+        )
     return False  # it hangs in its partition, and no coordinator knows of it
 
 
 def lost_of(sink: str, decided: Decided, lost: Sequence[Prepared]) -> LostTransaction:
     names = ", ".join(one.transactional_id for one in lost)
     return LostTransaction(
-        f"sink {sink}: of batch {decided.batch_id} of query {decided.query_id} {len(lost)} of"
-        f" {len(decided.transactions)} transactions were decided and are not committed as far as"
-        f" can be told, so that its rows are lost, those of {names}: they were aborted, or their"
-        " records are gone from the topic; look there before you write the rows again;"
-        " penstock transactions abort --sink lets the sink go on without them"
+        f"sink {sink}: batch {decided.batch_id} of query {decided.query_id} was decided, and"
+        f" {len(lost)} of its {len(decided.transactions)} transactions are not committed, so their"
+        f" rows are lost: {names}; they were aborted, or their records are missing in the topic;"
+        " check the topic before you write the rows again; penstock transactions abort --sink"
+        " lets the sink continue without them"
     )

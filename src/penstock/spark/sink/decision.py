@@ -139,7 +139,9 @@ def decode(data: bytes) -> SinkRecord:
     try:
         found = json.loads(data)
         if found["version"] != VERSION:
-            raise UnreadableDecision(f"version {found['version']}: {VERSION} is what is known here")
+            raise UnreadableDecision(
+                f"version {found['version']} is not supported: it must be {VERSION}"
+            )
         decided = found["decided"]
         return SinkRecord(
             claim=Claim(query_id=found["query"], run_id=found["run"], driver=found["driver"]),

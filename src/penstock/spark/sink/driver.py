@@ -101,7 +101,7 @@ async def plan_write(
         if not must and is_decided(claimed, batch_id, planned.found):
             raise SecondWrite(
                 f"sink {sink}: batch {batch_id} has been written by this run already, and would be"
-                " skipped: give each write of a batch a sinkId of its own"
+                " skipped: give each write of a batch its own sinkId"
             )
         await _need_output_topic(cluster, options)
         if not once and must:

@@ -126,8 +126,8 @@ def _is_new(driver: Driver) -> Flow[None]:
     last: SinkRecord | None = yield ReadLast()
     if last is None and seen is Seen.COMMITTED:
         raise MissingBatch(
-            f"sink {driver.sink} has decided before, and its decisions are gone: the decision topic"
-            " was deleted, or is another one; give another sinkId to go on"
+            f"sink {driver.sink} has decided before, and its decisions are missing: the decision"
+            " topic was deleted or replaced; give another sinkId to continue"
         )
 
 
@@ -238,8 +238,8 @@ def look_at(driver: Driver, batch: Decided) -> Flow[None]:
             if last is not None and last.claim != driver.claim:
                 raise superseded(driver, last)
             raise TransactionTimedOut(
-                f"sink {driver.sink}: transaction {one.transactional_id} has timed out, of batch"
-                f" {batch.batch_id} of query {batch.query_id}: nothing is decided, and it can be"
+                f"sink {driver.sink}: transaction {one.transactional_id} of batch {batch.batch_id}"
+                f" of query {batch.query_id} has timed out: the batch is not decided, and can be"
                 " repeated; raise kafka.transaction.timeout.ms, or make batches smaller"
             )
 
@@ -252,9 +252,9 @@ def _decision(driver: Driver, last: SinkRecord | None, batch: Decided) -> SinkRe
         assert last.decided is not None
         if driver.gaps and batch.transactions not in ((), last.decided.transactions):
             raise SecondWrite(
-                f"sink {driver.sink}: batch {batch.batch_id} of query {batch.query_id} was written"
-                " under this name already, by another write of the same program: give each write"
-                " a sinkId of its own"
+                f"sink {driver.sink}: batch {batch.batch_id} of query {batch.query_id} was already"
+                " written with this sinkId, by another write of the same program: give each write"
+                " its own sinkId"
             )
         return None
     _not_given_up(driver, last, batch.batch_id)
@@ -290,18 +290,18 @@ def _is_next(driver: Driver, last: SinkRecord, batch_id: int) -> bool:
         if query_id in last.former_queries:
             raise Superseded(
                 f"sink {driver.sink}: query {before.query_id} has written under its name since"
-                f" query {query_id} did: nobody knows which batch of that was the last"
+                f" query {query_id} did: its last batch is unknown"
             )
         return True
     if batch_id < before.batch_id:
         raise OlderBatch(
-            f"sink {driver.sink}: batch {batch_id} of query {query_id} comes too late,"
-            f" {before.batch_id} is decided: its checkpoint is an old one"
+            f"sink {driver.sink}: batch {batch_id} of query {query_id} is too old,"
+            f" {before.batch_id} is already decided: its checkpoint is out of date"
         )
     if batch_id > before.batch_id + 1 and not driver.gaps:
         raise MissingBatch(
             f"sink {driver.sink}: batch {batch_id} of query {query_id} cannot be next,"
-            f" {before.batch_id} is the last decided: decisions are missing"
+            f" {before.batch_id} was decided last: decisions in between are missing"
         )
     return batch_id != before.batch_id
 

@@ -83,7 +83,7 @@ class SinkOptions:
             return self.sink_id
         if self.checkpoint_location is None:
             raise BadOption(
-                "option sinkId is missing: exactly-once needs a name that stays the same, that or"
+                "option sinkId is missing: exactly-once needs a lasting name, by this option or by"
                 " option checkpointLocation"
             )
         place = self.checkpoint_location.removeprefix("file://").removeprefix("file:").rstrip("/")
@@ -97,7 +97,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     batch_bytes = connection.number("batch.size", BATCH_BYTES, least=1)
     topic, decision_topic = read.text("topic"), read.text("decisionTopic") or DECISION_TOPIC
     if topic == decision_topic:
-        raise BadOption(f"option topic is {topic!r}, which holds the decisions of sinks alone")
+        raise BadOption(f"option topic is {topic!r}, the decision topic, which holds nothing else")
     return SinkOptions(
         connection=connection,
         topic=topic,
@@ -120,9 +120,13 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 def _sink_id(told: str | None) -> str | None:
     """It is part of transactional ids, which people read in lists."""
     if told is not None and len(told) > SINK_ID_MAX:
-        raise BadOption(f"option sinkId has {len(told)} characters: {SINK_ID_MAX} are the most")
+        raise BadOption(
+            f"option sinkId has {len(told)} characters: at most {SINK_ID_MAX} are allowed"
+        )
     if told is not None and not told.isprintable():
-        raise BadOption(f"option sinkId is {told!r}: it can have no line breaks and the like")
+        raise BadOption(
+            f"option sinkId is {told!r}: line breaks and control characters are not allowed"
+        )
     return told
 
 
@@ -133,9 +137,11 @@ def _identity(read: Given) -> BatchIdentity | None:
     number = read.number("batchId", least=0)
     missing = [name for name in IDENTITY if name not in read]
     if query_id is None or run_id is None or number is None or missing:
-        raise BadOption(f"option {missing[0]} is missing: a batch of a query has all of them")
+        raise BadOption(
+            f"option {missing[0]} is missing: a write of a batch needs {', '.join(IDENTITY)}"
+        )
     if "." in run_id:
-        raise BadOption(f"option runId is {run_id!r}: it can have no dots")
+        raise BadOption(f"option runId is {run_id!r}: dots are not allowed")
     return BatchIdentity(query_id=query_id, run_id=run_id, batch_id=number)
 
 

@@ -118,8 +118,8 @@ async def write_attempt(
             await _withdraw(producer)
             return None
     raise Contended(
-        f"transactional id {attempt.transactional_id}: {TRIES_MAX} attempts of this name are"
-        " under way"
+        f"transactional id {attempt.transactional_id}: {TRIES_MAX} attempts with this id"
+        " are running"
     )
 
 

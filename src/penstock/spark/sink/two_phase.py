@@ -31,7 +31,7 @@ async def has_two_phase(cluster: Cluster, sink: str, wish: TwoPhase) -> bool:
             raise
         if wish is TwoPhase.REQUIRED:
             raise NoTwoPhase(
-                f"sink {sink}: option twoPhase is required, and the brokers do not do it: {refused}"
+                f"sink {sink}: option twoPhase is required, and the brokers refuse it: {refused}"
             ) from refused
         return False
     return True

@@ -54,7 +54,7 @@ def planned_once(poller: OffsetPoller, options: SourceOptions, spared: Narrowed)
     """One range for each partition, from where to where the options say."""
     layout = poller.layout(options.selection)
     for name in layout.missing:
-        raise BadPosition(f"there is no {name} to read ({options.selection})")
+        raise BadPosition(f"{name} does not exist ({options.selection})")
     partitions = layout.partitions
     latest = poller.latest(partitions)
     start = poller.resolved(

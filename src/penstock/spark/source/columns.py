@@ -65,7 +65,7 @@ def check_schema(schema: StructType, *, include_headers: bool) -> None:
                 f" {field.dataType.simpleString()}: cast it after it was read"
             )
         if field.name == HEADERS and not include_headers:
-            raise BadOption("column headers is there with the option includeHeaders=true")
+            raise BadOption("column headers needs option includeHeaders=true")
 
 
 class ColumnBuilder:

@@ -17,8 +17,8 @@ class DataLoss(PenstockError):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}; to go on with what is left, say failOnDataLoss=false; a stream can also begin"
-            " anew with another checkpointLocation"
+            f"{what}; to continue with the records that are left, set failOnDataLoss=false, or"
+            " start a stream with another checkpointLocation"
         )
         self.what = what
 

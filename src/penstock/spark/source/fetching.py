@@ -144,7 +144,7 @@ class RangeFetcher:
         view = await self.cluster.need((topic,))
         if NO_TOPIC_ID in (wanted_id, view.topic_id(topic)) or view.topic_id(topic) == wanted_id:
             return None
-        return self._lost(self.wanted.end, f"topic {topic} was deleted and made anew")
+        return self._lost(self.wanted.end, f"topic {topic} was deleted and created again")
 
     async def _ask(self, position: Offset) -> PartitionData | None:
         partition = self.wanted.partition
@@ -185,7 +185,9 @@ class RangeFetcher:
         partition, end = self.wanted.partition, self.wanted.end
         first = await offsets_of(self.cluster, (partition,), When.EARLIEST)
         if first[partition] <= self._position:
-            return self._lost(end, "its log ends before: it was cut off, or made anew")
+            return self._lost(
+                end, "its log ends before: it was truncated, or its topic was created again"
+            )
         gone_until = min(first[partition], end)
         return self._lost(gone_until, f"its log begins at {first[partition]}")
 

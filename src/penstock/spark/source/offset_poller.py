@@ -189,7 +189,7 @@ async def _layout(cluster: Cluster, selection: Selection) -> Layout:
                 if code not in (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                     raise Refused(code, name)
             found = [name for name in names if name in view.topics]
-            missing = tuple(name for name in names if name not in view.topics)
+            missing = tuple(f"topic {name}" for name in names if name not in view.topics)
             return _of_topics(view, found, missing)
         case Pattern():
             view = await cluster.refresh_all()
@@ -205,7 +205,7 @@ async def _layout(cluster: Cluster, selection: Selection) -> Layout:
             return Layout(
                 partitions=there,
                 ids={one.topic: view.topic_id(one.topic) for one in there},
-                missing=tuple(str(one) for one in partitions if one not in there),
+                missing=tuple(f"partition {one}" for one in partitions if one not in there),
             )
         case _:
             assert_never(selection)

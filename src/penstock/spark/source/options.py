@@ -88,7 +88,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     if streaming:
         for name in ENDING:
             if name in read:
-                raise BadOption(f"option {name} is for what is read once: a stream has no end")
+                raise BadOption(f"option {name} is for a single read: a stream has no end")
     wait_ms_max = read.number("kafkaConsumer.pollTimeoutMs")
     pause_ms = read.number("fetchOffset.retryIntervalMs", least=0)
     return SourceOptions(
@@ -163,5 +163,5 @@ def _duration_ms(read: Given, name: str, default: int) -> int:
     number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text[len(number) :].strip() or "ms"
     if not number.isascii() or not number.isdigit() or unit not in TIME_UNITS_MS:
-        raise BadOption(f"option {name} is {told!r}: it must be a time such as 15m or 30s")
+        raise BadOption(f"option {name} is {told!r}: it must be a duration such as 15m or 30s")
     return int(number) * TIME_UNITS_MS[unit]

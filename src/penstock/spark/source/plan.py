@@ -87,7 +87,10 @@ def begins(
     losses = []
     anew = frozenset(remade)
     for partition in sorted(set(start) - set(end)):
-        losses.append(f"{partition} is gone: it was to be read from offset {start[partition]} on")
+        losses.append(
+            f"{partition} does not exist any more: it was to be read from offset"
+            f" {start[partition]} on"
+        )
     for partition in sorted(end):
         first = earliest[partition]
         told = start.get(partition)
@@ -96,7 +99,7 @@ def begins(
             if first != 0:
                 losses.append(f"{partition} is new and begins at offset {first} instead of 0")
         elif partition.topic in anew:
-            losses.append(f"{partition}: topic {partition.topic} was deleted and made anew")
+            losses.append(f"{partition}: topic {partition.topic} was deleted and created again")
             begin = first
         elif told > end[partition]:
             losses.append(

@@ -141,7 +141,7 @@ def starting(
     if where is None:
         return LATEST if streaming else EARLIEST
     if not streaming and _has_edge(where, Edge.LATEST):
-        raise BadOption("option startingOffsets can't be latest, or -1, for what is read once")
+        raise BadOption("option startingOffsets can't be latest, or -1, for a single read")
     return where
 
 
@@ -183,7 +183,9 @@ def covers(where: Where, partitions: Iterable[TopicPartition]) -> None:
             return
     there = set(partitions)
     for partition in sorted(there - told):
-        raise BadPosition(f"option {option} does not say where {partition} stands: name all")
+        raise BadPosition(
+            f"option {option} has no offset for {partition}: give one for every partition"
+        )
     for partition in sorted(told - there):
         raise BadPosition(f"option {option} names {partition}, which is not read")
 

@@ -175,7 +175,8 @@ class StreamDriver:
         there = set(layout.partitions)
         for partition in sorted(set(end) - there):
             report_loss(
-                f"{partition} is gone: it was to be read up to offset {end[partition]}",
+                f"{partition} does not exist any more: it was to be read up to offset"
+                f" {end[partition]}",
                 fail=self.options.fail_on_data_loss,
             )
         kept = {one: end[one] for one in end if one in there}
@@ -282,7 +283,7 @@ class StreamDriver:
     def _layout(self) -> Layout:
         layout = self._poller.layout(self.options.selection)
         if layout.missing and not self._ids:
-            raise BadPosition(f"there is no {layout.missing[0]} to read ({self.options.selection})")
+            raise BadPosition(f"{layout.missing[0]} does not exist ({self.options.selection})")
         for name, topic_id in layout.ids.items():
             self._ids.setdefault(name, topic_id)
         return layout

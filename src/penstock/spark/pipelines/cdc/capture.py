@@ -174,7 +174,7 @@ async def _capture(source: Source, bootstrap: str, goes_on: Callable[[], bool]) 
                 known = await _begin(connection, producer, source, keys, slot, database)
             elif known.database != database:
                 raise OtherDatabase(
-                    f"topic {source.positions} tells of another database (system/name "
+                    f"topic {source.positions} holds positions of another database (system/name "
                     f"{known.database}) than {database}: give this one topics of its own"
                 )
             position = known.lsn

@@ -75,7 +75,7 @@ def build(spark: SparkSession, place: Place, version: int) -> StreamingQuery:
         building.awaitTermination()
         come = reached(spark, place.checkpoint(name))
         if views.behind(come, ends) > 0:
-            raise NotBuilt(f"{name}: the build was stopped; started again, it goes on")
+            raise NotBuilt(f"{name}: the build was stopped; start it again to continue")
         if views.behind(come, ledger_ends(place)) <= BEHIND_MAX:
             return building
     raise NotBuilt(f"{name}: events come faster than they are read, after {ROUNDS_MAX} rounds")
@@ -88,7 +88,7 @@ def await_first_look(live: StreamingQuery) -> None:
             return
         if live.awaitTermination(LOOK_SECONDS):
             break
-    raise NotBuilt(f"{live.name}: it ended, or did nothing, before readers could be switched")
+    raise NotBuilt(f"{live.name}: it ended, or made no progress, before readers could be switched")
 
 
 def live_pointer(place: Place) -> Pointer | None:
