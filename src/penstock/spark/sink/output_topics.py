@@ -7,10 +7,11 @@ the decision topic must have its own settings.
 
 from collections.abc import Iterable
 
-from penstock.client.admin.configs import Resource, ResourceKind, describe_configs
+from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.client.network.routing import ClusterView
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.spark.connection import connect
 from penstock.spark.options import ConnectionOptions
