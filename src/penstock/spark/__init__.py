@@ -5,8 +5,8 @@
 
     penstock.spark.register(spark)  # a session that was made elsewhere
 
-Spark comes with an extra, and half of what lies here does without: the names below are loaded when
-they are first used. This table imports late, and so does data_source's, for the same reason.
+PySpark is an optional dependency, and some modules of this package work without it. So the names
+below are imported when they are first used, as are those of the table in data_source.
 """
 
 import importlib

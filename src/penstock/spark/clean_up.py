@@ -1,14 +1,14 @@
-"""Ends what the sink of a query has left open, when the query is idle or has ended.
+"""Ends the transactions that a query's sink has left open, when the query is idle or has ended.
 
-A task that Spark kills may have a transaction open, and nobody to end it: the batch is decided or
-given up by then. It would hold back every reader of what is committed. So while a query waits for
-data what its last batch has left is aborted; and when a query has ended, stopped or failed or done,
-everything that it has left, as long as Spark is still ending its tasks.
+A task that Spark kills may have an open transaction that nothing else would end: its batch is
+decided or given up by then. It would block every read_committed reader. So while a query waits for
+data, the open transactions of its last batch are aborted; when a query has ended, however it did,
+all of them are, for as long as Spark is still ending its tasks.
 
-Spark calls listeners in the driver's Python, in turn: the work is done in threads of their own,
-which the program waits for when it ends. A query without such a listener, in a session that was
-not registered or in Spark Connect, leaves this to its next run. Writes within foreachBatch are not
-known here: each of them clears up by itself.
+Spark calls listeners in the driver's Python one after the other, so the work is done in separate
+threads, which the end of the program waits for. In a session that was not registered, or with Spark
+Connect, there is no such listener, and the next run of the query does this. Writes in foreachBatch
+are not known here: each of them cleans up by itself.
 """
 
 import atexit

@@ -1,9 +1,9 @@
-"""From options to the brokers: `connect` opens a cluster, `run` carries out what is to be done.
+"""Connections to the brokers: `connect` opens a cluster, `run` runs a coroutine to its end.
 
-Spark calls sources and sinks as plain functions, in processes and threads of its own, and in a
-notebook beside a loop that is running already. So `run` has one loop for each call: in the thread
-that calls it, or in one of its own where that thread's loop is busy. It needs no other threads:
-when a program has ended Python starts none, and what a query has left is cleared up then.
+Spark calls sources and sinks as plain functions, in its own processes and threads, and in a
+notebook while an event loop is running. So `run` has one loop for each call: in the calling thread,
+or in a new one if that thread already runs a loop. It needs no other threads: at the end of a
+program Python starts none, and the open transactions of a query are ended then.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ Result = TypeVar("Result")
 
 
 def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cluster:
-    """The way to the brokers, to be used as `async with`. `create_topics`: brokers may create each
-    topic that it asks for.
+    """A connection to the brokers, to be used as `async with`. `create_topics`: brokers may create
+    each topic that it asks for.
     """
     protocol = connection.setting("security.protocol") or PLAINTEXT
     if protocol.upper() != PLAINTEXT:
@@ -44,7 +44,7 @@ def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cl
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """What the work returns or raises, once it has ended."""
+    """Returns or raises what the coroutine does."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

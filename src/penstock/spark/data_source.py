@@ -1,8 +1,8 @@
 """The format "penstock", as Spark sees it: from options to a reader or a writer, and no more.
 
-Spark makes one of these in a Python process of its own for each question that it has, so nothing
-is kept here and nothing is done. Such a process wants one half of what lies beside this module and
-should not pay for the other: the halves are loaded when they are first used, by this table alone.
+Spark creates one of these in a separate Python process for each call, so it keeps no state and does
+no work. Such a process needs either the source or the sink, and should not import the other: this
+table imports them when they are first used.
 """
 
 import importlib
@@ -70,7 +70,7 @@ class PenstockDataSource(DataSource):
         return writer
 
     def _known(self, half: str) -> ModuleType:
-        """The options of a half; what of the user's it does not obey is told."""
+        """The options of source or sink; the user's options that have no effect are logged."""
         known = _late(half)
         names = unheeded(self.options, heeded=known.HEEDED)
         if names:

@@ -1,4 +1,4 @@
-"""Rows that can't be worked on go to a dead-letter topic, in the transaction of the good ones.
+"""Routes rows that can't be processed to a dead-letter topic, in the transaction of the good rows.
 
     rows = spark.readStream.format("penstock").option("includeHeaders", "true") ... .load()
     parsed = schemas.parse_json(rows, "id string NOT NULL, cents bigint NOT NULL")
@@ -51,7 +51,7 @@ Result = TypeVar("Result")
 
 
 class BadRoute(PenstockError):
-    """A frame that can't be routed: it lacks what a letter is made of, or it has too much."""
+    """The frame can't be routed: a column is missing, or unknown to the sink."""
 
 
 def route(
@@ -62,10 +62,10 @@ def route(
     topic: str | None = None,
     reason: str = REASON,
 ) -> DataFrame:
-    """Good rows as `good` says, bad ones as dead letters, in one frame for one sink.
+    """One frame for one sink: good rows in the columns of `good`, bad rows as dead letters.
 
-    `good` has the columns of the sink: value, and any of key, headers, topic, partition, timestamp;
-    `topic` is where they go if there is no such column.
+    `good` has the columns of the sink: value, and any of key, headers, topic, partition, timestamp.
+    `topic` is the topic of the good rows if there is no such column.
     """
     _need(rows, (*SOURCE_COLUMNS, reason))
     unknown = sorted(set(good) - set(SINK_TYPES))
@@ -93,8 +93,8 @@ def route(
 def letters(rows: DataFrame, *, dead_letters: str, reason: str = REASON) -> DataFrame:
     """The bad rows alone, in the columns of the sink.
 
-    For those whose good rows become something else than one record each: `good.unionByName(
-    letters(...), allowMissingColumns=True)` is one write still, though its source is read twice.
+    For good rows that do not become one record each: `good.unionByName(letters(...),
+    allowMissingColumns=True)` is still one write, though its source is read twice.
     """
     _need(rows, (*SOURCE_COLUMNS, reason))
     posted = _letter_columns(dead_letters, reason)
@@ -105,7 +105,7 @@ def letters(rows: DataFrame, *, dead_letters: str, reason: str = REASON) -> Data
 def reject(
     rows: DataFrame, condition: Column, why: str | Column, *, reason: str = REASON
 ) -> DataFrame:
-    """Rows for which the condition holds are bad, unless they were so before."""
+    """Marks rows for which the condition holds as bad; bad rows keep their first reason."""
     sentence = F.lit(why) if isinstance(why, str) else why
     known = F.col(reason) if reason in rows.columns else F.lit(None).cast("string")
     return rows.withColumn(reason, F.coalesce(known, F.when(condition, sentence)))
@@ -119,10 +119,10 @@ def attempt(
     into: str,
     reason: str = REASON,
 ) -> DataFrame:
-    """The frame with what a Python function makes of each row, in a new column `into`.
+    """The frame with a new column `into`: the result of a Python function for each good row.
 
-    A row whose function raises is bad, and the exception is its reason. Rows that are bad already
-    are not given to it. Batches come and go as Arrow; structs come as dictionaries.
+    If the function raises, the row is bad, and the exception is its reason. The function is not
+    called for bad rows. Batches are passed as Arrow, structs as dictionaries.
     """
     kind = _type_of(rows, returns)
     outcome = StructType().add("result", kind).add("fault", StringType())

@@ -1,11 +1,11 @@
-"""The progress of queries, told to the brokers, so that every tool that shows lag shows a query's.
+"""Commits the progress of queries to consumer groups, so that every lag tool shows it.
 
-Spark tells this listener of each batch once it is done for good; it commits the offsets that the
-batch ended with. That is for people to see: where a query goes on is in its checkpoint alone. So
-what fails here is logged, once for each run, and the query goes on.
+Spark calls this listener after each finished batch; it commits the end offsets of the batch. They
+are for people to see: a query resumes from its checkpoint alone. So a failure is logged, once for
+each run, and the query continues.
 
-Spark calls listeners in the driver's Python, where nothing is known of the readers: those live in
-processes of their own. What they were told, Spark's plan of the query knows.
+Spark calls listeners in the driver's Python. The readers run in processes of their own, so their
+options are taken from Spark's plan of the query.
 """
 
 import json
@@ -40,12 +40,12 @@ logger = logging.getLogger(__name__)
 
 
 class StrangePlan(PenstockError):
-    """Spark tells of other sources than it has planned."""
+    """Spark reports progress of other sources than it has planned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the progress of a source is told."""
+    """Where the progress of a source is committed."""
 
     connection: ConnectionOptions
     group: str

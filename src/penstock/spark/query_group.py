@@ -1,7 +1,7 @@
-"""The group that stands for a query: it has no members, and its offsets are the query's progress.
+"""The consumer group of a query: it has no members, and its offsets are the query's progress.
 
-Nobody joins it, so its coordinator takes commits of nobody. A group that has members has offsets of
-its own, and is refused: at the start of a query where the group is told by an option.
+The coordinator accepts commits without a member as long as the group has none. A group that has
+members has its own offsets and is refused, at the start of the query if an option names it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,17 +25,17 @@ class GroupInUse(PenstockError):
 
 
 def chosen_group(read: Given) -> str | None:
-    """What a user has chosen: by our option, or by the Kafka client's name for it."""
+    """The group that a user has named, by our option or by the Kafka client's name for it."""
     return read.text("groupId") or read.text("kafka.group.id")
 
 
 def default_group(read: Given, *, query: str) -> str:
-    """Of a query by its name, which stays the same, or by its id where it has none."""
+    """By the name of the query, which does not change, or by its id if it has no name."""
     return f"{read.text('groupIdPrefix') or PREFIX}-{query}"
 
 
 def behind(progress: Iterable[Mapping[TopicPartition, Offset]]) -> dict[TopicPartition, Offset]:
-    """What is behind all sources of a query: where several read a partition, the slowest counts."""
+    """What all sources of a query have read: of several for one partition, the lowest offset."""
     slowest: dict[TopicPartition, Offset] = {}
     for offsets in progress:
         for partition, offset in offsets.items():
@@ -44,7 +44,7 @@ def behind(progress: Iterable[Mapping[TopicPartition, Offset]]) -> dict[TopicPar
 
 
 async def refuse_active(connection: ConnectionOptions, group: str) -> None:
-    """GroupInUse where someone else's consumers are members of it."""
+    """GroupInUse if the group has members."""
     async with connect(connection) as cluster:
         found = (await describe_groups(Coordinators(cluster), [group]))[group]
     if not isinstance(found, Refused) and found.members:
@@ -57,7 +57,7 @@ async def refuse_active(connection: ConnectionOptions, group: str) -> None:
 async def commit_progress(
     connection: ConnectionOptions, group: str, progress: Mapping[TopicPartition, Offset]
 ) -> None:
-    """All of it; Refused for the first partition that was not taken."""
+    """Commits all offsets; Refused for the first partition whose commit failed."""
     offsets = {place: Committed(offset=offset) for place, offset in progress.items()}
     async with connect(connection) as cluster:
         answers = await commit_offsets(Coordinators(cluster), group, offsets)

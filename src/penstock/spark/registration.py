@@ -1,5 +1,5 @@
-"""What `register()` adds to a Spark session: the format "penstock", who tells of the lag of its
-queries, and who ends what they leave open.
+"""What `register()` adds to a Spark session: the format "penstock", a listener that commits the
+progress of queries, and one that ends the transactions that they leave open.
 """
 
 from pyspark.sql import SparkSession
@@ -11,7 +11,7 @@ from penstock.spark.error_line import print_error_line_last
 from penstock.spark.lag import LagListener
 from penstock.spark.program_end import finish_at_program_end
 
-# Without it Spark refuses a source that takes filters, instead of keeping them to itself.
+# Without it Spark refuses a source that accepts filters, instead of not passing any.
 FILTER_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -19,12 +19,12 @@ REGISTERED = "spark.penstock.registered"
 
 
 def register(spark: SparkSession) -> None:
-    """Adds the source and the sink to a session; once more does no harm."""
+    """Adds the source and the sink to a session; a second call has no effect."""
     if spark.conf.get(REGISTERED, None) is not None:
         return
     spark.conf.set(FILTER_PUSHDOWN, "true")
     spark.dataSource.register(PenstockDataSource)
-    if not is_remote():  # a client of Spark Connect can't see what a query was told
+    if not is_remote():  # a client of Spark Connect can't see the options of a query
         listeners = (LagListener(spark), CleanUpListener(spark))
         for listener in listeners:
             spark.streams.addListener(listener)

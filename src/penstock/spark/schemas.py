@@ -1,14 +1,14 @@
-"""JSON with a declared schema: a column of bytes to typed values, and why a row is none.
+"""JSON with a declared schema: parses a column of bytes, and gives a reason for each bad row.
 
     orders = schemas.parse_json(rows, "id string NOT NULL, amount bigint NOT NULL, note string")
 
 adds two columns: `parsed`, a struct of the schema, and `reason`, one sentence that names what is
-wrong. One of them is always null. The sentences hold no values, so that they can be counted.
+wrong. One of them is always null. The sentences contain no values, so that they can be counted.
 
-What the schema says is meant: a field that is NOT NULL must be there, a number in quotes is none,
-and what is not UTF-8, or not one JSON object and nothing else, is refused; NaN and Infinity are no
-JSON. As everywhere in Spark, a string takes any JSON value as its text, fields that the schema does
-not name are passed over, and of two fields of one name the last one counts.
+The schema is strict: a field that is NOT NULL must be present, a number in quotes is not a number,
+and a value must be UTF-8 and exactly one JSON object; NaN and Infinity are not JSON. As everywhere
+in Spark, a string field accepts any JSON value as text, fields that the schema does not name are
+ignored, and of two fields with the same name the last one is used.
 
 Spark's own PERMISSIVE mode tells that a row is bad and not why, so a bad row is looked at again, as
 a variant and field by field; a good row is parsed once. It is all done by Spark's own functions,
@@ -75,10 +75,10 @@ def parse_json(
     into: str = PARSED,
     reason: str = REASON,
 ) -> DataFrame:
-    """The frame with two columns more: the typed struct, null for a bad row, and the reason, null
-    for a good one. `schema` is Spark's, or as in SQL: `id string NOT NULL, amount bigint`.
+    """The frame with two more columns: the typed struct, null for a bad row, and the reason, null
+    for a good one. `schema` is Spark's, or DDL: `id string NOT NULL, amount bigint`.
 
-    A null, as a deleted key has it, is no JSON: leave such rows out before, or let them be refused.
+    A null value, as of a tombstone, is not JSON: filter such rows out before, or they are bad.
     """
     wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     assert isinstance(wanted, StructType), "a topic's records are objects"

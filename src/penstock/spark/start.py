@@ -1,8 +1,8 @@
 """`session()`: a Spark session that is ready to read and to write topics.
 
-Where nothing else is told it runs on this machine, in a size for small ones. Whoever told it
-something wins, in this order: the arguments, spark-submit, Spark's own files of defaults, and last
-what stands here. A session that is there already is used as it is.
+By default it runs on this machine, with settings for a small one. Settings take precedence in this
+order: arguments, spark-submit, Spark's file of defaults, the defaults of this module. An active
+session is used as it is.
 """
 
 import os
@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 from penstock.spark.java import java_home
 from penstock.spark.registration import register
 
-# Everywhere: what a program computes is the same wherever it runs.
+# For all masters: a program computes the same wherever it runs.
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 # Spark sets it to true itself, when the program is in Python and starts the JVM: as for a shell.
 CONSOLE_PROGRESS = "spark.ui.showConsoleProgress"
-# On one machine nobody else has to reach it, and hundreds of tiny tasks only cost time.
+# On one machine: no other machine connects to it, and hundreds of tiny tasks only cost time.
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -37,16 +37,16 @@ JAVA_END_SECONDS_MAX = 30
 def session(
     app_name: str = "penstock", *, master: str | None = None, **settings: str
 ) -> SparkSession:
-    """A session with the format "penstock"; on this machine unless someone says otherwise.
+    """A session with the format "penstock"; on this machine, unless a master is given.
 
     `settings` are Spark's, by their full names: `session(**{"spark.driver.memory": "2g"})`.
-    JavaMissing when there is no Java to run on.
+    JavaMissing if no Java is found that Spark can run on.
     """
     told = {"spark.app.name": app_name, **settings}
     if master is not None:
         told["spark.master"] = master
     if "SPARK_REMOTE" in os.environ:
-        spark = _asked(told).getOrCreate()  # of a server that has settings and a Java of its own
+        spark = _asked(told).getOrCreate()  # the server has its own settings and Java
     elif SparkSession.getActiveSession() is not None:
         spark = _asked(settings).getOrCreate()
     else:
@@ -82,15 +82,15 @@ def _asked(settings: dict[str, str]) -> SparkSession.Builder:
 
 
 def _all_settings(told: dict[str, str]) -> dict[str, str]:
-    """What was told, and of what stands above that which Spark's JVM does not know better."""
-    # The workers' Python has to be this one, with all that is installed beside it.
+    """The given settings, and the defaults above that are not set in Spark's JVM."""
+    # Workers must run this Python, with the packages that are installed for it.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     started_by_submit = "PYSPARK_GATEWAY_PORT" in os.environ
     if not started_by_submit and SparkContext._gateway is None:
         home = java_home(os.environ)
         if home is not None:
             os.environ["JAVA_HOME"] = str(home)
-    # The JVM is started first, and with what was told, for only then it knows Spark's files.
+    # The JVM is started first, with the given settings: only then it has read Spark's files.
     SparkContext._ensure_initialized(conf=SparkConf().setAll(list(told.items())))
     known = dict(SparkConf().getAll()) | told
     if CONSOLE_PROGRESS not in told and not started_by_submit and not _user_set_console_progress():
@@ -103,7 +103,7 @@ def _all_settings(told: dict[str, str]) -> dict[str, str]:
 
 
 def _user_set_console_progress() -> bool:
-    """Whether it stands in the arguments of Spark's JVM or in Spark's file of defaults."""
+    """Whether it is set in the arguments of Spark's JVM or in Spark's file of defaults."""
     if CONSOLE_PROGRESS in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
         return True
     jvm = SparkContext._jvm

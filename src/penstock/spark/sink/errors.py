@@ -1,10 +1,10 @@
-"""What keeps a sink from writing a batch exactly once: each is said, and nothing is written."""
+"""Errors of the sink: what keeps it from writing a batch exactly once."""
 
 from penstock.model.error import PenstockError
 
 
 class SinkError(PenstockError):
-    """One clear line for whoever runs the query."""
+    """The message is one line for the user."""
 
 
 class Superseded(SinkError):
@@ -20,19 +20,19 @@ class MissingBatch(SinkError):
 
 
 class LostTransaction(SinkError):
-    """A decided transaction was aborted by somebody else, or is not to be found any more."""
+    """A decided transaction was aborted, or no trace of it is left."""
 
 
 class BatchGivenUp(SinkError):
-    """The batch failed, or its query was stopped: this run does not decide it any more."""
+    """The batch failed, or its query was stopped: this run can no longer decide it."""
 
 
 class TransactionTimedOut(SinkError):
-    """What a task has written was aborted before it was decided: the batch can be repeated."""
+    """A task's transaction was aborted before the decision: the batch can be repeated."""
 
 
 class SecondWrite(SinkError):
-    """A run writes a batch once more under the same name, or something else than it wrote."""
+    """A run writes a batch again with the same sinkId."""
 
 
 class Unfinished(SinkError):
@@ -40,7 +40,7 @@ class Unfinished(SinkError):
 
 
 class Contended(SinkError):
-    """Others take the decider over again and again."""
+    """Other producers keep taking over the sink's transactional ids."""
 
 
 class MissingTopic(SinkError):
@@ -48,12 +48,12 @@ class MissingTopic(SinkError):
 
 
 class WrongDecisionTopic(SinkError):
-    """The decision topic would forget what was decided."""
+    """The decision topic would delete decisions."""
 
 
 class WrongColumns(SinkError):
-    """What is written has not the columns that a topic needs, or not of their types."""
+    """The rows lack a column that a topic needs, or have it with another type."""
 
 
 class NoTwoPhase(SinkError):
-    """Two-phase commit is required, and the brokers do not let the sink have it."""
+    """Two-phase commit is required, and the brokers do not allow it."""

@@ -1,19 +1,19 @@
-"""What keeps a query from reading what it was to read, each in one line."""
+"""Errors of the source, each with a message of one line."""
 
 from penstock.model.error import PenstockError
 from penstock.model.identity import TopicPartition
 
 
 class BadPosition(PenstockError):
-    """A place to start or to end that the topics do not have."""
+    """A start or an end that the topics do not have."""
 
 
 class ForeignCheckpoint(PenstockError):
-    """A checkpoint that another query, or another source, has written."""
+    """The checkpoint was written by another query or another source."""
 
 
 class DataLoss(PenstockError):
-    """Records that were to be read are gone. With failOnDataLoss=false this is a warning."""
+    """Records were deleted before they were read. With failOnDataLoss=false this is a warning."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class DataLoss(PenstockError):
 
 
 class NoProgress(PenstockError):
-    """A range that should be readable was not, for longer than a task waits."""
+    """A range could not be read for longer than a task waits."""
 
     def __init__(self, partition: TopicPartition, position: int, reason: str, wait_ms: int) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Batches into a Delta table, each once, without a jar: for foreachBatch.
+"""Writes batches to a Delta table, each once, without a jar: for foreachBatch.
 
     def into(frame: DataFrame, batch_id: int) -> None:
         delta.write(frame, batch_id, table="/lake/orders", app="orders")

@@ -1,4 +1,4 @@
-"""Batches into a table of PostgreSQL, each once: for foreachBatch.
+"""Writes batches to a PostgreSQL table, each once: for foreachBatch.
 
     def into(frame: DataFrame, batch_id: int) -> None:
         postgres.upsert(frame, batch_id, dsn=DSN, table="stock", keys=["sku"], app="stock")
@@ -6,8 +6,8 @@
     levels.writeStream.foreachBatch(into).option("checkpointLocation", ...).start()
 
 The rows and the batch's number are one database transaction; a repeated batch finds its number and
-is skipped (see `batches` for the whole rule). Whoever writes holds the lock on the row of its app
-until then, so that a driver that was left behind waits, and then learns that it is late.
+is skipped (see `batches` for the whole rule). A writer holds the lock on the row of its app until
+then, so that an outdated driver waits, and is then refused.
 
 The table is the user's own, with a primary key or unique constraint on `keys`; it may have more
 columns than the batch, which keep what they hold, or get their default. The batch comes to the
