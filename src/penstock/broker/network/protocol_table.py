@@ -14,13 +14,13 @@ from penstock.wire.kafka_versions import BROKER_VERSIONS, CONTROLLER_VERSIONS, K
 HEAD = f"""\
 # The protocol
 
-Written by `make docs`; do not edit it.
+`make docs` generates this page; do not edit it.
 
-A client asks a broker which APIs it serves and in which versions, and chooses the highest version
-of each that both know. Here are all APIs of Apache Kafka {KAFKA_RELEASE}: the versions that it
-serves, as its ApiVersions tells them, those that Penstock serves, and for what is not served why,
-or when it is going to be. Those marked (controller) are served on the listeners of controllers
-alone, to the other nodes of a cluster.
+A client asks a broker for its APIs and their versions, and uses the highest version of each API
+that both support. The table lists all APIs of Apache Kafka {KAFKA_RELEASE}: the versions that
+Apache Kafka reports in ApiVersions, the versions that Penstock serves, and for each API that
+Penstock does not serve the reason, or when it will be added. APIs marked (controller) are served
+only on controller listeners, to the other nodes of a cluster.
 
 """
 COLUMNS = ("key", "API", f"Apache Kafka {KAFKA_RELEASE}", "Penstock", "remark")
