@@ -104,7 +104,7 @@ class BatchHeader:
             self.producer_epoch,
             self.base_sequence,
             self.record_count,
-        ) = HEADER.unpack_from(data, position)
+        ) = UNPACK_HEADER(data, position)
         self.size_bytes = length + OVERHEAD_BYTES
         if self.size_bytes < HEADER_BYTES:
             raise CorruptBatch(f"a batch of {self.size_bytes} bytes", position=position)
@@ -204,8 +204,8 @@ class BatchView(BatchHeader):
         """Writes what the leader gives the batch, in place; the checksum does not cover it."""
         assert self.magic == MAGIC_V2, self.magic
         assert base_offset >= 0, base_offset
-        INT64.pack_into(self.view, 0, base_offset)
-        INT32.pack_into(self.view, LEADER_EPOCH_POSITION, leader_epoch)
+        PACK_INT64(self.view, 0, base_offset)
+        PACK_INT32(self.view, LEADER_EPOCH_POSITION, leader_epoch)
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
 
@@ -235,7 +235,7 @@ def whole_batch(data: memoryview, position: int = 0) -> BatchView | None:
     room = len(data) - position
     if room < OVERHEAD_BYTES:
         return None
-    size_bytes = INT32.unpack_from(data, position + SIZE_POSITION)[0] + OVERHEAD_BYTES
+    size_bytes = UNPACK_INT32(data, position + SIZE_POSITION)[0] + OVERHEAD_BYTES
     if size_bytes < LEGACY_BYTES_MIN[MAGIC_V0]:
         raise CorruptBatch(f"a batch of {size_bytes} bytes", position=position)
     if room > MAGIC_POSITION and (magic := data[position + MAGIC_POSITION]) > MAGIC_V2:
@@ -247,7 +247,11 @@ def whole_batch(data: memoryview, position: int = 0) -> BatchView | None:
     return BatchView(data[position : position + size_bytes])
 
 
-# What is looked up in an enum with each batch, at hand: there it costs as much as a call.
+# What each batch would look up in an enum or a Struct, at hand: there it costs as much as a call.
+UNPACK_HEADER: Final = HEADER.unpack_from
+UNPACK_INT32: Final = INT32.unpack_from
+PACK_INT32: Final = INT32.pack_into
+PACK_INT64: Final = INT64.pack_into
 CODECS: Final = tuple(Codec)
 CREATE_TIME: Final = TimestampType.CREATE_TIME
 LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME

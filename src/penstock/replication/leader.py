@@ -35,12 +35,19 @@ from penstock.records.batch import BatchHeader
 from penstock.records.layout import NO_PRODUCER_ID
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, init=False)
 class AppendPlan:
-    """The batch is appended with this base offset and leader epoch."""
+    """The batch is appended with this base offset and leader epoch.
+
+    Built per batch: see `log/reading` on its `__init__`.
+    """
 
     base_offset: Offset
     leader_epoch: LeaderEpoch
+
+    def __init__(self, *, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
+        self.base_offset = base_offset
+        self.leader_epoch = leader_epoch
 
 
 @dataclass(slots=True, kw_only=True)

@@ -69,13 +69,20 @@ class Observer(Protocol):
         """This broker no longer leads the partition, or leads it in another epoch."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, init=False)
 class Appended:
-    """The outcome of an append, for the reply."""
+    """The outcome of an append, for the reply. Built per batch: see `log/reading` on its
+    `__init__`.
+    """
 
     base_offset: Offset
     end_offset: Offset  # the ack of all replicas waits for the high watermark to reach it
     log_append_time_ms: int  # NO_TIMESTAMP where the producer's own timestamps count
+
+    def __init__(self, *, base_offset: Offset, end_offset: Offset, log_append_time_ms: int) -> None:
+        self.base_offset = base_offset
+        self.end_offset = end_offset
+        self.log_append_time_ms = log_append_time_ms
 
 
 class Partition:

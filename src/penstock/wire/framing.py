@@ -26,7 +26,7 @@ from penstock.wire.errors import FrameTooLarge, MalformedMessage
 FRAME_HEADER_BYTES: Final = limit.FRAME_HEADER_BYTES
 SMALL_FRAMES_BEFORE_SHRINK: Final = 64
 
-_SIZE: Final = struct.Struct(">i")
+_UNPACK_SIZE: Final = struct.Struct(">i").unpack_from
 
 
 class FrameReader:
@@ -119,7 +119,7 @@ class FrameReader:
         return large and self._small_frames >= SMALL_FRAMES_BEFORE_SHRINK
 
     def _size_at_start(self) -> int:
-        (size,) = _SIZE.unpack_from(self._view, self._start)
+        (size,) = _UNPACK_SIZE(self._view, self._start)
         assert isinstance(size, int)
         if size < 0:
             raise MalformedMessage(f"a frame of {size} bytes")

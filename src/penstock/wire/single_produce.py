@@ -38,7 +38,15 @@ _HEADER: Final = struct.Struct(">hhih")
 _UP_TO_TOPIC: Final = struct.Struct(">hiB")  # acks, timeout, topics
 _UP_TO_RECORDS: Final = struct.Struct(">Bi")  # partitions, index
 _BY_ID: Final = struct.Struct(">hiB16sBi")  # both, around a topic id
-_HEADER_UNPACK, _BY_ID_UNPACK = _HEADER.unpack_from, _BY_ID.unpack_from
+# Their methods and sizes at hand: to look one up costs as much as to call it.
+_UNPACK_HEADER: Final = _HEADER.unpack_from
+_UNPACK_UP_TO_TOPIC: Final = _UP_TO_TOPIC.unpack_from
+_UNPACK_UP_TO_RECORDS: Final = _UP_TO_RECORDS.unpack_from
+_UNPACK_BY_ID: Final = _BY_ID.unpack_from
+_HEADER_BYTES: Final = _HEADER.size
+_UP_TO_TOPIC_BYTES: Final = _UP_TO_TOPIC.size
+_UP_TO_RECORDS_BYTES: Final = _UP_TO_RECORDS.size
+_BY_ID_BYTES: Final = _BY_ID.size
 _ACK_HEAD: Final = struct.Struct(">iixB")
 _ACK_TAIL: Final = struct.Struct(">Bi2xqqqB8x")
 _ACK_BY_ID: Final = struct.Struct(">iixB16sBi2xqqqB8x")
@@ -48,26 +56,26 @@ _ACK_BYTES: Final = _ACK_HEAD.size - 4 + _ACK_TAIL.size  # without the size itse
 def read_single_produce(frame: memoryview) -> SingleProduce | None:
     """The request, if it has the one shape; None says nothing about whether it is well-formed."""
     try:
-        key, version, correlation_id, client_id_bytes = _HEADER_UNPACK(frame)
+        key, version, correlation_id, client_id_bytes = _UNPACK_HEADER(frame)
         if key != PRODUCE_KEY or not BY_NAME_FROM <= version <= VERSION_MAX or client_id_bytes < 0:
             return None
-        at = _HEADER.size + client_id_bytes
+        at = _HEADER_BYTES + client_id_bytes
         id_size = frame[at + 1]  # of the transaction: its length plus one, or 0
         if frame[at] or (id_size and not _is_plain(frame, at + 2, id_size - 1)):
             return None
         at += 2 + max(id_size - 1, 0)
         if version >= BY_ID_FROM:
-            acks, _, topics, topic, partitions, index = _BY_ID_UNPACK(frame, at)
-            at += _BY_ID.size
+            acks, _, topics, topic, partitions, index = _UNPACK_BY_ID(frame, at)
+            at += _BY_ID_BYTES
         else:
-            acks, _, topics = _UP_TO_TOPIC.unpack_from(frame, at)
-            at += _UP_TO_TOPIC.size
+            acks, _, topics = _UNPACK_UP_TO_TOPIC(frame, at)
+            at += _UP_TO_TOPIC_BYTES
             name_end = at + frame[at]  # its length plus one
             if frame[at] > 127:
                 return None
             topic = frame[at + 1 : name_end].tobytes()
-            partitions, index = _UP_TO_RECORDS.unpack_from(frame, name_end)
-            at = name_end + _UP_TO_RECORDS.size
+            partitions, index = _UNPACK_UP_TO_RECORDS(frame, name_end)
+            at = name_end + _UP_TO_RECORDS_BYTES
         if topics != ONE or partitions != ONE:
             return None
         size = frame[at]

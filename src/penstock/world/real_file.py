@@ -245,13 +245,14 @@ class RealFile:
     def _write_all(self, buffers: Sequence[Buffer], position: int) -> int:
         """Writes until all is written: a call may take less than it was given (2 GiB, signals)."""
         fd = self.descriptor()
-        total = sum(map(len, buffers))
         if len(buffers) == 1:
-            written = os.pwrite(fd, buffers[0], position)
-            if written == total:
-                return position + total
+            only = buffers[0]
+            written = os.pwrite(fd, only, position)
+            if written == len(only):
+                return position + written
         elif len(buffers) <= BUFFERS_PER_WRITE_MAX:
             written = os.pwritev(fd, buffers, position)
+            total = sum(map(len, buffers))
             if written == total:
                 return position + total
         else:
