@@ -50,7 +50,7 @@ def test_a_repeated_batch_is_skipped(spark: SparkSession, table: str) -> None:
 
 def test_an_older_batch_is_refused(spark: SparkSession, table: str) -> None:
     delta.write(orders(spark, (1, "made")), 7, table=table, app="orders", query=FIRST)
-    with pytest.raises(OlderBatch, match=r"batch 6 of 'orders' comes after batch 7"):
+    with pytest.raises(OlderBatch, match=r"batch 6 of 'orders' is older than batch 7"):
         delta.write(orders(spark, (2, "made")), 6, table=table, app="orders", query=FIRST)
     assert stored(table) == [(1, "made")]
 
@@ -155,7 +155,7 @@ def test_what_does_not_fit_is_refused_in_one_line(spark: SparkSession, table: st
         delta.write(other, 1, table=table, app="orders")
     with pytest.raises(OtherApp, match="belongs to app 'orders'"):
         delta.write(orders(spark, (2, "made")), 1, table=table, app="stock")
-    with pytest.raises(WrongKeys, match=r"1 keys stand more than once.*\{'id': 5\}"):
+    with pytest.raises(WrongKeys, match=r"1 key occurs more than once.*\{'id': 5\}"):
         twice = orders(spark, (5, "made"), (5, "paid"), (6, "made"))
         delta.write(twice, 1, table=table, app="orders", mode="upsert", keys=["id"])
     with pytest.raises(WrongColumns, match="no column 'sku'; it has 'id', 'state'"):
@@ -166,7 +166,7 @@ def test_what_does_not_fit_is_refused_in_one_line(spark: SparkSession, table: st
 
 def test_a_table_for_appending_only_keeps_its_rows(spark: SparkSession, table: str) -> None:
     delta.write(orders(spark, (1, "made")), 0, table=table, app="orders", append_only=True)
-    with pytest.raises(TableError, match="can only be appended to"):
+    with pytest.raises(TableError, match="is append-only"):
         rows = orders(spark, (1, "paid"))
         delta.write(rows, 1, table=table, app="orders", mode="upsert", keys=["id"])
     assert delta.write(orders(spark, (2, "made")), 1, table=table, app="orders")

@@ -78,7 +78,7 @@ def test_two_tables_of_one_app_each_get_the_batch(spark: SparkSession, dsn: str)
 
 def test_an_older_batch_and_a_former_query_are_refused(spark: SparkSession, dsn: str) -> None:
     upsert(levels(spark, ("a", 1)), 7, dsn)
-    with pytest.raises(OlderBatch, match=r"batch 6 of 'stock' comes after batch 7"):
+    with pytest.raises(OlderBatch, match=r"batch 6 of 'stock' is older than batch 7"):
         upsert(levels(spark, ("a", 2)), 6, dsn)
     upsert(levels(spark, ("b", 3)), 0, dsn, query=SECOND)
     with pytest.raises(Superseded, match="another query now writes as 'stock'"):
@@ -160,7 +160,7 @@ def test_what_does_not_fit_is_refused_in_one_line(spark: SparkSession, dsn: str)
         refused(levels(spark, ("a", 1)), key="level")
     with pytest.raises(WrongKeys, match="'sku' is null in 1 rows"):
         refused(spark.createDataFrame([(None, 1)], "sku string, level int"))
-    with pytest.raises(WrongKeys, match="1 keys stand more than once"):
+    with pytest.raises(WrongKeys, match="1 key occurs more than once"):
         refused(levels(spark, ("a", 1), ("a", 2)))
     assert stored(dsn) == []
     assert run(dsn, "SELECT * FROM penstock_batches") == []
@@ -183,7 +183,7 @@ def test_a_killed_connection_leaves_nothing_of_its_batch(dsn: str) -> None:
     )
     rows = pyarrow.table({"sku": ["a"], "level": [1]})
     with (
-        pytest.raises(DatabaseUnreachable, match="stock: the database went away"),
+        pytest.raises(DatabaseUnreachable, match="stock: the connection to the database was lost"),
         postgres_table.connect(dsn) as connection,
     ):
         postgres_table.is_written(connection, TARGET, batch)

@@ -57,8 +57,8 @@ def judge(batch: Batch, written: Written, *, table: str) -> Verdict:
         return Verdict.SKIP
     if batch.batch_id < written.last_batch_id:
         raise OlderBatch(
-            f"{table}: batch {batch.batch_id} of {batch.app!r} comes after batch "
-            f"{written.last_batch_id} is written: this driver was left behind by another, or its "
-            "checkpoint is older than the table."
+            f"{table}: batch {batch.batch_id} of {batch.app!r} is older than batch "
+            f"{written.last_batch_id}, which is written: another driver has replaced this one, "
+            "or the checkpoint is older than the table."
         )
     return Verdict.WRITE

@@ -85,7 +85,7 @@ def commit(target: Target, batch: Batch, change: Change) -> bool:
             raise TableError(f"{target.uri}: {first_line(error)}") from error
         return True
     raise Contended(
-        f"{target.uri}: batch {batch.batch_id} gave way to other writers {ATTEMPTS_MAX} times; "
+        f"{target.uri}: batch {batch.batch_id} conflicted with other writers {ATTEMPTS_MAX} times; "
         f"nothing of it is written ({said})"
     )
 
@@ -116,7 +116,7 @@ def merging_rows(rows: pyarrow.Table, *, keys: Sequence[str], deleted: str | Non
 
     def change(found: DeltaTable, numbers: CommitProperties) -> None:
         if found.metadata().configuration.get(APPEND_ONLY) == "true":
-            raise TableError(f"{found.table_uri} can only be appended to, as its maker wished")
+            raise TableError(f"{found.table_uri} is append-only (delta.appendOnly)")
         merge = found.merge(
             rows, same_key, source_alias="new", target_alias="old", commit_properties=numbers
         )
@@ -191,7 +191,7 @@ def _made(
         # Somebody else may have made it in the meantime.
         found = target.opened()
         if found is None:
-            raise TableError(f"{target.uri} can't be made: {first_line(error)}") from error
+            raise TableError(f"{target.uri} can't be created: {first_line(error)}") from error
         return found
 
 

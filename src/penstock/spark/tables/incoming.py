@@ -38,13 +38,15 @@ def run_through(frame: DataFrame) -> None:
 def check_named(frame: DataFrame, *, keys: Sequence[str], deleted: str | None) -> None:
     """Raises WrongColumns where the frame lacks a key or the flag, or the flag is none."""
     if not keys:
-        raise WrongKeys("an upsert needs keys: the columns that tell rows apart")
+        raise WrongKeys("an upsert needs keys: the columns that identify a row")
     types = dict(frame.dtypes)
     lacking = [name for name in (*keys, *filter(None, [deleted])) if name not in types]
     if lacking:
         raise WrongColumns(f"the batch has no column {named(lacking)}; it has {named(types)}")
     if deleted is not None and types[deleted] != "boolean":
-        raise WrongColumns(f"{deleted!r} tells deleted rows and is {types[deleted]}, not boolean")
+        raise WrongColumns(
+            f"column {deleted!r} marks deleted rows and must be boolean: it is {types[deleted]}"
+        )
 
 
 def check_keys(rows: pyarrow.Table, keys: Sequence[str]) -> None:
@@ -56,8 +58,9 @@ def check_keys(rows: pyarrow.Table, keys: Sequence[str]) -> None:
     twice = counted.filter(pyarrow.compute.greater(counted["count_all"], 1))
     if twice.num_rows:
         [example] = twice.slice(0, 1).select(keys).to_pylist()
+        occur = "key occurs" if twice.num_rows == 1 else "keys occur"
         raise WrongKeys(
-            f"{twice.num_rows} keys stand more than once in the batch, such as {example}: "
+            f"{twice.num_rows} {occur} more than once in the batch, such as {example}: "
             "keep one row of each key, the latest, before writing"
         )
 

@@ -242,7 +242,7 @@ def _errors_translated(target: Target) -> Iterator[None]:
     except psycopg.OperationalError as error:
         # Whether the commit was done is known to the database alone: the batch is to come again.
         raise DatabaseUnreachable(
-            f"{target.table}: the database went away: {one_line(error)}"
+            f"{target.table}: the connection to the database was lost: {one_line(error)}"
         ) from error
     except psycopg.Error as error:
         raise TableError(f"{target.table}: {one_line(error)}") from error
