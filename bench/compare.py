@@ -11,6 +11,7 @@ import argparse
 import io
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -54,6 +55,7 @@ def main() -> None:
     arguments = parsed()
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # so that a file can be followed
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no broker is left behind
     console = Console()
     if not console.is_terminal:
         console.width = TABLE_WIDTH
