@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from functools import partial
 
 from penstock.broker.partitions.log_directories import LogDirectories
-from penstock.broker.partitions.syncing import Syncing
+from penstock.broker.partitions.syncing import Syncing, run_all
 from penstock.log.directory import LogWanted
 from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
@@ -26,7 +26,6 @@ from penstock.records.compression import Scratch
 from penstock.replication.partition import Partition
 from penstock.world.errors import DiskError
 from penstock.world.ports import Clock, Disk
-from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
 
@@ -146,9 +145,7 @@ class Partitions:
 
     async def keep_syncing(self) -> None:
         """Syncs what is wanted until cancelled; directories do not wait for each other."""
-        async with TaskGroup() as group:
-            for syncing in self._syncing.values():
-                group.start(syncing.run())
+        await run_all(self._syncing.values())
 
     async def sync_wanted(self) -> None:
         """One round of each directory."""

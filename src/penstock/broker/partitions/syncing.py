@@ -14,12 +14,13 @@ full fails no sync; what cannot be noted beside the log for want of room is trie
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock.model.offset import Offset
 from penstock.replication.partition import Partition
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
+from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
 
@@ -78,3 +79,10 @@ class Syncing:
             return
         if not partition.has_ended:
             partition.synced()
+
+
+async def run_all(directories: Iterable[Syncing]) -> None:
+    """Until cancelled. Here, and not where it is called: that module is compiled (ADR 15)."""
+    async with TaskGroup() as group:
+        for syncing in directories:
+            group.start(syncing.run())
