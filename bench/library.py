@@ -60,7 +60,7 @@ def steps_of(codec: Codec, payload: bytes) -> list[Callable[[], object]]:
         case _:
             return [
                 lambda block=block: cramjam.lz4.decompress_block_into(block, OUTPUT, output_len=0)
-                for block, is_stored in Lz4Frame(view).blocks
+                for block, is_stored in Lz4Frame(view, blocks_max=len(view)).blocks
                 if not is_stored
             ]
 
