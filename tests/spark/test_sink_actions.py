@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.client.consume.offsets import When, offsets_of
 from penstock.client.network.errors import TimedOut
 from penstock.client.produce.partitioner import partition_of_key
 from penstock.client.produce.producer import Producer
@@ -111,7 +112,7 @@ def test_reading_waits_for_what_is_open_before_the_end(node: ServedNode, topic: 
     with_sink(node.bootstrap, topic(), work)
 
 
-def test_decision_that_cannot_be_read_is_not_written_where_transactions_time_out(
+def test_decision_that_cannot_be_read_is_not_answered_where_transactions_time_out(
     node: ServedNode, topic: Topics
 ) -> None:
     """As on Apache Kafka, which can lose the marker of a commit that it has acked."""
@@ -131,6 +132,34 @@ def test_decision_that_cannot_be_read_is_not_written_where_transactions_time_out
                 await carrier.carry_out(Write(RECORD))
 
     with_sink(node.bootstrap, topic(), work, two_phase=False)
+
+
+def test_decision_that_another_has_replaced_is_in_doubt_where_transactions_time_out(
+    node: ServedNode, topic: Topics
+) -> None:
+    async def work(shell: SinkShell) -> object:
+        place = await shell.decisions.place_of(shell.sink)
+        async with (
+            TransactionalProducer(shell.cluster, f"{shell.sink}-other") as other,
+            shell.carrier() as one,
+            Carrier(shell.cluster, shell.sink, shell.decisions, two_phase=True) as newer,
+        ):
+            await one.carry_out(Fence())
+            await other.begin()
+            await other.send(place.topic, b"?", key=b"another sink", partition=place.partition)
+            await other.flush()
+            [start] = (await offsets_of(shell.cluster, [place], When.LATEST)).values()
+            writing = asyncio.create_task(one.carry_out(Write(RECORD)))
+            end = start
+            while end < start + 2:  # the decision and its marker
+                [end] = (await offsets_of(shell.cluster, [place], When.LATEST)).values()
+            await newer.carry_out(Fence())
+            await newer.carry_out(Write(replace(RECORD, former=("before",))))
+            await other.abort()
+            return await writing
+
+    outcome = with_sink(node.bootstrap, topic(), work, two_phase=False)
+    assert outcome is WriteOutcome.UNKNOWN
 
 
 def test_transaction_that_hangs_among_decisions_is_named_with_what_ends_it(

@@ -179,8 +179,10 @@ class Carrier:
         if not self.two_phase:
             # Apache Kafka 4.3 loses the marker of a commit that it has acked, if it is killed then
             # and finds the partition without a leader when it starts. Rows are committed only by a
-            # decision that can be read, so that such a one can be aborted by hand.
+            # decision that was read, so that such a one can be aborted by hand.
             self.known = await self.decisions.last(self.sink, self.known)
+            if self.known.record != record:
+                return WriteOutcome.UNKNOWN
         return WriteOutcome.WRITTEN
 
     async def _commit(self, transaction: Prepared) -> bool:

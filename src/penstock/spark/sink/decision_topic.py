@@ -19,7 +19,7 @@ from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import When, offsets_of
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
-from penstock.client.network.errors import Refused, TimedOut
+from penstock.client.network.errors import ClientError, Refused, TimedOut
 from penstock.client.produce.partitioner import partition_of_key
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
@@ -34,6 +34,7 @@ COMPACTED = "compact"
 # A new record a few times a batch, of which only the last counts: what is old goes soon.
 SETTINGS = {POLICY: COMPACTED, "segment.bytes": str(16 << 20), "segment.ms": str(3_600_000)}
 READ_MS_MAX = 60_000
+EXPLAIN_MS_MAX = 10_000
 POLL_MS = 100
 FIRST = Offset(0)
 MADE_MS_MAX = 10_000
@@ -150,23 +151,28 @@ class DecisionTopic:
         return found
 
     async def _held_back_by(self, places: Iterable[TopicPartition]) -> str:
-        """What a user should know of the transaction that is open there, if one is."""
+        """What a user should know of the transaction that is open there; "" if nobody can say."""
         coordinators = Coordinators(self.cluster, kind=CoordinatorKind.TRANSACTION)
-        found = await suspects(self.cluster, coordinators, list(places))
+        try:
+            async with asyncio.timeout(EXPLAIN_MS_MAX / 1000):
+                found = await suspects(self.cluster, coordinators, list(places))
+        except (ClientError, TimeoutError):
+            return ""
         if not found:
             return ""
         one = max(found, key=lambda suspect: suspect.hangs)
-        place = one.open.partition
+        place = f"{self.name}:{one.open.partition.partition}"
         held = (
-            f": producer {one.open.producer_id} has a transaction open in partition"
-            f" {place.partition} from offset {one.open.start_offset} on"
+            f": producer {one.open.producer_id} has a transaction open in {place} from offset"
+            f" {one.open.start_offset} on"
         )
         if not one.hangs:
             return held
         return (
-            f"{held} that no coordinator is going to end: `penstock transactions abort --topic"
-            f" {self.name}:{place.partition} --start-offset {one.open.start_offset}` ends it, and"
-            " the query can be started again"
+            f"{held} which no coordinator that answers knows: if `penstock transactions hanging"
+            f" --older-than 1m --topic {self.name}` shows it too, `penstock transactions abort"
+            f" --topic {place} --start-offset {one.open.start_offset}` ends it, and the query can"
+            " be started again"
         )
 
     def warn_if_single(self, sink: str) -> None:
