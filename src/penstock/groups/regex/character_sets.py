@@ -2,10 +2,14 @@
 
 A set is a predicate, so that it covers all of Unicode without a table. Python has no table of
 scripts: a character belongs to the script that its Unicode name begins with.
+
+What a set costs for one character does not grow with the text of an expression: ranges are merged
+and searched, and of a named set there is one predicate, however often it is named.
 """
 
 import string
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
@@ -30,25 +34,40 @@ def negated(members: Members) -> Members:
 
 
 def any_of(sets: Iterable[Members]) -> Members:
-    """The characters that are in one of the sets. Answers are remembered: there may be thousands of
-    sets.
-    """
+    """The characters that are in one of the sets."""
     each = tuple(sets)
+    if len(each) == 1:
+        return each[0]
+    return lambda character: any(part(character) for part in each)
 
-    @cache
-    def members(character: str) -> bool:
-        return any(part(character) for part in each)
 
-    return members
+def in_ranges(ranges: Iterable[tuple[str, str]], *, ignore_case: bool) -> Members:
+    """The characters from the first to the last of a range; with all their cases when case is
+    ignored.
+    """
+    merged: list[tuple[str, str]] = []
+    for first, last in sorted(ranges):
+        assert first <= last
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    firsts = [first for first, _ in merged]
+
+    def is_in(character: str) -> bool:
+        at = bisect_right(firsts, character) - 1
+        return at >= 0 and character <= merged[at][1]
+
+    if ignore_case:
+        return lambda character: is_in(character) or any(map(is_in, other_cases(character)))
+    return is_in
 
 
 def between(first: str, last: str, *, ignore_case: bool) -> Members:
-    """The characters from one to the other; with all their cases when case is ignored."""
+    """One range."""
     assert first <= last
     if ignore_case:
-        return lambda character: any(
-            first <= same <= last for same in (character, *other_cases(character))
-        )
+        return in_ranges([(first, last)], ignore_case=True)
     if first == last:
         return first.__eq__
     return lambda character: first <= character <= last
@@ -122,6 +141,23 @@ _FIRST_WORDS = {
     name: _NAMED_OTHERWISE.get(name, name.upper().replace("_", " "))
     for name in SCRIPTS - {"Common", "Unknown"}
 }
+_ALL_FIRST_WORDS = tuple(f"{words} " for words in _FIRST_WORDS.values())
+
+
+@cache
+def posix_set(name: str, *, ignore_case: bool, is_negated: bool) -> Members:
+    found = POSIX_SETS[name]
+    if ignore_case:
+        found = in_all_cases(found)
+    return negated(found) if is_negated else found
+
+
+@cache
+def named_unicode_set(name: str, *, ignore_case: bool, is_negated: bool) -> Members:
+    found = unicode_set(name)
+    if ignore_case:
+        found = in_all_cases(found)
+    return negated(found) if is_negated else found
 
 
 def unicode_set(name: str) -> Members:
@@ -136,7 +172,10 @@ def unicode_set(name: str) -> Members:
     if name == "Unknown":
         return lambda character: unicodedata.category(character) == _UNASSIGNED
     if name == "Common":
-        return negated(any_of((*map(_of_script, _FIRST_WORDS), unicode_set("Unknown"))))
+        return lambda character: (
+            unicodedata.category(character) != _UNASSIGNED
+            and not unicodedata.name(character, "").startswith(_ALL_FIRST_WORDS)
+        )
     if name in SCRIPTS:
         return _of_script(name)
     raise InvalidRegex(f"invalid character class range: `\\p{{{name}}}`")

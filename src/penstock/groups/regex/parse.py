@@ -12,9 +12,10 @@ from penstock.groups.regex.character_sets import (
     between,
     but_line_ends,
     every,
-    in_all_cases,
+    in_ranges,
+    named_unicode_set,
     negated,
-    unicode_set,
+    posix_set,
 )
 from penstock.groups.regex.syntax import (
     Assertion,
@@ -127,7 +128,7 @@ class _Parser:
             case "(":
                 return self._group(depth)
             case "[":
-                return [Characters(self._bracketed())]
+                return [self._bracketed()]
             case ".":
                 return [Characters(every if self._dot_all else but_line_ends)]
             case "^":
@@ -222,10 +223,7 @@ class _Parser:
             self._at = end + 1
             if name.startswith("^"):
                 is_negated, name = not is_negated, name[1:]
-        found = unicode_set(name)
-        if self._ignore_case:
-            found = in_all_cases(found)
-        return negated(found) if is_negated else found
+        return named_unicode_set(name, ignore_case=self._ignore_case, is_negated=is_negated)
 
     def _escaped_character(self) -> str:
         """After a backslash: the one character that it stands for."""
@@ -265,25 +263,34 @@ class _Parser:
         code = int(digits.lstrip("0")[:8] or "0", 16)
         return code if code <= CODE_POINT_MAX else None
 
-    def _bracketed(self) -> Members:
+    def _bracketed(self) -> Characters:
         """Characters in brackets, after the opening one."""
         start = self._at - 1
         is_negated = self._take("^")
-        parts: list[Members] = []
+        named: list[Members] = []
+        ranges: list[tuple[str, str]] = []
         first = True
         while first or not self._text.startswith("]", self._at):
             first = False
             if self.at_end():
                 raise InvalidRegex(f"missing closing ]: `{self._text[start:]}`")
-            parts.append(self._bracketed_part(start))
+            part = self._bracketed_name()
+            if part is None:
+                ranges.append(self._bracketed_range(start))
+            else:
+                named.append(part)
             self._bracketed_parts += 1
             if self._bracketed_parts > REGEX_NODES_MAX:
                 raise InvalidRegex(f"expression has more than {REGEX_NODES_MAX} parts")
         self._at += 1
-        found = parts[0] if len(parts) == 1 else any_of(parts)
-        return negated(found) if is_negated else found
+        sets = list(dict.fromkeys(named))
+        if ranges:
+            sets.append(in_ranges(ranges, ignore_case=self._ignore_case))
+        found = any_of(sets)
+        return Characters(negated(found) if is_negated else found, sets=len(sets))
 
-    def _bracketed_part(self, start: int) -> Members:
+    def _bracketed_name(self) -> Members | None:
+        """A set with a name, if one stands here."""
         posix = self._posix_set()
         if posix is not None:
             return posix
@@ -293,6 +300,11 @@ class _Parser:
             if named is not None:
                 return named
             self._at = begin
+        return None
+
+    def _bracketed_range(self, start: int) -> tuple[str, str]:
+        """A character, or one to another."""
+        begin = self._at
         first = last = self._bracketed_character(start)
         following = self._text[self._at : self._at + 2]
         if len(following) == 2 and following[0] == "-" and following[1] != "]":
@@ -301,22 +313,21 @@ class _Parser:
             if last < first:
                 written = self._text[begin : self._at]
                 raise InvalidRegex(f"invalid character class range: `{written}`")
-        return between(first, last, ignore_case=self._ignore_case)
+        return first, last
 
     def _posix_set(self) -> Members | None:
+        if not self._text.startswith("[:", self._at):
+            return None
         end = self._text.find(":]", self._at + 2)
-        if not self._text.startswith("[:", self._at) or end < 0:
+        if end < 0:
             return None
         name = self._text[self._at + 2 : end]
-        is_negated = name.startswith("^")
-        found = POSIX_SETS.get(name.removeprefix("^"))
-        if found is None:
+        plain_name = name.removeprefix("^")
+        if plain_name not in POSIX_SETS:
             written = self._text[self._at : end + 2]
             raise InvalidRegex(f"invalid character class range: `{written}`")
         self._at = end + 2
-        if self._ignore_case:
-            found = in_all_cases(found)
-        return negated(found) if is_negated else found
+        return posix_set(plain_name, ignore_case=self._ignore_case, is_negated=name.startswith("^"))
 
     def _bracketed_character(self, start: int) -> str:
         if self.at_end():

@@ -59,6 +59,7 @@ class _Step:
 
     onward: tuple[int, ...]
     members: Members | None = None
+    sets: int = 1  # that `members` may have to look into
     place: Place | None = None
 
 
@@ -123,8 +124,10 @@ class Pattern:
         onward: set[int] = set()
         for node in self._reached(state, character):
             step = self._steps[node]
-            if step.members is not None and step.members(character):
-                onward.update(step.onward)
+            if step.members is not None:
+                self._effort.spend(step.sets - 1)  # the node itself is counted already
+                if step.members(character):
+                    onward.update(step.onward)
         return self._state(
             tuple(sorted(onward)), at_start=False, after_word=character in WORD_CHARACTERS
         )
@@ -152,8 +155,8 @@ class Pattern:
     def _add(self, tree: Node, onward: int) -> int:
         """Adds the nodes of a tree that leads to `onward`; returns where it begins."""
         match tree:
-            case Characters(members):
-                return self._put(_Step((onward,), members=members))
+            case Characters(members, sets):
+                return self._put(_Step((onward,), members=members, sets=sets))
             case Assertion(place):
                 return self._put(_Step((onward,), place=place))
             case Sequence(parts):

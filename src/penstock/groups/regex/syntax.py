@@ -33,6 +33,7 @@ class Characters:
     """One character out of a set."""
 
     members: Members
+    sets: int = 1  # that `members` may have to look into
 
 
 @dataclass(frozen=True, slots=True)
