@@ -196,6 +196,18 @@ print("the program has ended", flush=True)
     assert done.stdout.splitlines() == lines
 
 
+def test_an_error_is_told_when_the_end_of_java_fails() -> None:
+    program = """
+from penstock.cli.last_line import say_after, say_error
+say_after(lambda: 1 / 0)
+say_error("why it failed")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "why it failed" in done.stderr.splitlines()
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [

@@ -30,8 +30,10 @@ def say_after(ended: Callable[[], None]) -> None:
     _held = held
 
     def end() -> None:
-        ended()
-        for line in held:
-            click.echo(line, err=True)
+        try:
+            ended()
+        finally:
+            for line in held:
+                click.echo(line, err=True)
 
     atexit.register(end)
