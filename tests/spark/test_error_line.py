@@ -41,6 +41,24 @@ def test_failed_program_prints_the_line_of_its_error_last(node: ServedNode, fold
     assert last not in before
 
 
+def test_line_comes_once_when_another_hook_was_set_between_two_sessions() -> None:
+    program = """
+import sys
+
+from penstock.spark.error_line import print_error_line_last
+
+print_error_line_last()
+ours = sys.excepthook
+sys.excepthook = lambda *error: ours(*error)
+print_error_line_last()
+raise ValueError("penstock.spark.options.BadOption: there is no option subscrib")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert ended.stderr.splitlines().count("penstock: there is no option subscrib") == 1
+
+
 def test_own_error_is_found_between_those_of_spark() -> None:
     told = """[STREAM_FAILED] Query terminated with exception: Traceback (most recent call last):
   File "data_source.py", line 55, in streamReader

@@ -10,6 +10,8 @@ from types import TracebackType
 
 OWN_ERROR = "penstock."
 
+_printed_last = False  # by a hook of this program
+
 
 def own_error_line(text: str) -> str | None:
     """The last error of Penstock that the text of an exception has, without the error's class."""
@@ -20,9 +22,11 @@ def own_error_line(text: str) -> str | None:
 
 def print_error_line_last() -> None:
     """For exceptions that nobody catches; whoever prints them now still does."""
-    print_traceback = sys.excepthook
-    if print_traceback.__module__ == __name__:
+    global _printed_last
+    if _printed_last:
         return  # another session of this program has done it
+    _printed_last = True
+    print_traceback = sys.excepthook
 
     def print_with_line(
         kind: type[BaseException], error: BaseException, trace: TracebackType | None
