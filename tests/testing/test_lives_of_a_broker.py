@@ -1,5 +1,6 @@
 """A broker that a test stops, starts, restarts and kills."""
 
+import asyncio
 import socket
 from pathlib import Path
 
@@ -7,7 +8,12 @@ import confluent_kafka
 import pytest
 
 from penstock.log.partition_log import PartitionLog
+from penstock.model.identity import NodeId
+from penstock.model.settings.broker import parse_broker
+from penstock.node.build import OpenBroker
+from penstock.node.config import NodeConfig
 from penstock.testing import Broker, BrokerFailed, InvalidSetting, Refused, running_broker
+from penstock.testing.node_thread import NodeThread
 from rig.held_port import HeldPort
 
 CLEAN_STOP = Path("node-1", ".kafka_cleanshutdown")
@@ -95,6 +101,39 @@ def test_port_that_is_taken_is_told_in_one_line(penstock: Broker) -> None:
         running_broker(port=port),
     ):
         pass
+
+
+def test_broker_that_is_not_ready_in_time_has_ended(tmp_path: Path) -> None:
+    port = HeldPort()
+    life = NodeThread(config_at(port, tmp_path))
+    with pytest.raises(BrokerFailed, match="not ready within 0 s"):
+        life.start(wait_seconds_max=0)
+    assert not life.is_alive
+    with running_broker(data=tmp_path, port=port.number) as broker:
+        broker.produce("orders", ["one"])
+
+
+@pytest.mark.alters_code
+def test_broker_that_would_never_be_ready_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def open_never(_: OpenBroker) -> None:
+        await asyncio.Event().wait()
+
+    port = HeldPort()
+    life = NodeThread(config_at(port, tmp_path))
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenBroker, "open", open_never)
+        with pytest.raises(BrokerFailed, match="not ready within 1 s"):
+            life.start(wait_seconds_max=1)
+    assert not life.is_alive
+    with running_broker(data=tmp_path, port=port.number) as broker:
+        broker.produce("orders", ["one"])
+
+
+def config_at(port: HeldPort, data: Path) -> NodeConfig:
+    settings = parse_broker({"listeners": f"PLAINTEXT://{port.address}"})
+    return NodeConfig(node_id=NodeId(1), data_directory=str(data), settings=settings)
 
 
 def test_port_and_listeners_are_not_given_both() -> None:

@@ -8,6 +8,7 @@ error is kept until somebody asks for the end.
 import asyncio
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -39,6 +40,7 @@ class NodeThread:
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end_asked: asyncio.Future[bool] | None = None  # whether to stop cleanly
+        self._given_up = threading.Event()  # nobody waits for its start any more
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock broker", daemon=True)
 
@@ -46,18 +48,25 @@ class NodeThread:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def start(self) -> None:
-        """Returns when clients can produce; BrokerFailed with what kept the node from that."""
+    def start(self, *, wait_seconds_max: float = WAIT_SECONDS_MAX) -> None:
+        """Returns when clients can produce; BrokerFailed with what kept the node from that, which
+        has ended then.
+        """
         self._thread.start()
-        if not self._ready.wait(WAIT_SECONDS_MAX):
-            raise BrokerFailed(f"the broker was not ready within {WAIT_SECONDS_MAX} s")
+        ready = False
+        try:
+            ready = self._ready.wait(wait_seconds_max)
+        finally:
+            if not ready:
+                self._give_up()
+        if not ready:
+            raise BrokerFailed(f"the broker was not ready within {wait_seconds_max} s")
         if self._failure is not None:
             raise BrokerFailed(f"the broker could not start: {self._failure}") from self._failure
 
     def end(self, *, cleanly: bool) -> None:
         """A clean stop, or what a kill would leave; BrokerFailed if it had ended by itself."""
-        if self._loop is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._ask_end, cleanly)
+        self._ask_end_from_outside(cleanly=cleanly)
         self._thread.join(WAIT_SECONDS_MAX)
         if self._thread.is_alive():
             raise BrokerFailed(f"the broker did not stop within {WAIT_SECONDS_MAX} s")
@@ -76,6 +85,17 @@ class NodeThread:
             under_way.cancel()
             raise TimedOut(f"the broker did not answer within {wait_seconds_max} s") from None
 
+    def _give_up(self) -> None:
+        self._given_up.set()
+        self._ask_end_from_outside(cleanly=False)
+        self._thread.join(WAIT_SECONDS_MAX)
+
+    def _ask_end_from_outside(self, *, cleanly: bool) -> None:
+        if self._loop is None:
+            return
+        with suppress(RuntimeError):  # the loop is closed: it has ended
+            self._loop.call_soon_threadsafe(self._ask_end, cleanly)
+
     def _ask_end(self, cleanly: bool) -> None:
         assert self._end_asked is not None
         if not self._end_asked.done():
@@ -92,10 +112,17 @@ class NodeThread:
             self._ready.set()
 
     async def _live(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._end_asked = self._loop.create_future()
+        loop = asyncio.get_running_loop()
+        self._end_asked = loop.create_future()
+        self._loop = loop  # from here on the end is asked for by a call of the loop
+        if self._given_up.is_set():
+            return
         node = build(self.world, self._config)
-        await node.start()
+        starting = asyncio.ensure_future(node.start())
+        await asyncio.wait((starting, self._end_asked), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            await node.kill()
+        await starting
         self.addresses = node.addresses
         self._ready.set()
         failed = asyncio.ensure_future(node.failed())
