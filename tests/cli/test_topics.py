@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.topics_offsets import AtTime, Deletion, PartitionOffsets, plan
+from penstock.client.consume.offsets import ListedOffset
+from penstock.model.identity import TopicPartition
+from penstock.model.offset import Offset
 from penstock.testing import Broker
 
 Run = Callable[..., Any]
@@ -137,3 +141,17 @@ def test_file_of_topics_is_made_true_and_then_is(run: Run, tmp_path: Path) -> No
     file.write_text("[topics.orders]\nretain = '7d'")
     refused = run(f"topics apply {file}")
     assert (refused.status, "topics.orders.retain is not known" in refused.err) == (1, True)
+
+
+@pytest.mark.parametrize(("at_time", "new"), [(1, 1), (2, 2), (5, 5), (None, 2)])
+def test_records_are_deleted_up_to_a_time_while_others_are_produced(
+    at_time: int | None, new: int
+) -> None:
+    """The offset by time is asked for last, and may be that of a record that was not there yet."""
+    orders = TopicPartition("orders", 0)
+    listed = ListedOffset(
+        offset=None if at_time is None else Offset(at_time), timestamp_ms=None, leader_epoch=None
+    )
+    found = PartitionOffsets(partition=orders, earliest=Offset(0), latest=Offset(2), at_time=listed)
+    step = Deletion(partition=orders, old=Offset(0), new=Offset(new))
+    assert plan([found], AtTime(1_000)) == [step]

@@ -157,8 +157,8 @@ def plan(found: Sequence[PartitionOffsets], before: Before) -> list[Deletion]:
     for one in found:
         wanted = one.latest if before is None or isinstance(before, AtTime) else before
         if one.at_time is not None and one.at_time.offset is not None:
-            wanted = one.at_time.offset
-        if wanted > one.latest:
+            wanted = one.at_time.offset  # above the latest, if its record has come since
+        elif wanted > one.latest:
             raise Refused(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 str(one.partition),
@@ -173,6 +173,8 @@ async def _offsets(
     cluster: Cluster, places: Sequence[TopicPartition], timestamp_ms: int | None
 ) -> list[PartitionOffsets]:
     earliest = await offsets_of(cluster, places, When.EARLIEST)
+    # Before those by time: where no record is as young as that, all before the latest are older. Of
+    # records that have come since, nothing is known.
     latest = await offsets_of(cluster, places, When.LATEST)
     at_time: Mapping[TopicPartition, ListedOffset | Refused] = {}
     if timestamp_ms is not None:
