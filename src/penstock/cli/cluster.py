@@ -11,6 +11,7 @@ from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin.admin import Admin, BrokerDescription, ClusterDescription
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError
 from penstock.model.identity import NodeId
 from penstock.wire.api import ApiKey, VersionRange
 
@@ -19,7 +20,8 @@ from penstock.wire.api import ApiKey, VersionRange
 class ClusterReport:
     described: ClusterDescription
     features: Mapping[str, int]
-    versions: Mapping[NodeId, Mapping[int, VersionRange]]  # of each broker: by number of the API
+    # Of each broker: by number of the API, or why they can't be told
+    versions: Mapping[NodeId, Mapping[int, VersionRange] | ClientError]
 
 
 @click.group(cls=CommandGroup)
@@ -37,7 +39,7 @@ def describe(versions: bool, bootstrap: str, as_json: bool) -> None:
         described = await Admin(cluster).describe_cluster()
         await cluster.refresh(())
         served = {
-            broker.node_id: (await cluster.channel(broker.node_id)).versions
+            broker.node_id: await _versions(cluster, broker.node_id)
             for broker in described.brokers
             if versions
         }
@@ -52,6 +54,13 @@ def describe(versions: bool, bootstrap: str, as_json: bool) -> None:
         _show(report)
 
 
+async def _versions(cluster: Cluster, node: NodeId) -> Mapping[int, VersionRange] | ClientError:
+    try:
+        return (await cluster.channel(node)).versions
+    except ClientError as error:
+        return error
+
+
 def _show(report: ClusterReport) -> None:
     described = report.described
     say(f"cluster {described.cluster_id}  controller {_or_dash(described.controller)}")
@@ -64,6 +73,9 @@ def _show(report: ClusterReport) -> None:
     )
     print_table(("feature", "level"), sorted(report.features.items()))
     for node, served in report.versions.items():
+        if isinstance(served, ClientError):
+            say(f"broker {node}: its versions are not known: {served}")
+            continue
         print_table(
             ("api", "name", "from version", "to version"),
             ((key, _name(key), one.min, one.max) for key, one in sorted(served.items())),
@@ -90,7 +102,10 @@ def _broker_value(broker: BrokerDescription, report: ClusterReport) -> dict[str,
         "fenced": broker.fenced,
     }
     served = report.versions.get(broker.node_id)
-    if served is not None:
+    if isinstance(served, ClientError):
+        value["versions"] = None
+        value["error"] = str(served)
+    elif served is not None:
         value["versions"] = [
             {"api": key, "name": _name(key), "min": one.min, "max": one.max}
             for key, one in sorted(served.items())

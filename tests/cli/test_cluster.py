@@ -1,0 +1,23 @@
+"""`penstock cluster describe`."""
+
+from collections.abc import Callable
+
+from penstock.testing import running_broker
+from rig.command import Outcome
+from rig.held_port import HeldPort
+
+
+def test_broker_that_cannot_be_reached_is_described_without_versions(
+    run: Callable[..., Outcome],
+) -> None:
+    listening, nobody = HeldPort(), HeldPort()
+    settings = {"advertised.listeners": f"PLAINTEXT://{nobody.address}"}
+    with running_broker(settings=settings, port=listening.number):
+        told = run("cluster describe --versions --json", bootstrap=listening.address).json()
+        shown = run("cluster describe --versions", bootstrap=listening.address)
+    [described] = told["brokers"]
+    assert (described["port"], described["versions"]) == (nobody.number, None)
+    assert nobody.address in described["error"]
+    assert shown.status == 0
+    assert f"broker 1: its versions are not known: {described['error']}" in shown.lines
+    assert "metadata.version" in shown.text
