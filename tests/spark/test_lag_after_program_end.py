@@ -41,6 +41,22 @@ queries = [start(number, availableNow=True) for number in range(2)]
 for query in queries:
     query.awaitTermination()
 """
+TWO_QUERIES_OF_A_THREAD_THAT_GOES_ON = """
+import threading
+
+
+def run():
+    for number in range(2):
+        start(number, availableNow=True).awaitTermination()
+
+
+def run_in_another_thread():
+    threading.main_thread().join()
+    threading.Thread(target=run).start()
+
+
+threading.Thread(target=run_in_another_thread).start()
+"""
 STOPPED_SESSION = TWO_QUERIES_THAT_END + "spark.stop()\n"
 ONE_FAILED_ONE_RUNNING = """
 failing = "if(offset >= 10, raise_error('broken row'), value) AS value"
@@ -97,7 +113,9 @@ def run_program(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("program", [TWO_QUERIES_THAT_END, STOPPED_SESSION])
+@pytest.mark.parametrize(
+    "program", [TWO_QUERIES_THAT_END, TWO_QUERIES_OF_A_THREAD_THAT_GOES_ON, STOPPED_SESSION]
+)
 def test_finished_queries_have_no_lag_when_their_program_has_ended(
     run_program: Run, program: str
 ) -> None:

@@ -6,8 +6,9 @@ log a stack trace for each call that it can no longer make. So the end of the pr
 Spark has made the calls that are due, and then removes the listeners, because a query may still be
 running. `SparkSession.stop` waits for these calls by itself.
 
-The waiting is done in a thread that joins the main thread, and not in an `atexit` handler: Python
-waits for threads that are started meanwhile, and later versions refuse to start any in `atexit`.
+The waiting is done in a thread that joins the main thread, and all others that Python waits for,
+because queries may be awaited in them. It is not done in an `atexit` handler: Python waits for
+threads that are started meanwhile, and later versions refuse to start any in `atexit`.
 """
 
 import logging
@@ -24,11 +25,29 @@ logger = logging.getLogger(__name__)
 
 
 def finish_at_program_end(spark: SparkSession, listeners: Sequence[StreamingQueryListener]) -> None:
-    def finish() -> None:
-        threading.main_thread().join()
-        _finish(spark, listeners)
+    FinishingThread(spark, listeners).start()
 
-    threading.Thread(target=finish, name="penstock finishes listeners").start()
+
+class FinishingThread(threading.Thread):
+    def __init__(self, spark: SparkSession, listeners: Sequence[StreamingQueryListener]) -> None:
+        super().__init__(name="penstock finishes listeners", daemon=False)
+        self._spark = spark
+        self._listeners = listeners
+
+    def run(self) -> None:
+        while program := _threads_of_the_program():  # they may have started others meanwhile
+            for thread in program:
+                thread.join()
+        _finish(self._spark, self._listeners)
+
+
+def _threads_of_the_program() -> list[threading.Thread]:
+    """Those that Python waits for, the main thread too. Ours do not wait for each other."""
+    return [
+        thread
+        for thread in threading.enumerate()
+        if thread.is_alive() and not thread.daemon and not isinstance(thread, FinishingThread)
+    ]
 
 
 def _finish(spark: SparkSession, listeners: Sequence[StreamingQueryListener]) -> None:
