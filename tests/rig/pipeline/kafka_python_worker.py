@@ -1,13 +1,15 @@
 """A worker of the pipeline that uses kafka-python 3.
 
-Two things of the library are lived with, as its users have to. Offsets that were refused are sent
+Three things of the library are lived with, as its users have to. Offsets that were refused are sent
 again with the next transaction of the same producer; so an error ends this life. A request whose
 coordinator cannot be reached just then is forgotten, and who waits for it waits for ever; so what
-takes too long ends this life too.
+takes too long ends this life too. A join that is answered between two polls is lost, and on a busy
+machine that may happen each time; so a life without partitions ends as well.
 """
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,8 +30,7 @@ from rig.pipeline.messages import (
 )
 from rig.pipeline.stream import SINK, SOURCE, Attempt, sink_partition_of, written
 
-# A join that is answered between two polls is lost to the library: there are few of them.
-POLL_MS = 1000
+POLL_MS = 1000  # long ones are few, and lose few joins
 HANGS_SECONDS = 10.0
 
 
@@ -61,8 +62,13 @@ class Worker:
 
     def run(self) -> None:
         ended = closing()
+        assigned = time.monotonic()
         while not ended.is_set():
             batches = self._consumer.poll(timeout_ms=POLL_MS)
+            if self._consumer.assignment():
+                assigned = time.monotonic()
+            elif time.monotonic() > assigned + HANGS_SECONDS:
+                end_life()
             if batches:
                 self._attempts += 1
                 with watched():
