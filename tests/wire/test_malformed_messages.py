@@ -16,6 +16,7 @@ from penstock.wire.definition import Message
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import decode_request_header
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from penstock.wire.messages.fetch_snapshot import FetchSnapshotResponse
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest
 from penstock.wire.messages.metadata import (
@@ -85,6 +86,12 @@ def read_or_refuse(message: type[Message], version: int, data: bytes) -> None:
         pytest.param(MetadataRequest, 0, "ffffffff", id="null array where there is none"),
         pytest.param(FindCoordinatorRequest, 0, "ffff", id="null string where there is none"),
         pytest.param(FindCoordinatorRequest, 3, "00 00 00", id="compact null where there is none"),
+        pytest.param(
+            FetchSnapshotResponse,
+            0,
+            "00000000 0000 02 026d 02 00000000 0000" + "00" * 29 + "00 00 00 00",
+            id="null records where there are none",
+        ),
         pytest.param(FindCoordinatorRequest, 0, "fffe", id="string of -2 bytes"),
         pytest.param(FindCoordinatorRequest, 0, "8000", id="string of -32768 bytes"),
         pytest.param(FindCoordinatorRequest, 3, "ffffffffff01", id="varint of 6 bytes"),

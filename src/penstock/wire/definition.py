@@ -202,10 +202,10 @@ def octets(versions: str = "0+") -> bytes:
     return cast(bytes, _field(Kind.BYTES, versions, b""))
 
 
-def records(versions: str = "0+") -> Any:
-    """Record batches. Read in place, as a view of the received bytes; always nullable."""
-    field = _field(Kind.RECORDS, versions, None)
-    field.null_versions = field.versions
+def records(versions: str = "0+", *, is_nullable: bool = True) -> Any:
+    """Record batches. Read in place, as a view of the received bytes."""
+    field = _field(Kind.RECORDS, versions, None if is_nullable else b"")
+    field.null_versions = field.versions if is_nullable else None
     return field
 
 
