@@ -87,7 +87,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, versions="0"):
 class CurrentTopicPartitions(Struct):
     topic_id: bytes = uuid()
     partitions: list[int] = array(int32())
-    assignment_epochs: list[int] | None = tagged(0, nullable(array(int32()), default=None))
+    assignment_epochs: list[int] | None = tagged(0, nullable(array(int32())))
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, versions="0", flexible_from=0):
