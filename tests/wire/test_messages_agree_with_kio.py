@@ -15,6 +15,7 @@ from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Kind, Message, Struct
 
 EPOCH = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
+NO_UUID = UUID(int=0)  # kio shows it as None
 
 PHASES = (Phase.generate, Phase.shrink)  # explaining a difference would take minutes
 
@@ -74,8 +75,10 @@ def plain_kio(value: Any) -> object:
                 name += "_ms"
             if kind.startswith("datetime"):
                 content = -1 if content is None else content
-            if kind == "uuid" and not isinstance(content, tuple):
-                content = content or UUID(int=0)
+            if kind == "uuid" and field.type == UUID | None:
+                content = content or NO_UUID
+            elif kind == "uuid" and content is not None:
+                content = tuple(item or NO_UUID for item in content)
             values[name] = plain_kio(content)
         return values
     match value:
