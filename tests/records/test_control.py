@@ -3,11 +3,13 @@
 import pytest
 
 from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.offset import LeaderEpoch
 from penstock.records.batch import BatchView
 from penstock.records.control import (
     ControlType,
     EndTransaction,
     control_batch,
+    control_batch_of_many,
     control_type,
     end_transaction_batch,
     read_end_transaction,
@@ -52,6 +54,32 @@ def test_leader_change_is_no_transaction_marker() -> None:
     assert control_type(record) is ControlType.LEADER_CHANGE
     assert record.value == b"message"
     assert read_end_transaction(record) is None
+
+
+def test_first_batch_of_a_snapshot_has_the_bytes_that_kafka_writes() -> None:
+    """`kafka-storage format --standalone` wrote it as the first checkpoint of a quorum."""
+    header = bytes.fromhex("0000000001a1e25e500100")
+    kraft_version = bytes.fromhex("0000000100")
+    voters = bytes.fromhex(
+        "00000200000001425095f43fc740ada79069527dd2ec12"
+        "020b434f4e54524f4c4c45520a3132372e302e302e3173350000000001000000"
+    )
+    data = control_batch_of_many(
+        [
+            (ControlType.SNAPSHOT_HEADER, header),
+            (ControlType.KRAFT_VERSION, kraft_version),
+            (ControlType.KRAFT_VOTERS, voters),
+        ],
+        timestamp_ms=0x1A1E25E5074,
+        leader_epoch=LeaderEpoch(0),
+    )
+    assert data.hex() == (
+        "00000000000000000000009a00000000029c29ee23002000000002000001a1e25e5074000001a1e25e5074"
+        "ffffffffffffffffffffffffffff00000003"
+        f"2a000000080000000316{header.hex()}00"
+        f"1e00000208000000050a{kraft_version.hex()}00"
+        f"820100000408000000066e{voters.hex()}00"
+    )
 
 
 def test_type_of_a_later_version_is_passed_over() -> None:

@@ -4,9 +4,11 @@
     value  of an end-transaction marker: version int16 | coordinator epoch int32
            of the others: a message of the protocol, encoded by `wire`
 
-A control batch is never compressed and holds one record, except the first batch of a metadata log.
+A control batch is never compressed and holds one record, except the first batch of a metadata log
+or of a snapshot of it: there the quorum's version and its voters follow the first record.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -99,13 +101,27 @@ def control_batch(
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
 ) -> bytearray:
     """A control batch outside of any transaction, such as the leader change of a new epoch."""
-    assert kind not in (ControlType.ABORT, ControlType.COMMIT), kind
-    return build_batch(
-        (control_record(kind, value, timestamp_ms=timestamp_ms),),
+    return control_batch_of_many(
+        [(kind, value)],
+        timestamp_ms=timestamp_ms,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        control=True,
     )
+
+
+def control_batch_of_many(
+    entries: Sequence[tuple[ControlType, bytes]],
+    *,
+    timestamp_ms: int,
+    base_offset: Offset = FIRST_OFFSET,
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
+) -> bytearray:
+    """The same with several records: the first batch of a metadata log or of a snapshot."""
+    records: list[Record] = []
+    for kind, value in entries:
+        assert kind not in (ControlType.ABORT, ControlType.COMMIT), kind
+        records.append(control_record(kind, value, timestamp_ms=timestamp_ms))
+    return build_batch(records, base_offset=base_offset, leader_epoch=leader_epoch, control=True)
 
 
 CONTROL_VERSION = 0

@@ -1,9 +1,20 @@
-"""What control records of a quorum's log say; `key` is the type of the control record.
+"""What control records of a quorum's log and of its snapshots say; `key` is the type of the record.
 
-`version` repeats, inside the message, the version it was written in.
+`version` repeats, inside the message, the version it was written in. Apache Kafka 4.3 writes all of
+them in version 0, LeaderChangeMessage included.
 """
 
-from penstock.wire.definition import Message, Struct, array, int16, int32, int64, uuid
+from penstock.wire.definition import (
+    Message,
+    Struct,
+    array,
+    embedded,
+    int16,
+    int32,
+    int64,
+    uuid,
+)
+from penstock.wire.messages.endpoints import NamedEndpoint
 
 
 class Voter(Struct):
@@ -30,3 +41,20 @@ class SnapshotFooterRecord(Message, key=4, versions="0", flexible_from=0):
 class KRaftVersionRecord(Message, key=5, versions="0", flexible_from=0):
     version: int = int16()
     k_raft_version: int = int16()
+
+
+class KRaftVersionFeature(Struct):
+    min_supported_version: int = int16()
+    max_supported_version: int = int16()
+
+
+class QuorumVoter(Struct):
+    voter_id: int = int32()
+    voter_directory_id: bytes = uuid()
+    endpoints: list[NamedEndpoint] = array(NamedEndpoint)
+    k_raft_version_feature: KRaftVersionFeature = embedded(KRaftVersionFeature)
+
+
+class VotersRecord(Message, key=6, versions="0", flexible_from=0):
+    version: int = int16()
+    voters: list[QuorumVoter] = array(QuorumVoter)

@@ -3,7 +3,7 @@
 In a change a tagged field that is absent means that nothing about it changed.
 """
 
-from penstock.wire.definition import Message, array, int8, int32, nullable, tagged, uuid
+from penstock.wire.definition import Message, array, int8, int32, nullable, string, tagged, uuid
 
 
 class PartitionRecord(Message, key=3, versions="0-2", flexible_from=0):
@@ -38,3 +38,9 @@ class PartitionChangeRecord(Message, key=5, versions="0-2", flexible_from=0):
         6, nullable(array(int32(), "2+"), default=None)
     )
     last_known_elr: list[int] | None = tagged(7, nullable(array(int32(), "2+"), default=None))
+
+
+class ClearElrRecord(Message, key=28, versions="0", flexible_from=0):
+    """The eligible leader replicas of a topic's partitions, or of all topics, are forgotten."""
+
+    topic_name: str = string()  # empty: all topics
