@@ -16,6 +16,7 @@
     <base offset>.timeindex             timestamp -> offset, sparse  (log/time_index)
     <base offset>.txnindex              aborted transactions         (log/aborted_index)
     <offset>.snapshot                   producers as of that offset  (log/producer_snapshot)
+    quorum-state                     of the metadata log: epoch, leader, vote (log/quorum_state)
   <topic>-<partition>.<32 hex digits>-delete/   on its way out
   <topic>-<partition>.<32 hex digits>-stray/    unknown to the metadata, set aside
 """
@@ -39,6 +40,7 @@ TEMPORARY = ".tmp"
 
 PARTITION_METADATA = "partition.metadata"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+QUORUM_STATE = "quorum-state"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
