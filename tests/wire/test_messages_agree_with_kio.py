@@ -69,7 +69,7 @@ def plain_kio(value: Any) -> object:
     if dataclasses.is_dataclass(value):
         values = {}
         for field in dataclasses.fields(value):
-            name, content = field.name, getattr(value, field.name)
+            name, content = field.name.rstrip("_"), getattr(value, field.name)
             kind = field.metadata.get("kafka_type", "")
             if kind.startswith(("timedelta", "datetime")):
                 name += "_ms"
