@@ -12,7 +12,12 @@ from penstock.metadata.records import (
     decode_record,
     encode_record,
 )
+from penstock.wire.messages.metadata_records.broker import RegisterBrokerRecord
 from penstock.wire.messages.metadata_records.config import ConfigRecord
+from penstock.wire.messages.metadata_records.partition import (
+    PartitionChangeRecord,
+    PartitionRecord,
+)
 from penstock.wire.messages.metadata_records.topic import TopicRecord
 from rig.cluster import Cluster
 
@@ -32,6 +37,20 @@ def test_the_frame_is_kafkas() -> None:
     topic_id = bytes(range(16))
     frame = encode_record(TopicRecord(name="t", topic_id=topic_id))
     assert frame == b"\x01\x02\x00" + b"\x02t" + topic_id + b"\x00"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        PartitionRecord(eligible_leader_replicas=[1]),
+        PartitionChangeRecord(last_known_elr=[1]),
+        RegisterBrokerRecord(cordoned_log_dirs=[bytes(16)]),
+    ],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_field_that_the_version_written_lacks_is_never_lost(record: MetadataRecord) -> None:
+    with pytest.raises(AssertionError):
+        encode_record(record)
 
 
 @given(st.binary(max_size=60))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from penstock.model.error import PenstockError
 from penstock.wire.codec import decode_exact, encode
+from penstock.wire.definition import Field
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
@@ -73,6 +74,11 @@ VERSION_WRITTEN: Mapping[type[MetadataRecord], int] = {
     FeatureLevelRecord: 0,
     NoOpRecord: 0,
 }
+# A field that the version written lacks would be lost without a word: it must have its default.
+FIELDS_NOT_WRITTEN: Mapping[type[MetadataRecord], tuple[Field, ...]] = {
+    record_type: tuple(field for field in record_type.FIELDS if version not in field.versions)
+    for record_type, version in VERSION_WRITTEN.items()
+}
 BY_KEY: Mapping[int, type[MetadataRecord]] = {
     record_type.API_KEY: record_type for record_type in VERSION_WRITTEN
 }
@@ -86,6 +92,8 @@ def encode_record(record: MetadataRecord) -> bytes:
     """The frame of one record, in the version that we write."""
     version = VERSION_WRITTEN[type(record)]
     assert record.API_KEY < 128 and version < 128, "varints of one byte"
+    for field in FIELDS_NOT_WRITTEN[type(record)]:
+        assert getattr(record, field.name) == field.default, (field.name, record)
     return bytes((FRAME_VERSION, record.API_KEY, version)) + encode(record, version)
 
 
