@@ -17,6 +17,7 @@ PURE = (
     "records",
     "raft",
     "machine",
+    "raft",
     "metadata",
     "replication",
     "groups",

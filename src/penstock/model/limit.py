@@ -83,3 +83,6 @@ OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of parti
 DESCRIPTORS_KEPT = OPEN_FILES_MAX + 64
 # Indexes of sealed segments held in memory; the least used ones go.
 LOADED_INDEX_BYTES_MAX = 64 * MIB
+
+# The quorum
+QUORUM_OBSERVERS_MAX = 10_000  # that a leader keeps the ends of

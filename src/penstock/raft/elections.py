@@ -1,0 +1,143 @@
+"""Votes: who may have this replica's, and how it gathers those of others.
+
+Standing for election takes two rounds. The first asks who would vote (KIP-996); a replica that
+still hears from the leader would not, so one that is merely cut off disturbs nobody.
+"""
+
+from penstock.model.identity import NodeId
+from penstock.raft.messages import Refused, VoteReply, VoteRequest
+from penstock.raft.replies import answer_vote
+from penstock.raft.roles.candidate import Candidate
+from penstock.raft.roles.follower import Follower
+from penstock.raft.roles.leader import Leader
+from penstock.raft.roles.prospective import Prospective
+from penstock.raft.roles.resigned import Resigned
+from penstock.raft.roles.unattached import Unattached
+from penstock.raft.state import ReplicaState
+from penstock.raft.transitions import (
+    become_candidate,
+    become_leader,
+    become_prospective,
+    become_unattached,
+    become_voted,
+    lose_election,
+)
+from penstock.raft.voters import ReplicaKey
+
+
+def stand(state: ReplicaState, now_ms: int) -> None:
+    """Stands for election: asks first, unless it is a majority alone."""
+    become_prospective(state, now_ms)
+    _count(state, now_ms)
+
+
+def handle_vote(state: ReplicaState, request: VoteRequest, token: object, now_ms: int) -> None:
+    error = _vote_error(state, request)
+    if error is not None:
+        return answer_vote(state, token, granted=False, error=error)
+    if request.epoch > state.epoch:
+        become_unattached(state, request.epoch, now_ms)
+    if request.pre_vote:
+        granted = _would_vote(state, request, now_ms)
+        return answer_vote(state, token, granted=granted)
+    granted = _may_vote(state, request)
+    if granted and state.voted is None:
+        become_voted(state, request.candidate, now_ms)
+    return answer_vote(state, token, granted=granted)
+
+
+def handle_vote_reply(
+    state: ReplicaState, voter: NodeId, number: int, reply: VoteReply, now_ms: int
+) -> None:
+    role = state.role
+    if not isinstance(role, Prospective | Candidate) or role.asked.get(voter) != number:
+        return  # of an election that is over
+    del role.asked[voter]
+    unanswered = reply.error is not None and reply.error is not Refused.INVALID_VOTER_KEY
+    if unanswered or reply.epoch != state.epoch:
+        role.ask_ms[voter] = now_ms + state.times.retry_backoff_ms
+        return
+    (role.granted if reply.granted else role.refused).add(voter)
+    _count(state, now_ms)
+
+
+def ask_for_votes(state: ReplicaState, now_ms: int) -> None:
+    """Asks each voter that has not answered, as soon as it may be asked again."""
+    role = state.role
+    assert isinstance(role, Prospective | Candidate), role
+    for voter in state.other_voters:
+        node = voter.node_id
+        decided = node in role.granted or node in role.refused
+        if decided or node in role.asked or role.ask_ms.get(node, now_ms) > now_ms:
+            continue
+        role.asked[node] = state.send(node, _request(state, voter))
+
+
+def _request(state: ReplicaState, voter: ReplicaKey) -> VoteRequest:
+    return VoteRequest(
+        epoch=state.epoch,
+        candidate=state.key,
+        voter=voter,
+        log_end=state.log.last,
+        pre_vote=isinstance(state.role, Prospective),
+    )
+
+
+def _count(state: ReplicaState, now_ms: int) -> None:
+    role = state.role
+    if isinstance(role, Prospective):
+        if len(role.granted) >= state.voters.majority:
+            become_candidate(state, now_ms)
+            _count(state, now_ms)
+        elif len(role.refused) > len(state.voters.keys) - state.voters.majority:
+            lose_election(state, now_ms)
+    elif isinstance(role, Candidate):
+        if len(role.granted) >= state.voters.majority:
+            become_leader(state, role.granted, now_ms)
+        elif len(role.refused) > len(state.voters.keys) - state.voters.majority:
+            lose_election(state, now_ms)
+
+
+def _vote_error(state: ReplicaState, request: VoteRequest) -> Refused | None:
+    if not addressed_to(state, request.voter):
+        return Refused.INVALID_VOTER_KEY
+    last_epoch_max = request.epoch if request.pre_vote else request.epoch - 1
+    if request.log_end.epoch > last_epoch_max or request.log_end.offset < 0:
+        return Refused.INVALID_REQUEST
+    if request.epoch < state.epoch:
+        return Refused.FENCED_LEADER_EPOCH
+    return None
+
+
+def addressed_to(state: ReplicaState, voter: ReplicaKey) -> bool:
+    """Whether a request is meant for this replica. A voter that lost its disk is another one: it
+    may have voted, and has forgotten it.
+    """
+    if voter.node_id != state.key.node_id:
+        return False
+    return voter.directory_id is None or voter.directory_id == state.key.directory_id
+
+
+def _would_vote(state: ReplicaState, request: VoteRequest, now_ms: int) -> bool:
+    """The answer to a pre-vote."""
+    role = state.role
+    if isinstance(role, Leader):
+        return False
+    if isinstance(role, Follower) and role.hears(
+        now_ms, fetch_timeout_ms=state.times.fetch_timeout_ms
+    ):
+        return False
+    return request.log_end >= state.log.last
+
+
+def _may_vote(state: ReplicaState, request: VoteRequest) -> bool:
+    """One vote an epoch, for a log that is not behind this one (KIP-595)."""
+    role = state.role
+    if isinstance(role, Leader | Follower | Candidate | Resigned):
+        return False
+    assert isinstance(role, Unattached | Prospective)
+    if state.voted is not None:
+        return state.voted == request.candidate
+    if state.leader_id is not None:
+        return False
+    return request.log_end >= state.log.last

@@ -1,0 +1,339 @@
+"""One replica of the metadata log: a voter, or an observer. Start here.
+
+It is pure: requests, replies, failures and the time come in, effects go out, in the order in which
+they are to be carried out (`effects`). Whoever drives it calls one method, carries the effects out,
+and calls the next; no two calls run at once.
+
+    start, receive, receive_reply, failed, leader_refused, tick, appended, synced, ... -> effects
+"""
+
+from typing import assert_never
+
+from penstock.model.identity import NodeId
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.raft.effects import Effect, HardState, Sync
+from penstock.raft.elections import (
+    addressed_to,
+    ask_for_votes,
+    handle_vote,
+    handle_vote_reply,
+    stand,
+)
+from penstock.raft.following import (
+    fetch_next,
+    give_up,
+    handle_fetch_reply,
+    handle_leader_unknown,
+    handle_snapshot_reply,
+    look_for_leader,
+    lose_leader,
+)
+from penstock.raft.leading import (
+    expire_fetches,
+    handle_fetch,
+    handle_fetch_snapshot,
+    handle_reminded,
+    own_log_grew,
+    own_log_synced,
+    remind_voters,
+    resign_if_left,
+    say_farewell,
+)
+from penstock.raft.log_ends import LogEnds, SnapshotId
+from penstock.raft.messages import (
+    BeginEpochReply,
+    BeginEpochRequest,
+    EndEpochReply,
+    EndEpochRequest,
+    FetchReply,
+    FetchRequest,
+    FetchSnapshotReply,
+    FetchSnapshotRequest,
+    Refused,
+    Reply,
+    Request,
+    VoteReply,
+    VoteRequest,
+)
+from penstock.raft.replies import answer, refuse
+from penstock.raft.roles.candidate import Candidate
+from penstock.raft.roles.follower import Follower
+from penstock.raft.roles.leader import Leader
+from penstock.raft.roles.prospective import Prospective
+from penstock.raft.roles.resigned import Resigned
+from penstock.raft.roles.unattached import Unattached
+from penstock.raft.state import ReplicaState
+from penstock.raft.times import Draw, Times, backoff_ms, election_wait_ms
+from penstock.raft.transitions import become_follower, become_resigned, learn, lose_election
+from penstock.raft.voters import ReplicaKey, VoterSet
+
+
+class Replica:
+    """`take_effects` after each call, and carry them out before the next one."""
+
+    def __init__(
+        self,
+        *,
+        key: ReplicaKey,
+        voters: VoterSet,
+        times: Times,
+        draw: Draw,
+        hard: HardState,
+        log: LogEnds,
+    ) -> None:
+        self.state = ReplicaState(
+            key=key, voters=voters, times=times, draw=draw, hard=hard, log=log
+        )
+
+    @property
+    def epoch(self) -> LeaderEpoch:
+        return self.state.epoch
+
+    @property
+    def leader_id(self) -> NodeId | None:
+        return self.state.known_leader
+
+    @property
+    def leads(self) -> bool:
+        return isinstance(self.state.role, Leader)
+
+    @property
+    def high_watermark(self) -> Offset:
+        return self.state.high_watermark
+
+    def take_effects(self) -> list[Effect]:
+        effects = self.state.effects
+        self.state.effects = []
+        return effects
+
+    def start(self, now_ms: int) -> None:
+        """Once, first. A leader that comes back has resigned: others may have acted since."""
+        state = self.state
+        alone = state.is_voter and state.voters.majority == 1
+        elect_ms: int | None = None
+        if state.is_voter:
+            elect_ms = now_ms if alone else now_ms + election_wait_ms(state.times, state.draw)
+        if state.leader_id == state.key.node_id and state.is_voter:
+            others = tuple(state.other_voters)
+            state.role = Resigned(
+                elect_ms=elect_ms,
+                successors=others,
+                remind_ms={voter.node_id: now_ms for voter in others},
+            )
+        else:
+            state.role = Unattached(leader_id=state.leader_id, elect_ms=elect_ms)
+        if state.log.synced_offset < state.log.end_offset:
+            state.effects.append(Sync())
+        self.tick(now_ms)
+
+    def receive(self, request: Request, token: object, now_ms: int) -> None:
+        """A request of another replica; its answer is an effect that carries the token."""
+        resign_if_left(self.state, now_ms)
+        match request:
+            case FetchRequest():
+                handle_fetch(self.state, request, token, now_ms)
+            case VoteRequest():
+                handle_vote(self.state, request, token, now_ms)
+            case BeginEpochRequest():
+                self._begin_epoch(request, token, now_ms)
+            case EndEpochRequest():
+                self._end_epoch(request, token, now_ms)
+            case FetchSnapshotRequest():
+                handle_fetch_snapshot(self.state, request, token, now_ms)
+            case _:
+                assert_never(request)
+        self.tick(now_ms)
+
+    def receive_reply(self, sender: NodeId, number: int, reply: Reply, now_ms: int) -> None:
+        """The reply to the request with this number."""
+        resign_if_left(self.state, now_ms)
+        if learn(self.state, reply.epoch, reply.leader_id, now_ms):
+            return self.tick(now_ms)
+        match reply:
+            case FetchReply():
+                if isinstance(self.state.role, Unattached):
+                    handle_leader_unknown(self.state, sender, number, reply, now_ms)
+                else:
+                    handle_fetch_reply(self.state, number, reply, now_ms)
+            case VoteReply():
+                handle_vote_reply(self.state, sender, number, reply, now_ms)
+            case BeginEpochReply() | EndEpochReply():
+                handle_reminded(self.state, sender, number, done=True, now_ms=now_ms)
+            case FetchSnapshotReply():
+                handle_snapshot_reply(self.state, number, reply, now_ms)
+            case _:
+                assert_never(reply)
+        return self.tick(now_ms)
+
+    def failed(self, to: NodeId, number: int, now_ms: int) -> None:
+        """A request got no reply: it could not be sent, or its time is over."""
+        resign_if_left(self.state, now_ms)
+        role = self.state.role
+        retry_ms = now_ms + self.state.times.retry_backoff_ms
+        match role:
+            case Follower():
+                if role.fetching == number:
+                    role.fetching = None
+                    role.fetch_ms = retry_ms
+            case Unattached() | Prospective() | Candidate():
+                if role.asked.get(to) == number:
+                    del role.asked[to]
+                    role.ask_ms[to] = retry_ms
+            case Leader() | Resigned():
+                handle_reminded(self.state, to, number, done=False, now_ms=now_ms)
+            case _:
+                assert_never(role)
+        self.tick(now_ms)
+
+    def leader_refused(self, node_id: NodeId, now_ms: int) -> None:
+        """The connection to a node broke and a new one was refused: its process has ended."""
+        resign_if_left(self.state, now_ms)
+        role = self.state.role
+        if isinstance(role, Follower) and role.leader_id == node_id:
+            lose_leader(self.state, role, now_ms)
+        self.tick(now_ms)
+
+    def appended(self, end_offset: Offset) -> None:
+        """The leader's own records were appended to the log, in its epoch."""
+        assert isinstance(self.state.role, Leader)
+        self.state.log.append(self.state.epoch, end_offset)
+        self.state.effects.append(Sync())
+        own_log_grew(self.state)
+
+    def synced(self, offset: Offset, now_ms: int) -> None:
+        """The log is durable up to `offset`, as far as it was not truncated since."""
+        self.state.log.synced(offset)
+        resign_if_left(self.state, now_ms)
+        own_log_synced(self.state, now_ms)
+        self.tick(now_ms)
+
+    def made_snapshot(self, snapshot: SnapshotId) -> None:
+        """A snapshot of committed records is on disk."""
+        assert snapshot.offset <= self.state.high_watermark
+        self.state.log.made_snapshot(snapshot)
+
+    def trim(self, offset: Offset) -> None:
+        """The log was deleted below `offset`, which a snapshot holds."""
+        self.state.log.trim(offset)
+
+    def resign(self, now_ms: int, *, for_good: bool) -> None:
+        """Leads no more, if it does: for good when the node shuts down."""
+        if isinstance(self.state.role, Leader):
+            become_resigned(self.state, now_ms, for_good=for_good)
+        self.tick(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Does what is due; `next_deadline_ms` says when to call it again."""
+        state = self.state
+        resign_if_left(state, now_ms)
+        before = None
+        while before is not state.role:  # a role that was entered just now has things to do, too
+            before = state.role
+            self._do_due(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next `tick` is due; None when only a message can change anything."""
+        state = self.state
+        role = state.role
+        match role:
+            case Follower():
+                return self._follower_deadline_ms(role)
+            case Unattached():
+                asks = [ms for node, ms in role.ask_ms.items() if node not in role.asked]
+                return _least(asks, role.elect_ms)
+            case Prospective() | Candidate():
+                asks = [ms for node, ms in role.ask_ms.items() if node not in role.asked]
+                return _least(asks, role.deadline_ms)
+            case Leader():
+                due = [one.deadline_ms for one in role.waiting]
+                due += [ms for node, ms in role.remind_ms.items() if node not in role.reminded]
+                return _least(due, role.quorum_until_ms(state.times.check_quorum_ms))
+            case Resigned():
+                due = [ms for node, ms in role.remind_ms.items() if node not in role.reminded]
+                return _least(due, role.elect_ms)
+            case _:
+                assert_never(role)
+
+    def check(self) -> None:
+        self.state.check()
+
+    def _do_due(self, now_ms: int) -> None:
+        state = self.state
+        role = state.role
+        match role:
+            case Follower():
+                if role.deadline_ms is not None and now_ms >= role.deadline_ms:
+                    return stand(state, now_ms)
+                return fetch_next(state, now_ms)
+            case Unattached():
+                if role.elect_ms is not None and now_ms >= role.elect_ms:
+                    return stand(state, now_ms)
+                return look_for_leader(state, now_ms)
+            case Prospective() | Candidate():
+                if now_ms >= role.deadline_ms:
+                    return lose_election(state, now_ms)
+                return ask_for_votes(state, now_ms)
+            case Leader():
+                expire_fetches(state, role, now_ms)
+                return remind_voters(state, role, now_ms)
+            case Resigned():
+                if role.elect_ms is not None and now_ms >= role.elect_ms:
+                    return stand(state, now_ms)
+                return say_farewell(state, role, now_ms)
+            case _:
+                assert_never(role)
+
+    def _follower_deadline_ms(self, role: Follower) -> int | None:
+        idle = role.fetching is None
+        if idle and self.state.log.synced_offset >= self.state.log.end_offset:
+            return _least([role.fetch_ms], role.deadline_ms)
+        return role.deadline_ms
+
+    def _begin_epoch(self, request: BeginEpochRequest, token: object, now_ms: int) -> None:
+        state = self.state
+        if not addressed_to(state, request.voter):
+            return refuse(state, token, request, Refused.INVALID_VOTER_KEY)
+        if request.epoch < state.epoch:
+            return refuse(state, token, request, Refused.FENCED_LEADER_EPOCH)
+        if request.epoch == state.epoch and request.leader_id != (
+            request.leader_id if state.leader_id is None else state.leader_id
+        ):
+            return refuse(state, token, request, Refused.INVALID_REQUEST)
+        if not learn(state, request.epoch, request.leader_id, now_ms):
+            role = state.role
+            if isinstance(role, Prospective):  # it had been given up too early
+                become_follower(state, request.epoch, request.leader_id, now_ms)
+        return answer(
+            state, token, BeginEpochReply(epoch=state.epoch, leader_id=state.known_leader)
+        )
+
+    def _end_epoch(self, request: EndEpochRequest, token: object, now_ms: int) -> None:
+        state = self.state
+        if request.epoch < state.epoch:
+            return refuse(state, token, request, Refused.FENCED_LEADER_EPOCH)
+        if request.leader_id == state.key.node_id:
+            return refuse(state, token, request, Refused.INVALID_REQUEST)
+        learn(state, request.epoch, request.leader_id, now_ms)
+        role = state.role
+        if isinstance(role, Follower) and role.leader_id == request.leader_id:
+            state.hurry = False
+            give_up(role, at_ms=now_ms + self._succession_wait_ms(request))
+        return answer(state, token, EndEpochReply(epoch=state.epoch, leader_id=state.known_leader))
+
+    def _succession_wait_ms(self, request: EndEpochRequest) -> int:
+        """The first successor stands at once, the others later, so that they do not compete."""
+        state = self.state
+        for place, successor in enumerate(request.successors):
+            if successor.node_id == state.key.node_id:
+                if place == 0:
+                    return 0
+                return state.times.election_timeout_ms // 2 + backoff_ms(
+                    state.times, state.draw, attempts=place
+                )
+        return election_wait_ms(state.times, state.draw)
+
+
+def _least(times_ms: list[int], another_ms: int | None) -> int | None:
+    if another_ms is not None:
+        return min(min(times_ms), another_ms) if times_ms else another_ms
+    return min(times_ms) if times_ms else None

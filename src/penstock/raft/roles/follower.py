@@ -1,0 +1,30 @@
+"""Follower: fetches from the leader of its epoch. An observer is a follower that never votes."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.model.identity import NodeId
+from penstock.raft.log_ends import SnapshotId
+
+
+@dataclass(slots=True, kw_only=True)
+class Follower:
+    """`deadline_ms` is when a voter gives the leader up; None for an observer."""
+
+    leader_id: NodeId
+    deadline_ms: int | None
+    heard_ms: int | None = None  # when the leader last replied to a fetch
+    lost: bool = False  # it is known to be gone, whenever it spoke
+    attempts: int = 0
+    fetching: int | None = None  # the number of the fetch that is under way
+    fetch_ms: int = 0  # when the next one may leave
+    snapshot: SnapshotId | None = None  # the one that is being fetched
+    position: int = 0
+
+    name: ClassVar[str] = "follower"
+
+    def hears(self, now_ms: int, *, fetch_timeout_ms: int) -> bool:
+        """Whether the leader seems to be alive: then there is nothing to vote about."""
+        if self.lost or self.heard_ms is None:
+            return False
+        return now_ms < self.heard_ms + fetch_timeout_ms

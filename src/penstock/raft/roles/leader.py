@@ -1,0 +1,65 @@
+"""Leader: what the voters have, how far that commits, and whether a majority still fetches.
+
+Invariants:
+ 1. The high watermark is moved only over records of the leader's own epoch: `commit_offset` is
+    None until a majority has the leader-change record at `epoch_start`.
+ 2. A voter's end is what it named in a fetch of this epoch; none is known at first.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from penstock.model.identity import NodeId
+from penstock.model.offset import Offset
+from penstock.raft.messages import FetchRequest
+from penstock.raft.voters import ReplicaKey, VoterSet
+
+
+@dataclass(slots=True, kw_only=True)
+class WaitingFetch:
+    """A fetch that there is nothing for yet."""
+
+    token: object
+    request: FetchRequest
+    deadline_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplicaEnd:
+    """Where a replica's durable log ends; the times are for those who watch the quorum."""
+
+    offset: Offset
+    fetched_ms: int
+    caught_up_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Leader:
+    epoch_start: Offset
+    voters: VoterSet
+    node_id: NodeId
+    ends: dict[NodeId, Offset]  # of voters
+    fetched_ms: dict[NodeId, int]  # when each of the other voters last fetched
+    observers: dict[ReplicaKey, ReplicaEnd] = field(default_factory=dict)
+    caught_up_ms: dict[NodeId, int] = field(default_factory=dict)
+    remind_ms: dict[NodeId, int] = field(default_factory=dict)  # when to send BeginEpoch next
+    reminded: dict[NodeId, int] = field(default_factory=dict)  # under way: number of the request
+    waiting: list[WaitingFetch] = field(default_factory=list)
+
+    name: ClassVar[str] = "leader"
+
+    def commit_offset(self) -> Offset | None:
+        """What a majority has, if that includes a record of this epoch."""
+        ends = sorted((self.ends.get(node, 0) for node in self.voters.node_ids), reverse=True)
+        offset = Offset(ends[self.voters.majority - 1])
+        return offset if offset > self.epoch_start else None  # invariant 1
+
+    def quorum_until_ms(self, check_quorum_ms: int) -> int | None:
+        """Until when the last fetches of a majority are recent enough; None where the leader is a
+        majority alone.
+        """
+        needed = self.voters.majority - 1
+        if needed == 0:
+            return None
+        latest = sorted(self.fetched_ms.values(), reverse=True)
+        return latest[needed - 1] + check_quorum_ms

@@ -1,0 +1,42 @@
+"""How long a replica waits for what: Kafka's `controller.quorum.*` settings, and what follows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+SHORT_WAIT_MS_MAX = 50  # of a voter that has just lost its leader, or has just started
+BACKOFF_BASE_MS = 100
+BACKOFF_DOUBLINGS_MAX = 10
+
+# A random number from 0 up to, and without, the one given.
+Draw = Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    election_timeout_ms: int = 1_000
+    fetch_timeout_ms: int = 2_000
+    election_backoff_max_ms: int = 1_000
+    retry_backoff_ms: int = 20
+    fetch_wait_ms_max: int = 500
+
+    @property
+    def check_quorum_ms(self) -> int:
+        """A leader that a majority has not fetched from for so long resigns."""
+        return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def begin_epoch_ms(self) -> int:
+        """A leader reminds voters that have not fetched for so long."""
+        return self.fetch_timeout_ms // 2
+
+
+def election_wait_ms(times: Times, draw: Draw) -> int:
+    """Before the next election of a voter that has no reason to hurry."""
+    return times.election_timeout_ms + draw(max(1, times.election_timeout_ms))
+
+
+def backoff_ms(times: Times, draw: Draw, *, attempts: int) -> int:
+    """After a lost election: random, doubled with each attempt, so that candidates part."""
+    doublings = min(BACKOFF_DOUBLINGS_MAX, max(0, attempts - 1))
+    slots = 1 + draw(1 << doublings)
+    return min(BACKOFF_BASE_MS * slots, times.election_backoff_max_ms)

@@ -1,0 +1,1 @@
+"""Raft on value messages, without a loop: very many seeds of crashes and bad networks."""

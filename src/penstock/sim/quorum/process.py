@@ -1,0 +1,266 @@
+"""One replica on its disk: carries effects out as the driver of a real node does."""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from penstock.model.identity import NodeId
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.raft.effects import (
+    Answer,
+    AnswerFetch,
+    AnswerSnapshot,
+    AppendFetched,
+    AppendLeaderChange,
+    Became,
+    Committed,
+    Effect,
+    InstallSnapshot,
+    Persist,
+    Send,
+    StoreSnapshotPart,
+    Sync,
+    Truncate,
+)
+from penstock.raft.log_ends import SnapshotId
+from penstock.raft.messages import (
+    FetchReply,
+    FetchRequest,
+    FetchSnapshotReply,
+    FetchSnapshotRequest,
+    Refused,
+    Reply,
+    Request,
+    Run,
+    VoteReply,
+    VoteRequest,
+)
+from penstock.raft.replica import Replica
+from penstock.raft.roles.leader import Leader
+from penstock.raft.roles.unattached import Unattached
+from penstock.raft.times import SHORT_WAIT_MS_MAX, Draw, Times
+from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.sim.quorum.checker import Checker
+from penstock.sim.quorum.disk import LEADER_CHANGE, LogEntry, ReplicaDisk
+from penstock.sim.quorum.flaws import Flaw
+
+SNAPSHOT_PART_ENTRIES = 16
+
+
+class Token:
+    """A request that came in; `call` is the run's own."""
+
+    __slots__ = ("call", "request")
+
+    def __init__(self, request: Request, call: object) -> None:
+        self.request = request
+        self.call = call
+
+
+class Outside:
+    """How a process reaches the world; the run gives the functions."""
+
+    __slots__ = ("reply", "send", "sync")
+
+    def __init__(
+        self,
+        send: Callable[["Process", Send], None],
+        reply: Callable[["Process", Token, Reply], None],
+        sync: Callable[["Process"], None],
+    ) -> None:
+        self.send = send
+        self.reply = reply
+        self.sync = sync
+
+
+class Process:
+    """A running replica, from its start to its crash."""
+
+    def __init__(
+        self,
+        *,
+        node_id: NodeId,
+        disk: ReplicaDisk,
+        voters: VoterSet,
+        times: Times,
+        draw: Draw,
+        checker: Checker,
+        outside: Outside,
+        flaw: Flaw | None,
+        fetched_entries_max: int,
+    ) -> None:
+        self.node_id = node_id
+        self.disk = disk
+        self.alive = True
+        self.syncing = False
+        self.installed = 0  # snapshots
+        self.fall_ms: int | None = None  # when it crashes because it was elected
+        self.pending: list[tuple[Offset, LogEntry]] = []  # appended for clients, not acked yet
+        self._checker = checker
+        self._outside = outside
+        self._flaw = flaw
+        self.fetched_entries_max = fetched_entries_max
+        self._checked = disk.start_offset  # how far the watermark was checked
+        self._parts: list[LogEntry] = []
+        self.replica = Replica(
+            key=ReplicaKey(node_id, disk.directory_id),
+            voters=voters,
+            times=times,
+            draw=draw,
+            hard=disk.hard,
+            log=disk.log_ends(),
+        )
+
+    def propose(self, value: int) -> None:
+        """A client's record, if this replica leads."""
+        if not self.replica.leads:
+            return
+        entry = LogEntry(self.replica.epoch, value)
+        self.pending.append((self.disk.end_offset, entry))
+        self.disk.append((entry,))
+        self.replica.appended(self.disk.end_offset)
+        self.carry_out()
+
+    def carry_out(self) -> None:
+        """Everything that the replica wants done, in order."""
+        while self.replica.state.effects:
+            for effect in self.replica.take_effects():
+                self._carry_out(effect)
+        self.replica.check()
+
+    def hurry(self, now_ms: int) -> None:
+        """Waits for the next election as if it were the first."""
+        role = self.replica.state.role
+        if isinstance(role, Unattached) and role.elect_ms is not None:
+            soon_ms = now_ms + self.replica.state.draw(SHORT_WAIT_MS_MAX)
+            role.elect_ms = min(role.elect_ms, soon_ms)
+
+    def snapshot_if(self, entries_min: int) -> None:
+        """A snapshot of what is committed and durable here, when the log has grown long enough."""
+        log = self.replica.state.log
+        offset = Offset(min(self.replica.high_watermark, log.synced_offset))
+        if offset - log.start_offset < entries_min:
+            return
+        snapshot = self.disk.make_snapshot(offset)
+        self.replica.made_snapshot(snapshot)
+        self.replica.trim(offset)
+
+    def _carry_out(self, effect: Effect) -> None:
+        disk = self.disk
+        match effect:
+            case Send():
+                self._outside.send(self, effect)
+            case AnswerFetch():
+                self._reply(effect.token, self._fill(effect))
+            case Answer():
+                self._answer(effect)
+            case AppendFetched():
+                entries = effect.reply.records
+                assert isinstance(entries, tuple)
+                disk.append(entries)
+            case Sync():
+                if self._flaw is Flaw.FETCH_BEFORE_SYNC:
+                    log = self.replica.state.log
+                    log.synced(log.end_offset)
+                self._outside.sync(self)
+            case Committed():
+                self._commit(effect.offset)
+            case Persist():
+                if self._flaw is not Flaw.VOTE_NOT_SYNCED:
+                    disk.hard = effect.state
+            case Truncate():
+                disk.truncate(effect.offset)
+            case AppendLeaderChange():
+                disk.append((LogEntry(effect.epoch, LEADER_CHANGE),))
+            case Became():
+                self._became(effect)
+            case AnswerSnapshot():
+                self._reply(effect.token, self._snapshot_part(effect))
+            case StoreSnapshotPart():
+                assert isinstance(effect.data, tuple)
+                del self._parts[effect.position :]
+                self._parts.extend(effect.data)
+            case InstallSnapshot():
+                self._install(effect.snapshot)
+            case _:
+                assert_never(effect)
+
+    def _reply(self, token: object, reply: Reply) -> None:
+        assert isinstance(token, Token)
+        self._outside.reply(self, token, reply)
+
+    def _answer(self, effect: Answer) -> None:
+        reply = effect.reply
+        token = effect.token
+        assert isinstance(token, Token)
+        request = token.request
+        if isinstance(request, VoteRequest) and not request.pre_vote:
+            assert isinstance(reply, VoteReply)
+            if reply.granted:
+                self._checker.voted(reply.epoch, self.node_id, request.candidate)
+        diverges = isinstance(reply, FetchReply) and reply.diverging is not None
+        if diverges and self._flaw is Flaw.TRUNCATION_SKIPPED:
+            assert isinstance(reply, FetchReply) and isinstance(request, FetchRequest)
+            at = Offset(min(request.log_end.offset, self.disk.end_offset))
+            reply.diverging = None
+            reply = self._fill(AnswerFetch(token=token, reply=reply, from_offset=at))
+        self._outside.reply(self, token, reply)
+
+    def _fill(self, effect: AnswerFetch) -> FetchReply:
+        """Puts the records into a reply."""
+        disk = self.disk
+        at = effect.from_offset - disk.start_offset
+        entries = tuple(disk.entries[at : at + self.fetched_entries_max])
+        runs: list[Run] = []
+        for slot, entry in enumerate(entries):
+            end = Offset(effect.from_offset + slot + 1)
+            if runs and runs[-1].epoch == entry.epoch:
+                runs[-1].end_offset = end
+            else:
+                runs.append(Run(epoch=entry.epoch, end_offset=end))
+        reply = effect.reply
+        reply.runs, reply.records = tuple(runs), entries
+        if self._flaw is Flaw.WATERMARK_TOO_EARLY:
+            reply.high_watermark = disk.end_offset
+        return reply
+
+    def _commit(self, offset: Offset) -> None:
+        self._checker.commits(self.node_id, self.disk, self._checked, offset)
+        self._checked = offset
+        if self.replica.leads:
+            while self.pending and self.pending[0][0] < offset:
+                self._checker.acks(*self.pending.pop(0))
+
+    def _became(self, effect: Became) -> None:
+        role = self.replica.state.role
+        self.pending.clear()
+        if isinstance(role, Leader) and effect.role == Leader.name:
+            self._checker.elected(effect.epoch, self.node_id, self.disk)
+            if self._flaw is Flaw.OLD_EPOCH_COMMITTED:
+                role.epoch_start = Offset(-1)
+
+    def _snapshot_part(self, effect: AnswerSnapshot) -> FetchSnapshotReply:
+        request: FetchSnapshotRequest = effect.request
+        reply = FetchSnapshotReply(
+            epoch=effect.epoch, leader_id=effect.leader_id, snapshot=request.snapshot
+        )
+        if request.snapshot != self.disk.snapshot:
+            reply.error = Refused.SNAPSHOT_NOT_FOUND
+            return reply
+        content = self.disk.snapshot_content
+        part = content[request.position : request.position + SNAPSHOT_PART_ENTRIES]
+        reply.size, reply.position, reply.length = len(content), request.position, len(part)
+        reply.data = part
+        return reply
+
+    def _install(self, snapshot: SnapshotId) -> None:
+        content = tuple(self._parts)
+        self._parts = []
+        assert len(content) == snapshot.offset, (len(content), snapshot)
+        self._checker.installs(self.node_id, content)
+        self.installed += 1
+        self.disk.install(snapshot, content)
+        self._checked = snapshot.offset
+        if self._flaw is Flaw.SNAPSHOT_WITHOUT_EPOCH:
+            log = self.replica.state.log
+            log.install(SnapshotId(snapshot.offset, LeaderEpoch(0)))
+            log.snapshot = snapshot

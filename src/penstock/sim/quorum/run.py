@@ -1,0 +1,461 @@
+"""One seed of the quorum: replicas, a bad network, crashes, and the checks. `run_seed` is the face.
+
+A run has a phase of faults and a calm one. In the calm phase every replica runs and every message
+arrives; then a leader must be found and a record be committed everywhere, in bounded time.
+"""
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from random import Random
+
+from penstock.model.identity import NodeId
+from penstock.model.offset import Offset
+from penstock.raft.effects import Send
+from penstock.raft.log_ends import LogEnd
+from penstock.raft.messages import Reply, Request, VoteRequest
+from penstock.raft.times import Times
+from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.sim.quorum.checker import Checker
+from penstock.sim.quorum.disk import ReplicaDisk
+from penstock.sim.quorum.flaws import Flaw
+from penstock.sim.quorum.process import Outside, Process, Token
+from penstock.sim.quorum.violation import Violation
+
+FAULTY_MS = 20_000
+CALM_MS = 15_000  # within which the calm quorum has a leader, and all have its records
+CALM_FETCHED_ENTRIES = 100
+STEPS_MAX = 200_000
+REQUEST_TIMEOUT_MS = 700
+PAUSE_MS_MAX = 5_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Figures:
+    """What happened in a run."""
+
+    steps: int = 0
+    virtual_ms: int = 0
+    faults: int = 0
+    leaders: int = 0
+    acked: int = 0
+    snapshots_installed: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    seed: int
+    violation: str | None
+    figures: Figures
+    lines: list[str]
+
+
+class Call:
+    """A request under way: delivered at most twice, answered at most once."""
+
+    __slots__ = ("done", "number", "request", "sender", "to")
+
+    def __init__(self, sender: Process, to: NodeId, number: int, request: Request) -> None:
+        self.sender = sender
+        self.to = to
+        self.number = number
+        self.request = request
+        self.done = False
+
+
+# What an event does; the numbers order events of the same time only by their sequence.
+DELIVER, REPLY, TIMEOUT, TICK, SYNCED, CLIENT, FAULT, RESUME, RESTART, REFUSED, HEAL, FALL = range(
+    12
+)
+
+
+def run_seed(seed: int, *, flaw: Flaw | None = None, log_lines: bool = False) -> Outcome:
+    """Runs one seed to its end, or to the first violation."""
+    run = Run(seed, flaw=flaw, log_lines=log_lines)
+    violation: str | None = None
+    try:
+        run.play()
+    except Violation as error:
+        violation = str(error)
+    except AssertionError as error:
+        violation = f"assertion failed: {error}"
+    run.figures.acked = run.checker.acked
+    run.figures.leaders = len(run.checker.leaders)
+    run.figures.virtual_ms = run.now_ms
+    return Outcome(seed=seed, violation=violation, figures=run.figures, lines=run.lines)
+
+
+class Run:
+    """The world of one seed."""
+
+    def __init__(self, seed: int, *, flaw: Flaw | None, log_lines: bool) -> None:
+        self.random = Random(seed)
+        self.flaw = flaw
+        self.now_ms = 0
+        self.figures = Figures()
+        self.checker = Checker()
+        self.lines: list[str] = []
+        self._log_lines = log_lines
+        self._events: list[tuple[int, int, int, object]] = []
+        self._sequence = 0
+        self._calm = False
+        self._next_value = 0
+        self._outside = Outside(self._send, self._reply, self._sync)
+        draw = self.random
+        count = draw.choice((1, 3, 3, 3, 3, 5, 5))
+        self._times = Times(election_timeout_ms=500, fetch_timeout_ms=1_000)
+        self._latency_ms = draw.choice((2, 5, 20, 60, 150))
+        self._steady = draw.random() < 0.4  # all messages take about the same time
+        self._loss = draw.choice((0.0, 0.01, 0.05, 0.2))
+        self._sync_ms = draw.choice((1, 5, 30, 150))
+        self._snapshot_entries = draw.choice((5, 20, 1_000))
+        self._fetched_entries_max = draw.choice((1, 3, 8))
+        self._leaders_fall = draw.random() < 0.3  # most of them soon after their election
+        self._fault_ms = draw.choice((300, 1_000, 2_500))
+        with_directories = draw.random() < 0.5
+        self._disks = {NodeId(n): ReplicaDisk(self._directory_id()) for n in range(count)}
+        self.voters = VoterSet(
+            ReplicaKey(node, disk.directory_id if with_directories else None)
+            for node, disk in self._disks.items()
+        )
+        if draw.random() < 0.3:  # an observer
+            self._disks[NodeId(count)] = ReplicaDisk(self._directory_id())
+        replaceable = count - self.voters.majority if with_directories else 0
+        self._replaced: set[NodeId] = set()
+        self._replaced_max = replaceable
+        self._processes: dict[NodeId, Process] = {}
+        self._paused_until: dict[NodeId, int] = {}
+        self._cut: set[tuple[NodeId, NodeId]] = set()
+        self._ticks: dict[NodeId, int] = {}
+        self._probe: LogEnd | None = None
+
+    def play(self) -> None:
+        for node in self._disks:
+            self._at(self.random.randrange(300), RESTART, node)
+        self._at(100, CLIENT, None)
+        self._at(self.random.randrange(1, self._fault_ms), FAULT, None)
+        while self.now_ms < FAULTY_MS:
+            self._step()
+        self._calm_down()
+        until_ms = self.now_ms + CALM_MS
+        while not self._all_have_a_new_record():
+            if self.now_ms > until_ms:
+                raise Violation(
+                    f"no leader in {CALM_MS} ms of calm"
+                    if self._probe is None
+                    else f"{self._probe} is not committed everywhere in {CALM_MS} ms of calm"
+                )
+            self._step()
+
+    def _step(self) -> None:
+        assert self._events, "somebody always waits for something"
+        self.now_ms, _, kind, what = heappop(self._events)
+        self.figures.steps += 1
+        if self.figures.steps > STEPS_MAX:
+            raise Violation(f"{STEPS_MAX} steps in {self.now_ms} ms: somebody spins")
+        if kind == DELIVER:
+            assert isinstance(what, Call)
+            self._deliver(what)
+        elif kind == REPLY:
+            assert isinstance(what, tuple)
+            self._deliver_reply(*what)
+        elif kind == TICK:
+            assert isinstance(what, Process)
+            self._tick(what)
+        elif kind == SYNCED:
+            assert isinstance(what, tuple)
+            self._synced(*what)
+        elif kind == TIMEOUT:
+            assert isinstance(what, Call)
+            self._fail(what)
+        elif kind == REFUSED:
+            assert isinstance(what, Call)
+            self._refused(what)
+        elif kind == CLIENT:
+            self._client()
+        elif kind == FAULT:
+            self._fault()
+        elif kind == RESTART:
+            assert isinstance(what, int)
+            self._restart(NodeId(what))
+        elif kind == FALL:
+            assert isinstance(what, Process)
+            self._fall(what)
+        elif kind == HEAL:
+            assert isinstance(what, frozenset)
+            self._cut -= what
+
+    # Processes
+
+    def _restart(self, node: NodeId) -> None:
+        running = self._processes.get(node)
+        if running is not None and running.alive:
+            return
+        process = Process(
+            node_id=node,
+            disk=self._disks[node],
+            voters=self.voters,
+            times=self._times,
+            draw=self.random.randrange,
+            checker=self.checker,
+            outside=self._outside,
+            flaw=self.flaw,
+            fetched_entries_max=self._fetched_entries_max,
+        )
+        self._processes[node] = process
+        self._note("start", node)
+        process.replica.start(self.now_ms)
+        self._settle(process)
+
+    def _settle(self, process: Process) -> None:
+        """After an event: effects are carried out, and the next tick is due."""
+        process.carry_out()
+        if self.flaw is Flaw.SHORT_WAIT_TWICE:
+            process.hurry(self.now_ms)
+        if self._leaders_fall and process.replica.leads and process.fall_ms is None:
+            wait_ms = self.random.randrange(1, 4 * self._latency_ms + self._sync_ms + 1)
+            process.fall_ms = self.now_ms + wait_ms
+            self._at_time(process.fall_ms, FALL, process)
+        due_ms = process.replica.next_deadline_ms()
+        if due_ms is not None:
+            due_ms = max(due_ms, self.now_ms + 1)
+            known = self._ticks.get(process.node_id)
+            if known is None or known <= self.now_ms or due_ms < known:
+                self._ticks[process.node_id] = due_ms
+                self._at_time(due_ms, TICK, process)
+
+    def _runs(self, process: Process, kind: int, what: object) -> bool:
+        """Whether an event reaches a process now; a paused one gets it when it goes on."""
+        if not process.alive:
+            return False
+        until_ms = self._paused_until.get(process.node_id, 0)
+        if until_ms > self.now_ms:
+            self._at_time(until_ms, kind, what)
+            return False
+        return True
+
+    def _tick(self, process: Process) -> None:
+        if not self._runs(process, TICK, process):
+            return
+        if self._ticks.get(process.node_id) == self.now_ms:
+            del self._ticks[process.node_id]
+        process.replica.tick(self.now_ms)
+        self._settle(process)
+
+    def _sync(self, process: Process) -> None:
+        if process.syncing:
+            return
+        process.syncing = True
+        slow = self.random.random() < 0.02
+        wait_ms = self.random.randrange(1, 400 if slow else self._sync_ms + 1)
+        what = (process, process.disk.changes, process.disk.end_offset)
+        self._at(wait_ms, SYNCED, what)
+
+    def _synced(self, process: Process, changes: int, end_offset: Offset) -> None:
+        if not self._runs(process, SYNCED, (process, changes, end_offset)):
+            return
+        process.syncing = False
+        process.disk.sync(changes)
+        process.replica.synced(min(end_offset, process.disk.end_offset), self.now_ms)
+        if process.disk.changes:
+            self._sync(process)
+        self._settle(process)
+        process.snapshot_if(self._snapshot_entries)
+
+    # The network
+
+    def _send(self, process: Process, send: Send) -> None:
+        call = Call(process, send.to, send.number, send.request)
+        if self.flaw is Flaw.REFORMATTED_VOTER_COUNTED and isinstance(call.request, VoteRequest):
+            call.request.voter = ReplicaKey(call.request.voter.node_id, None)
+        peer = self._processes.get(send.to)
+        if (peer is None or not peer.alive) and not self._is_cut(process.node_id, send.to):
+            return self._at(self._delay(), REFUSED, call)
+        self._at(REQUEST_TIMEOUT_MS, TIMEOUT, call)
+        if self._arrives(process.node_id, send.to):
+            self._at(self._delay(), DELIVER, call)
+            if not self._calm and self.random.random() < 0.02:
+                self._at(self._delay() * 5, DELIVER, call)
+        return None
+
+    def _deliver(self, call: Call) -> None:
+        process = self._processes.get(call.to)
+        if process is None or not process.alive:
+            if call.sender.alive and not call.done:
+                self._refused(call)
+            return
+        if not self._runs(process, DELIVER, call):
+            return
+        process.replica.receive(call.request, Token(call.request, call), self.now_ms)
+        self._settle(process)
+
+    def _reply(self, process: Process, token: Token, reply: Reply) -> None:
+        call = token.call
+        assert isinstance(call, Call)
+        if call.sender.alive and self._arrives(process.node_id, call.sender.node_id):
+            self._at(self._delay(), REPLY, (call, process.node_id, reply))
+
+    def _deliver_reply(self, call: Call, sender: NodeId, reply: Reply) -> None:
+        if call.done or not self._runs(call.sender, REPLY, (call, sender, reply)):
+            return
+        call.done = True
+        call.sender.replica.receive_reply(sender, call.number, reply, self.now_ms)
+        self._settle(call.sender)
+
+    def _fail(self, call: Call) -> None:
+        if not call.done and self._runs(call.sender, TIMEOUT, call):
+            call.done = True
+            call.sender.replica.failed(call.to, call.number, self.now_ms)
+            self._settle(call.sender)
+
+    def _refused(self, call: Call) -> None:
+        """The other process does not run: a connection breaks, and a new one is refused."""
+        if not call.done and self._runs(call.sender, REFUSED, call):
+            call.done = True
+            call.sender.replica.failed(call.to, call.number, self.now_ms)
+            call.sender.replica.leader_refused(call.to, self.now_ms)
+            self._settle(call.sender)
+
+    def _arrives(self, sender: NodeId, receiver: NodeId) -> bool:
+        if self._is_cut(sender, receiver):
+            return False
+        return self._calm or self.random.random() >= self._loss
+
+    def _is_cut(self, sender: NodeId, receiver: NodeId) -> bool:
+        return (sender, receiver) in self._cut
+
+    def _delay(self) -> int:
+        if self._steady:
+            return self._latency_ms - self.random.randrange(self._latency_ms // 10 + 1)
+        return self.random.randrange(1, self._latency_ms + 1)
+
+    # Clients
+
+    def _client(self) -> None:
+        """A record for everyone who believes to lead: a deposed leader must not ack its own."""
+        for process in list(self._processes.values()):
+            paused = self._paused_until.get(process.node_id, 0) > self.now_ms
+            if process.alive and not paused and process.replica.leads:
+                self._next_value += 1
+                process.propose(self._next_value)
+                self._settle(process)
+        if not self._calm:
+            self._at(self.random.randrange(1, 250), CLIENT, None)
+
+    # Faults
+
+    def _fault(self) -> None:
+        if self._calm:
+            return
+        self.figures.faults += 1
+        random = self.random
+        kind = random.random()
+        alive = [one for one in self._processes.values() if one.alive]
+        if kind < 0.3 and alive:
+            self._crash(self._victim(alive), power=random.random() < 0.7)
+        elif kind < 0.38:
+            for process in alive:
+                self._crash(process, power=True)
+        elif kind < 0.5 and alive:
+            self._pause(self._victim(alive))
+        elif kind < 0.6 and alive:
+            victim = self._victim(alive)
+            victim.replica.resign(self.now_ms, for_good=False)
+            self._settle(victim)
+        elif kind < 0.66 and alive:
+            self._replace_disk(self._victim(alive))
+        else:
+            self._partition()
+        self._at(random.randrange(1, 2 * self._fault_ms), FAULT, None)
+
+    def _fall(self, process: Process) -> None:
+        """A leader that has just been elected crashes."""
+        if process.alive and process.replica.leads and not self._calm:
+            self.figures.faults += 1
+            self._crash(process, power=self.random.random() < 0.2)
+
+    def _victim(self, alive: list[Process]) -> Process:
+        """Leaders are hit more often than others."""
+        leading = [one for one in alive if one.replica.leads]
+        return self.random.choice(leading if leading and self.random.random() < 0.6 else alive)
+
+    def _crash(self, process: Process, *, power: bool) -> None:
+        self._note("power loss" if power else "kill", process.node_id)
+        process.alive = False
+        self._paused_until.pop(process.node_id, None)
+        self._ticks.pop(process.node_id, None)
+        if power:
+            process.disk.crash(self.random.randrange(process.disk.changes + 1))
+        self._at(self.random.choice((1, 50, 1_000, 4_000)), RESTART, process.node_id)
+
+    def _pause(self, process: Process) -> None:
+        until_ms = self.now_ms + self.random.randrange(1, PAUSE_MS_MAX)
+        self._note(f"pause until {until_ms}", process.node_id)
+        self._paused_until[process.node_id] = until_ms
+
+    def _replace_disk(self, process: Process) -> None:
+        """An empty disk comes with another directory id; the node votes no more."""
+        node = process.node_id
+        if node not in self._replaced and len(self._replaced) < self._replaced_max:
+            self._replaced.add(node)
+            self._crash(process, power=True)
+            self._note("disk replaced", node)
+            self._disks[node] = ReplicaDisk(self._directory_id())
+
+    def _partition(self) -> None:
+        nodes = list(self._disks)
+        side = {node for node in nodes if self.random.random() < 0.4}
+        one_way = self.random.random() < 0.4
+        cut = {(a, b) for a in side for b in nodes if b not in side}
+        if not one_way:
+            cut |= {(b, a) for a, b in cut}
+        self._note(f"cut{' one way' if one_way else ''}", *sorted(side))
+        self._cut |= cut
+        self._at(self.random.randrange(100, 6_000), HEAL, frozenset(cut))
+
+    def _calm_down(self) -> None:
+        self._calm = True
+        for process in self._processes.values():
+            process.fetched_entries_max = CALM_FETCHED_ENTRIES
+        self._fetched_entries_max = CALM_FETCHED_ENTRIES
+        self._cut.clear()
+        self._paused_until.clear()
+        self._note("calm")
+        if self.random.random() < 0.3:  # everybody begins anew, at about the same time
+            for process in self._processes.values():
+                if process.alive:
+                    self._crash(process, power=True)
+        for node in self._disks:
+            self._at(1, RESTART, node)
+        self._at(1, CLIENT, None)
+
+    def _all_have_a_new_record(self) -> bool:
+        """Whether a record of the calm phase is committed on every node. The leader of the latest
+        epoch appends it; one that is deposed meanwhile may lose it, and its successor has another.
+        """
+        processes = self._processes.values()
+        leaders = [one for one in processes if one.alive and one.replica.leads]
+        leader = max(leaders, key=lambda one: one.replica.epoch, default=None)
+        if leader is None:
+            self._probe = None
+            return False
+        if self._probe is None or self._probe.epoch != leader.replica.epoch:
+            self._next_value += 1
+            leader.propose(self._next_value)
+            self._settle(leader)
+            self._probe = LogEnd(leader.replica.epoch, leader.disk.end_offset)
+        probe = self._probe
+        return all(one.alive and one.replica.high_watermark >= probe.offset for one in processes)
+
+    def _directory_id(self) -> bytes:
+        return self.random.randbytes(16)
+
+    def _at(self, wait_ms: int, kind: int, what: object) -> None:
+        self._at_time(self.now_ms + wait_ms, kind, what)
+
+    def _at_time(self, time_ms: int, kind: int, what: object) -> None:
+        self._sequence += 1
+        heappush(self._events, (time_ms, self._sequence, kind, what))
+
+    def _note(self, what: str, *nodes: NodeId) -> None:
+        if self._log_lines:
+            self.lines.append(f"{self.now_ms:7} {what} {' '.join(map(str, nodes))}")

@@ -1,0 +1,30 @@
+"""The quorum keeps its promises over seeds of crashes and bad networks, and the checks can fail."""
+
+import pytest
+
+from penstock.sim.quorum.flaws import Flaw
+from penstock.sim.quorum.run import run_seed
+
+# For each planted bug, seeds of which at least one finds it.
+FOUND_BY = {
+    Flaw.VOTE_NOT_SYNCED: range(0, 20),
+    Flaw.TRUNCATION_SKIPPED: range(0, 25),
+    Flaw.WATERMARK_TOO_EARLY: range(0, 40),
+    Flaw.REFORMATTED_VOTER_COUNTED: range(0, 60),
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_promise_is_broken(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.violation is None
+
+
+@pytest.mark.parametrize("flaw", list(FOUND_BY))
+def test_planted_bug_is_found(flaw: Flaw) -> None:
+    assert any(run_seed(seed, flaw=flaw).violation for seed in FOUND_BY[flaw])
+
+
+def test_a_seed_runs_the_same_way_each_time() -> None:
+    first, second = (run_seed(7, log_lines=True) for _ in range(2))
+    assert (first.lines, first.figures) == (second.lines, second.figures)
