@@ -1,0 +1,1 @@
+"""The quorum's messages as Apache Kafka's requests and replies: one file per API."""
