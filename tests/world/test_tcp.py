@@ -14,7 +14,7 @@ import pytest
 import uvloop
 
 from penstock.world.disk import RealDisk
-from penstock.world.errors import NetworkError
+from penstock.world.errors import ConnectionRefused, NetworkError
 from penstock.world.ports import Address, FileRange, Stream
 from penstock.world.tcp import TcpNetwork
 from penstock.world.tcp_stream import TcpStream, rest_of
@@ -210,13 +210,23 @@ def test_stream_that_is_never_dry_gives_others_their_turn(run: Run) -> None:
     run(connected(scenario))
 
 
-def test_connecting_to_nobody_is_network_trouble(run: Run) -> None:
+def test_a_connection_to_a_port_without_listener_is_refused(run: Run) -> None:
     async def scenario() -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             port = unused.getsockname()[1]
-            with pytest.raises(NetworkError, match="cannot connect"):
+            with pytest.raises(ConnectionRefused, match="cannot connect"):
                 await TcpNetwork().connect(Address(host="127.0.0.1", port=port))
+
+    run(scenario())
+
+
+def test_a_connection_that_cannot_be_made_is_not_always_refused(run: Run) -> None:
+    async def scenario() -> None:
+        with pytest.raises(NetworkError) as told:
+            # The address of all machines: the system says no without asking any of them.
+            await TcpNetwork().connect(Address(host="255.255.255.255", port=1))
+        assert not isinstance(told.value, ConnectionRefused)
 
     run(scenario())
 

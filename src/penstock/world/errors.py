@@ -17,5 +17,9 @@ class NetworkError(PenstockError):
     """A connection could not be made, or was lost."""
 
 
+class ConnectionRefused(NetworkError):
+    """The machine is up and says that nobody listens there: the process is not running."""
+
+
 class OffloadError(PenstockError):
     """Whoever did long work for us is gone, and the work with it."""

@@ -204,7 +204,10 @@ class Network(Protocol):
     async def bind(self, address: Address, options: SocketOptions = DEFAULT_OPTIONS) -> Listener:
         """Takes an address to listen on; NetworkError when another process has it."""
 
-    async def connect(self, address: Address) -> Stream: ...
+    async def connect(self, address: Address) -> Stream:
+        """NetworkError when it cannot be made; ConnectionRefused, which is one, when the machine
+        says that nobody listens there.
+        """
 
     def host_name(self) -> str:
         """What other machines call this one."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 from penstock.model import limit
 from penstock.world.descriptors import connection_descriptor_max
-from penstock.world.errors import NetworkError
+from penstock.world.errors import ConnectionRefused, NetworkError
 from penstock.world.ports import DEFAULT_OPTIONS, Address, SocketOptions, Stream
 from penstock.world.tcp_stream import TcpStream
 
@@ -118,7 +119,8 @@ class TcpNetwork:
             connecting.close()
             # asyncio puts a text of its own in the place of the system's.
             reason = os.strerror(error.errno) if error.errno else error.strerror
-            raise NetworkError(f"cannot connect to {address}: {reason}") from error
+            kind = ConnectionRefused if error.errno == errno.ECONNREFUSED else NetworkError
+            raise kind(f"cannot connect to {address}: {reason}") from error
         except BaseException:
             connecting.close()
             raise
