@@ -53,7 +53,7 @@ class AppendLeaderChange:
 
 @dataclass(slots=True, kw_only=True)
 class Sync:
-    """Make the log durable up to its end; then call `synced`."""
+    """Make the log durable up to its end: call `begin_sync`, sync, then call `synced`."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -39,6 +39,7 @@ class LogEnds:
         self.snapshot: SnapshotId | None = None  # the newest
         self._epochs: list[LeaderEpoch] = []
         self._starts: list[Offset] = []
+        self._syncing_to = Offset(0)  # what the sync under way makes durable
 
     @property
     def last(self) -> LogEnd:
@@ -78,15 +79,20 @@ class LogEnds:
         assert self._epochs[-1] == epoch, (epoch, self._epochs)
         self.end_offset = end_offset
 
-    def synced(self, offset: Offset) -> None:
-        """Everything below `offset` is durable, or was truncated since that was asked for."""
-        self.synced_offset = max(self.synced_offset, min(offset, self.end_offset))
+    def begin_sync(self) -> None:
+        """What is in the log now is being made durable."""
+        self._syncing_to = self.end_offset
+
+    def end_sync(self) -> None:
+        """It is durable, but for what was truncated meanwhile: other records may stand there."""
+        self.synced_offset = max(self.synced_offset, self._syncing_to)
 
     def truncate(self, offset: Offset) -> None:
         """Cuts off everything from `offset` on, and the epochs that began there."""
         assert self.start_offset <= offset <= self.end_offset, (offset, self.end_offset)
         self.end_offset = offset
         self.synced_offset = min(self.synced_offset, offset)
+        self._syncing_to = min(self._syncing_to, offset)
         while self._starts and self._starts[-1] >= offset:
             self._starts.pop()
             self._epochs.pop()
@@ -110,6 +116,7 @@ class LogEnds:
         """A snapshot of the leader takes the place of the whole log; its epoch is the first."""
         assert snapshot.offset > 0 and snapshot.offset >= self.start_offset, snapshot
         self.start_offset = self.end_offset = self.synced_offset = snapshot.offset
+        self._syncing_to = snapshot.offset
         self.snapshot = snapshot
         self._epochs = [snapshot.epoch]
         self._starts = [Offset(snapshot.offset - 1)]  # of the last record that it holds

@@ -101,6 +101,10 @@ class Replica:
     def high_watermark(self) -> Offset:
         return self.state.high_watermark
 
+    @property
+    def synced_offset(self) -> Offset:
+        return self.state.log.synced_offset
+
     def take_effects(self) -> list[Effect]:
         effects = self.state.effects
         self.state.effects = []
@@ -200,9 +204,13 @@ class Replica:
         self.state.effects.append(Sync())
         own_log_grew(self.state)
 
-    def synced(self, offset: Offset, now_ms: int) -> None:
-        """The log is durable up to `offset`, as far as it was not truncated since."""
-        self.state.log.synced(offset)
+    def begin_sync(self) -> None:
+        """A sync of the whole log begins; `synced` ends it. One runs at a time."""
+        self.state.log.begin_sync()
+
+    def synced(self, now_ms: int) -> None:
+        """What was in the log when the sync began is durable."""
+        self.state.log.end_sync()
         resign_if_left(self.state, now_ms)
         own_log_synced(self.state, now_ms)
         self.tick(now_ms)

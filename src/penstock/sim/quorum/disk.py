@@ -103,7 +103,9 @@ class ReplicaDisk:
             ends.install(self.snapshot)
         for slot, entry in enumerate(self.entries):
             ends.append(entry.epoch, Offset(self.start_offset + slot + 1))
-        ends.synced(self.start_offset if self._unsynced else ends.end_offset)
+        if not self._unsynced:
+            ends.begin_sync()
+            ends.end_sync()
         return ends
 
     def _apply(self, change: Change) -> None:

@@ -160,7 +160,8 @@ class Process:
             case Sync():
                 if self._flaw is Flaw.FETCH_BEFORE_SYNC:
                     log = self.replica.state.log
-                    log.synced(log.end_offset)
+                    log.begin_sync()
+                    log.end_sync()
                 self._outside.sync(self)
             case Committed():
                 self._commit(effect.offset)

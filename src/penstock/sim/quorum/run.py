@@ -9,7 +9,6 @@ from heapq import heappop, heappush
 from random import Random
 
 from penstock.model.identity import NodeId
-from penstock.model.offset import Offset
 from penstock.raft.effects import Send
 from penstock.raft.log_ends import LogEnd
 from penstock.raft.messages import Reply, Request, VoteRequest
@@ -247,15 +246,15 @@ class Run:
         process.syncing = True
         slow = self.random.random() < 0.02
         wait_ms = self.random.randrange(1, 400 if slow else self._sync_ms + 1)
-        what = (process, process.disk.changes, process.disk.end_offset)
-        self._at(wait_ms, SYNCED, what)
+        process.replica.begin_sync()
+        self._at(wait_ms, SYNCED, (process, process.disk.changes))
 
-    def _synced(self, process: Process, changes: int, end_offset: Offset) -> None:
-        if not self._runs(process, SYNCED, (process, changes, end_offset)):
+    def _synced(self, process: Process, changes: int) -> None:
+        if not self._runs(process, SYNCED, (process, changes)):
             return
         process.syncing = False
         process.disk.sync(changes)
-        process.replica.synced(min(end_offset, process.disk.end_offset), self.now_ms)
+        process.replica.synced(self.now_ms)
         if process.disk.changes:
             self._sync(process)
         self._settle(process)
