@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.serve import read_settings
 from rig.serve import ServedNode
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -219,3 +220,34 @@ def test_help_imports_no_noun() -> None:
         "penstock.records",
     ]
     assert done.stdout.strip() == str(loaded)
+
+
+def test_listen_leaves_the_listeners_of_controllers_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:9093\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://127.0.0.1:9092,controller://127.0.0.1:9093\n"
+    )
+    settings = read_settings(listen="127.0.0.1:0", config=file, assignments=())
+    assert list(map(str, settings.listeners)) == [
+        "PLAINTEXT://127.0.0.1:0",
+        "CONTROLLER://127.0.0.1:9093",
+    ]
+
+
+def test_a_node_of_a_cluster_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\n"
+        "controller.quorum.voters=1@127.0.0.1:9093,2@127.0.0.1:9094,3@127.0.0.1:9095\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093\n"
+    )
+    command = [sys.executable, "-m", "penstock.cli.main", "serve", "--config", str(file)]
+    done = subprocess.run(
+        command, capture_output=True, timeout=120, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith("Node 1 alone, for now")
+    assert [path.name for path in tmp_path.iterdir()] == ["server.properties"]

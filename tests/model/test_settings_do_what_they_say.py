@@ -10,16 +10,20 @@ from rig.source_tree import PACKAGE, modules
 RULES = "\n".join(
     path.read_text() for path in modules() if PACKAGE / "model" / "settings" not in path.parents
 )
-# Read by properties of BrokerSettings, in the terms of the listeners that they describe; the size
-# of a segment by another name; and the bounds of what a group may set for itself.
+# Read by properties of BrokerSettings, in the terms of the listeners that they describe, and by
+# `cluster_node`; the size of a segment by another name; and the bounds of what a group may set for
+# itself.
 READ_WITHIN = {
     "controller.listener.names",
+    "controller.quorum.bootstrap.servers",
+    "controller.quorum.voters",
     "group.consumer.max.heartbeat.interval.ms",
     "group.consumer.max.session.timeout.ms",
     "group.consumer.min.heartbeat.interval.ms",
     "group.consumer.min.session.timeout.ms",
     "internal.segment.bytes",
     "listener.security.protocol.map",
+    "process.roles",
 }
 
 

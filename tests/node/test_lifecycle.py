@@ -315,19 +315,33 @@ def hears_the_end(client: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "given",
     [
-        ("process_roles", "broker"),
-        ("controller_quorum_voters", "1@a:1,2@b:2"),
-        ("listener_security_protocol_map", "PLAINTEXT:SSL"),
-        ("default_replication_factor", "2"),
+        {"controller_quorum_voters": "1@a:1,2@b:2"},
+        {"controller_quorum_voters": "2@b:2", "process_roles": "broker"},
+        {"controller_quorum_bootstrap_servers": "a:1"},
+        {"listener_security_protocol_map": "PLAINTEXT:SSL,CONTROLLER:SSL"},
+        {"default_replication_factor": "2"},
     ],
 )
 def test_setting_that_asks_for_more_than_one_plain_node_is_refused(
-    tmp_path: Path, name: str, value: str
+    tmp_path: Path, given: dict[str, str]
 ) -> None:
+    alone = {
+        "process_roles": "broker,controller",
+        "broker_id": "1",
+        "controller_quorum_voters": "1@a:1",
+        "controller_listener_names": "CONTROLLER",
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+    }
+    assert config(tmp_path, **alone).cluster.is_only_voter
+    asked = {**alone, **given}
+    if "controller_quorum_bootstrap_servers" in given:
+        del asked["controller_quorum_voters"]
+    if asked["process_roles"] == "broker":
+        asked["listeners"] = "PLAINTEXT://127.0.0.1:0"
     with pytest.raises(InvalidSetting, match="for now"):
-        config(tmp_path, **{name: value})
+        config(tmp_path, **asked)
 
 
 def test_replicas_of_internal_topics_may_be_those_of_a_larger_cluster(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from penstock.cli.options import parse_settings
 from penstock.cli.properties import read_properties
 from penstock.model.error import PenstockError
 from penstock.model.settings.broker import BrokerSettings, parse_broker, without_effect
+from penstock.model.settings.listener import listener_names
+from penstock.model.settings.setting import items
 from penstock.node.build import build
 from penstock.node.config import NodeConfig
 from penstock.records.walk import KERNEL
@@ -128,7 +130,11 @@ def read_settings(
     values = {} if config is None else read_properties(config)
     values.update(parse_settings(assignments, option="--set"))
     if listen is not None:
-        values["listeners"] = f"PLAINTEXT://{listen}"
+        # Clients connect there; where controllers are reached stays as it is.
+        controllers = listener_names(values.get("controller.listener.names", ""))
+        listeners = items(values.get("listeners", ""))
+        kept = (one for one in listeners if one.partition("://")[0].upper() in controllers)
+        values["listeners"] = ",".join((f"PLAINTEXT://{listen}", *kept))
     elif "listeners" not in values:
         values["listeners"] = "PLAINTEXT://127.0.0.1:9092"
     return parse_broker(values)

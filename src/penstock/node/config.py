@@ -11,10 +11,11 @@ from types import MappingProxyType
 
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings
+from penstock.model.settings.cluster_node import ClusterNode, Role, cluster_node
 from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.settings.setting import InvalidSetting
 
-ROLES = frozenset({"broker", "controller"})
+ROLES = frozenset(Role)
 NODES = 1  # of a cluster, for now
 
 
@@ -26,12 +27,19 @@ class NodeConfig:
     data_directory: str  # DIR above: that of all nodes on this machine
     settings: BrokerSettings = field(default_factory=BrokerSettings)
     process_id: int | None = None  # written to node.pid, where the node is a process of its own
+    cluster: ClusterNode = field(init=False)  # what the settings make of it in its cluster
 
     def __post_init__(self) -> None:
-        if self.settings.process_roles != ROLES:
+        object.__setattr__(self, "cluster", cluster_node(self.settings, self.node_id))
+        if self.cluster.roles != ROLES:
             self._refuse("process.roles", "broker,controller: both in one node, for now")
-        if any(voter.node_id != self.node_id for voter in self.settings.controller_quorum_voters):
-            self._refuse("controller.quorum.voters", "This node alone, for now")
+        if self.cluster.has_dynamic_voters:
+            self._refuse(
+                "controller.quorum.bootstrap.servers",
+                "controller.quorum.voters with this node alone instead, for now",
+            )
+        if not self.cluster.is_only_voter:
+            self._refuse("controller.quorum.voters", f"Node {self.node_id} alone, for now")
         if self.settings.default_replication_factor > NODES:
             # Those of the topics of offsets and transactions are reduced to what there is.
             self._refuse(
@@ -86,7 +94,7 @@ class NodeConfig:
                 "authorizer.class.name",
                 "Access rules are not supported yet; without this setting everyone may do all",
             )
-        if given.get("security.inter.broker.protocol", "PLAINTEXT") != "PLAINTEXT":
+        if self.settings.security_inter_broker_protocol != "PLAINTEXT":
             self._refuse("security.inter.broker.protocol", "PLAINTEXT alone, for now")
         for name in ("create.topic.policy.class.name", "alter.config.policy.class.name"):
             if given.get(name):

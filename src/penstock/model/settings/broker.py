@@ -18,9 +18,11 @@ from penstock.model.settings.groups import GROUP_SETTINGS, GroupSettings
 from penstock.model.settings.listener import (
     ANY_HOSTS,
     PROTOCOL_OF_ITS_NAME,
+    HostPort,
     ListenAddress,
     SecurityProtocol,
     Voter,
+    host_ports,
     listen_addresses,
     listener_names,
     node_number,
@@ -34,6 +36,7 @@ from penstock.model.settings.setting import (
     LONG_MAX,
     Change,
     InvalidSetting,
+    MissingSetting,
     Setting,
     SettingType,
     UnknownSetting,
@@ -57,6 +60,9 @@ from penstock.model.settings.without_effect import KNOWN_WITHOUT_EFFECT
 T = SettingType
 DYNAMIC = Change.CLUSTER_WIDE
 LISTENER_PREFIX = "listener.name."  # settings of one listener alone
+CONTROLLER_LISTENER_NEEDED = (
+    "process.roles needs the name of the controllers' listener, such as CONTROLLER"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +119,20 @@ class BrokerSettings:
         listener_names,
         "The listeners of the controller's role; clients are not told of them.",
     )
+    security_inter_broker_protocol: str = declare(
+        "PLAINTEXT",
+        T.STRING,
+        one_of(*PROTOCOL_OF_ITS_NAME),
+        "Brokers reach each other over the listener of this name, if no other is named.",
+    )
     controller_quorum_voters: tuple[Voter, ...] = declare(
         (), T.LIST, voters, "The nodes that vote on metadata, as id@host:port."
+    )
+    controller_quorum_bootstrap_servers: tuple[HostPort, ...] = declare(
+        (),
+        T.LIST,
+        host_ports,
+        "Where controllers are found, as host:port, if the voters are not listed as static ones.",
     )
     log_dir: tuple[str, ...] = declare(
         ("/tmp/kafka-logs",), T.LIST, items, "Where logs are stored when log.dirs is not given."
@@ -127,6 +145,48 @@ class BrokerSettings:
         T.STRING,
         any_text,
         "Where the metadata log is stored; else the first of log.dirs.",
+    )
+
+    # The times of a cluster
+    broker_heartbeat_interval_ms: int = integer(
+        2000, "How often a broker tells the controller that it lives.", int32(1), effective=False
+    )
+    broker_session_timeout_ms: int = integer(
+        9000, "A broker that is silent for so long is fenced.", int32(1), effective=False
+    )
+    initial_broker_registration_timeout_ms: int = integer(
+        60_000,
+        "How long a broker that starts tries to register before it gives up.",
+        int32(1),
+        effective=False,
+    )
+    controller_quorum_append_linger_ms: int = integer(
+        25,
+        "How long the leader of the quorum gathers records before it writes them.",
+        int32(0),
+        effective=False,
+    )
+    controller_quorum_election_backoff_max_ms: int = integer(
+        1000,
+        "The longest time that a voter waits after a lost election before the next one.",
+        int32(0),
+        effective=False,
+    )
+    controller_quorum_election_timeout_ms: int = integer(
+        1000, "How long an election may take before another begins.", int32(1), effective=False
+    )
+    controller_quorum_fetch_timeout_ms: int = integer(
+        2000,
+        "A voter that could not fetch from the leader for so long asks for an election; a leader"
+        " from which no majority has fetched for so long resigns.",
+        int32(1),
+        effective=False,
+    )
+    controller_quorum_request_timeout_ms: int = integer(
+        2000, "How long a request between nodes of the quorum may take.", int32(1), effective=False
+    )
+    controller_quorum_retry_backoff_ms: int = integer(
+        20, "How long such a request waits before it is sent again.", int32(0), effective=False
     )
 
     # Connections and requests
@@ -459,6 +519,9 @@ def _check(settings: BrokerSettings) -> None:
     def refuse(name: str, expected: str) -> None:
         raise InvalidSetting(name=name, value=settings.given.get(name), expected=expected)
 
+    given_id = settings.given.get("broker.id", "-1")
+    if "node.id" in settings.given and given_id not in ("-1", str(settings.node_id)):
+        refuse("broker.id", f"It must be the same as node.id, {settings.node_id}, or be left out")
     listening = [address.listener for address in settings.listeners]
     ports = [(address.host, address.port) for address in settings.listeners if address.port != 0]
     if not settings.process_roles:
@@ -472,6 +535,8 @@ def _check(settings: BrokerSettings) -> None:
     for listener in listening:
         mapped = listener in settings.listener_security_protocol_map
         if not mapped and listener not in settings.controller_listener_names:
+            if "process.roles" in settings.given and not settings.controller_listener_names:
+                raise MissingSetting("controller.listener.names", CONTROLLER_LISTENER_NEEDED)
             refuse("listeners", f"{listener} must appear in listener.security.protocol.map")
     if "broker" in settings.process_roles and not settings.client_listeners:
         refuse("listeners", "A broker needs a listener that controller.listener.names leaves out")

@@ -44,6 +44,17 @@ class ListenAddress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostPort:
+    """An address as settings write it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{bracketed(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Voter:
     """One entry of `controller.quorum.voters`."""
 
@@ -69,11 +80,29 @@ def listen_addresses(text: str) -> tuple[ListenAddress, ...]:
 
 
 def voters(text: str) -> tuple[Voter, ...]:
-    """`id@host:port,...`; ids differ."""
+    """`id@host:port,...`; ids and addresses differ, and the addresses can be connected to."""
     found = tuple(_voter(item) for item in items(text))
     if len({voter.node_id for voter in found}) != len(found):
         raise ValueError("Each voter must have a different id")
+    for voter in found:
+        if voter.host in ANY_HOSTS:
+            raise ValueError(f"{voter} needs a host that the other nodes can reach")
+        if voter.port == 0 and len(found) > 1:
+            raise ValueError(f"{voter} needs a port that the other nodes know, not 0")
+    by_address = {(voter.host, voter.port): voter for voter in found}
+    if len(by_address) != len(found):
+        first, second = next(
+            (by_address[voter.host, voter.port], voter)
+            for voter in found
+            if by_address[voter.host, voter.port] is not voter
+        )
+        raise ValueError(f"{second} and {first} must have different addresses")
     return found
+
+
+def host_ports(text: str) -> tuple[HostPort, ...]:
+    """`host:port,...`."""
+    return tuple(_host_port(item) for item in items(text))
 
 
 def protocol_map(text: str) -> Mapping[str, SecurityProtocol]:
@@ -107,6 +136,13 @@ def _listen_address(text: str) -> ListenAddress:
             f"Each listener must look like PLAINTEXT://host:9092, and {text!r} does not"
         )
     return ListenAddress(listener=form[1].upper(), host=form[2].strip("[]"), port=int(form[3]))
+
+
+def _host_port(text: str) -> HostPort:
+    form = re.fullmatch(r"(\[[0-9a-fA-F:.%]+\]|[^:/@\[\]]+):([0-9]{1,6})", text)
+    if form is None or not 0 < int(form[2]) <= PORT_MAX:
+        raise ValueError(f"Each entry must look like host:9093, and {text!r} does not")
+    return HostPort(host=form[1].strip("[]"), port=int(form[2]))
 
 
 def _voter(text: str) -> Voter:

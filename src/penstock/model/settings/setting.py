@@ -59,6 +59,14 @@ class InvalidSetting(PenstockError):
         self.expected = expected
 
 
+class MissingSetting(InvalidSetting):
+    """A setting that others need, and what it should be."""
+
+    def __init__(self, name: str, expected: str) -> None:
+        super().__init__(name=name, value=None, expected=expected)
+        self.args = (f"Missing configuration {name}: {expected}",)
+
+
 class UnknownSetting(InvalidSetting):
     """A name that no setting has; `kind` says where it was looked for."""
 

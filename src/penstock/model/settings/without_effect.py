@@ -44,9 +44,7 @@ alter.log.dirs.replication.quota.window.size.seconds int 1
 authorizer.class.name string ""
 auto.leader.rebalance.enable boolean true
 background.threads int 10 cluster-wide
-broker.heartbeat.interval.ms int 2000
 broker.id int -1
-broker.session.timeout.ms int 9000
 client.quota.callback.class class -
 config.providers list "" cluster-wide
 connection.failed.authentication.delay.ms int 100
@@ -54,16 +52,9 @@ connections.max.reauth.ms long 0
 controlled.shutdown.enable boolean true
 controller.performance.always.log.threshold.ms long 2000 internal
 controller.performance.sample.period.ms long 60000 internal
-controller.quorum.append.linger.ms int 25
 controller.quorum.auto.join.enable boolean false
-controller.quorum.bootstrap.servers list ""
-controller.quorum.election.backoff.max.ms int 1000
-controller.quorum.election.timeout.ms int 1000
 controller.quorum.fetch.max.bytes int 1048576
 controller.quorum.fetch.snapshot.max.bytes int 1048576
-controller.quorum.fetch.timeout.ms int 2000
-controller.quorum.request.timeout.ms int 2000
-controller.quorum.retry.backoff.ms int 20
 controller.quota.window.num int 11
 controller.quota.window.size.seconds int 1
 controller.socket.timeout.ms int 30000
@@ -122,7 +113,6 @@ group.streams.min.heartbeat.interval.ms int 5000
 group.streams.min.session.timeout.ms int 45000
 group.streams.num.standby.replicas int 0
 group.streams.session.timeout.ms int 45000
-initial.broker.registration.timeout.ms int 60000
 internal.metadata.delete.delay.millis long 60000 internal
 internal.metadata.log.segment.bytes int - internal
 internal.metadata.max.batch.size.in.bytes int 8388608 internal
@@ -247,7 +237,6 @@ sasl.oauthbearer.sub.claim.name string sub
 sasl.oauthbearer.token.endpoint.url string -
 sasl.server.callback.handler.class class -
 sasl.server.max.receive.size int 524288
-security.inter.broker.protocol string PLAINTEXT
 security.providers string -
 server.max.startup.time.ms long 9223372036854775807 internal
 share.coordinator.append.linger.ms int -1
