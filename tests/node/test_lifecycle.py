@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from penstock.log.errors import CorruptCheckpoint
 from penstock.metadata.records import UnreadableMetadata
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.setting import InvalidSetting
-from penstock.node.build import ForeignDirectory, LostMetadata, NestedNode, build
+from penstock.node.build import LostMetadata, NestedNode, build
 from penstock.node.config import NodeConfig
+from penstock.node.directory_owners import ForeignDirectory
 from penstock.node.lifecycle import Node
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.world.clock import RealClock
@@ -114,7 +116,35 @@ def test_directory_of_another_node_is_refused_and_let_go(tmp_path: Path) -> None
         with pytest.raises(ForeignDirectory, match="belongs to node 1, not to 2"):
             await started(config(tmp_path, node_id=2, log_dirs=logs))
         assert open_descriptors(tmp_path) == []
+        assert (tmp_path / "logs" / ".kafka_cleanshutdown").exists()
         await (await started(config(tmp_path, log_dirs=logs))).stop()
+
+    asyncio.run(scenario())
+
+
+def test_torn_identity_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        await (await started(config(tmp_path))).stop()
+        file = tmp_path / "node-1" / "meta.properties"
+        whole = file.read_bytes()
+        file.write_bytes(whole[: whole.index(b"directory.id")])
+        with pytest.raises(CorruptCheckpoint, match=r"directory\.id missing: the file is torn"):
+            await started(config(tmp_path))
+        assert (tmp_path / "node-1" / ".kafka_cleanshutdown").exists()
+        file.write_bytes(whole)
+        await (await started(config(tmp_path))).stop()
+
+    asyncio.run(scenario())
+
+
+def test_copy_of_a_directory_is_refused(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        logs, copy = tmp_path / "logs", tmp_path / "copy"
+        await (await started(config(tmp_path, log_dirs=str(logs)))).stop()
+        shutil.copytree(logs, copy)
+        with pytest.raises(ForeignDirectory, match="have the same directory id"):
+            await started(config(tmp_path, log_dirs=f"{logs},{copy}"))
+        assert (logs / ".kafka_cleanshutdown").exists()
 
     asyncio.run(scenario())
 

@@ -8,7 +8,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.node.build import ForeignDirectory
+from penstock.node.directory_owners import ForeignDirectory
 from rig.clients.confluent import QUIET
 from rig.running_node import RunningNode, running_node
 from rig.serve import ServedNode
@@ -51,7 +51,7 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
             pass
     both = {"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}
     node = RunningNode(tmp_path / "data", both)
-    with pytest.raises(ForeignDirectory):
+    with pytest.raises(ForeignDirectory, match=r"b belongs to cluster .*, as .*/a does"):
         node.start()
 
 

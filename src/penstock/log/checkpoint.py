@@ -72,10 +72,18 @@ def encode_identity(identity: DirectoryIdentity) -> bytes:
 
 def decode_identity(path: str, data: bytes) -> DirectoryIdentity:
     values = _properties(data, separator="=")
-    missing = {"cluster.id", "node.id", "directory.id"} - values.keys()
-    if values.get("version") != str(IDENTITY_VERSION) or missing:
+    missing = [
+        name
+        for name in ("version", "cluster.id", "node.id", "directory.id")
+        if not values.get(name)
+    ]
+    if missing:
         raise CorruptCheckpoint(
-            path, f"expected version {IDENTITY_VERSION}, cluster.id, node.id and directory.id"
+            path, f"{', '.join(missing)} missing: the file is torn, restore it from a copy"
+        )
+    if values["version"] != str(IDENTITY_VERSION):
+        raise CorruptCheckpoint(
+            path, f"version {values['version']} is unknown, expected {IDENTITY_VERSION}"
         )
     return DirectoryIdentity(
         cluster_id=values["cluster.id"],

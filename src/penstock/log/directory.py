@@ -377,5 +377,5 @@ def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
 
 def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
     """Formats a directory for this node."""
-    disk.make_directory(path)
+    _make_lasting(disk, path)
     disk.write_whole(f"{path}/{layout.IDENTITY}", encode_identity(identity))

@@ -6,6 +6,7 @@ bytes are cheap to hash; people see it in Kafka's text form, URL-safe base64 wit
 
 import base64
 import binascii
+from collections.abc import Callable
 from typing import NamedTuple, NewType
 
 NodeId = NewType("NodeId", int)
@@ -32,6 +33,18 @@ def id_text(raw: bytes) -> str:
     """A 16-byte id as Kafka prints it."""
     assert len(raw) == 16, raw
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def random_id(random_bytes: Callable[[int], bytes]) -> bytes:
+    """A new 16-byte id: a UUID of version 4, as Apache Kafka makes them. Its text never begins with
+    a hyphen, which command lines would take for an option.
+    """
+    while True:
+        raw = bytearray(random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        if not id_text(bytes(raw)).startswith("-"):
+            return bytes(raw)
 
 
 def id_bytes(text: str) -> bytes:

@@ -24,7 +24,7 @@ from penstock.broker.network.api_registry import SERVED
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.partitions.cleaning import Cleaning
 from penstock.broker.partitions.housekeeping import Housekeeping
-from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.partitions.log_directories import LogDirectories, normal
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.services import Services
@@ -36,11 +36,18 @@ from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import PenstockError
-from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition, id_text
+from penstock.model.identity import (
+    METADATA_TOPIC,
+    METADATA_TOPIC_ID,
+    TopicPartition,
+    id_text,
+    random_id,
+)
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ANY_HOSTS, ListenAddress
 from penstock.model.settings.topic import TopicSettings
 from penstock.node.config import NodeConfig
+from penstock.node.directory_owners import cluster_of, owners_of, refuse_unformatted
 from penstock.node.lifecycle import Node
 from penstock.replication.fetch_session import FetchSessions
 from penstock.world.ports import Address, Disk, Listener, World
@@ -50,10 +57,6 @@ logger = logging.getLogger(__name__)
 
 PROCESS_FILE = "node.pid"
 NODE_DIRECTORY = re.compile(r"node-(\d+)")
-
-
-class ForeignDirectory(PenstockError):
-    """A directory that belongs to another node."""
 
 
 class NestedNode(PenstockError):
@@ -71,6 +74,7 @@ def build(world: World, config: NodeConfig) -> Node:
 async def open_broker(world: World, config: NodeConfig, group: TaskGroup) -> "OpenBroker":
     """Opens everything, in order; what was opened is closed again when a later step fails."""
     refuse_nested_node(world.disk, config)
+    refuse_foreign_directories(world.disk, config)
     settings = config.settings
     with ExitStack() as opened:
         listeners = await bind_listeners(
@@ -326,25 +330,22 @@ def refuse_nested_node(disk: Disk, config: NodeConfig) -> None:
     )
 
 
+def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
+    """Before anything in them is touched, be it only the mark of a clean stop."""
+    metadata_directory = normal(config.metadata_directory)
+    owners = owners_of(disk, (metadata_directory, *map(normal, config.log_directories)))
+    cluster_of(owners, node_id=config.node_id)
+    refuse_unformatted(owners, node=config.cluster, metadata_directory=metadata_directory)
+
+
 def identities_of(
     directories: LogDirectories, world: World, config: NodeConfig
 ) -> list[DirectoryIdentity]:
     """Whose the directories are; empty ones become ours, in a cluster of our own if all are."""
     found = {directory.path: directory.identity for directory in directories}
-    cluster_id: str | None = None
-    for path, identity in found.items():
-        if identity is None:
-            continue
-        if identity.node_id != config.node_id:
-            raise ForeignDirectory(
-                f"{path} belongs to node {identity.node_id}, not to {config.node_id}"
-            )
-        cluster_id = cluster_id or identity.cluster_id
-        if identity.cluster_id != cluster_id:
-            raise ForeignDirectory(
-                f"{path} belongs to cluster {identity.cluster_id}, not to {cluster_id}"
-            )
-    cluster_id = cluster_id or id_text(world.entropy.random_bytes(16))
+    cluster_id = cluster_of(found, node_id=config.node_id)
+    if cluster_id is None:
+        cluster_id = id_text(random_id(world.entropy.random_bytes))
     return [
         identity or _format(path, world, config, cluster_id) for path, identity in found.items()
     ]
@@ -354,7 +355,7 @@ def _format(path: str, world: World, config: NodeConfig, cluster_id: str) -> Dir
     identity = DirectoryIdentity(
         cluster_id=cluster_id,
         node_id=config.node_id,
-        directory_id=world.entropy.random_bytes(16),
+        directory_id=random_id(world.entropy.random_bytes),
     )
     write_identity(world.disk, path, identity)
     logger.info("formatted directory=%s cluster_id=%s", path, cluster_id)
