@@ -1,12 +1,12 @@
 """Where a node listens and who votes: listeners, their protocols, the quorum's voters."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
-from penstock.model.identity import NodeId
+from penstock.model.identity import NodeId, id_bytes, id_text
 from penstock.model.settings.setting import int32, items
 
 PORT_MAX = 65_535
@@ -66,6 +66,20 @@ class Voter:
         return f"{self.node_id}@{bracketed(self.host)}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryVoter:
+    """A voter of `kraft.version` 1: its vote counts only with the id of its metadata directory."""
+
+    node_id: NodeId
+    host: str
+    port: int
+    directory_id: bytes  # 16 raw bytes
+
+    def __str__(self) -> str:
+        address = HostPort(host=self.host, port=self.port)
+        return f"{self.node_id}@{address}:{id_text(self.directory_id)}"
+
+
 def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
@@ -82,22 +96,35 @@ def listen_addresses(text: str) -> tuple[ListenAddress, ...]:
 def voters(text: str) -> tuple[Voter, ...]:
     """`id@host:port,...`; ids and addresses differ, and the addresses can be connected to."""
     found = tuple(_voter(item) for item in items(text))
+    _check_voters(found)
+    return found
+
+
+def directory_voters(text: str) -> tuple[DirectoryVoter, ...]:
+    """`id@host:port:directory-id,...`, as `kafka-storage format --initial-controllers` takes it;
+    ids of nodes and directories and addresses differ. ValueError when the text is none of that.
+    """
+    found = tuple(_directory_voter(item) for item in items(text))
+    if not found:
+        raise ValueError("At least one voter is needed, as 1@host:9093:DIRECTORY-ID")
+    _check_voters(found)
+    if len({voter.directory_id for voter in found}) != len(found):
+        raise ValueError("Each voter must have a different directory id")
+    return found
+
+
+def _check_voters(found: Sequence[Voter] | Sequence[DirectoryVoter]) -> None:
     if len({voter.node_id for voter in found}) != len(found):
         raise ValueError("Each voter must have a different id")
+    by_address: dict[tuple[str, int], object] = {}
     for voter in found:
         if voter.host in ANY_HOSTS:
             raise ValueError(f"{voter} needs a host that the other nodes can reach")
         if voter.port == 0 and len(found) > 1:
             raise ValueError(f"{voter} needs a port that the other nodes know, not 0")
-    by_address = {(voter.host, voter.port): voter for voter in found}
-    if len(by_address) != len(found):
-        first, second = next(
-            (by_address[voter.host, voter.port], voter)
-            for voter in found
-            if by_address[voter.host, voter.port] is not voter
-        )
-        raise ValueError(f"{second} and {first} must have different addresses")
-    return found
+        other = by_address.setdefault((voter.host, voter.port), voter)
+        if other is not voter:
+            raise ValueError(f"{other} and {voter} must have different addresses")
 
 
 def host_ports(text: str) -> tuple[HostPort, ...]:
@@ -143,6 +170,20 @@ def _host_port(text: str) -> HostPort:
     if form is None or not 0 < int(form[2]) <= PORT_MAX:
         raise ValueError(f"Each entry must look like host:9093, and {text!r} does not")
     return HostPort(host=form[1].strip("[]"), port=int(form[2]))
+
+
+def _directory_voter(text: str) -> DirectoryVoter:
+    address, _, directory = text.rpartition(":")
+    try:
+        voter = _voter(address)
+        directory_id = id_bytes(directory)
+    except ValueError:
+        raise ValueError(
+            f"Each voter must look like 1@host:9093:DIRECTORY-ID, and {text!r} does not"
+        ) from None
+    return DirectoryVoter(
+        node_id=voter.node_id, host=voter.host, port=voter.port, directory_id=directory_id
+    )
 
 
 def _voter(text: str) -> Voter:
