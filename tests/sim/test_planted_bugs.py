@@ -102,7 +102,7 @@ def test_metadata_that_is_not_synced_is_missed(monkeypatch: Patch) -> None:
 
 
 def test_a_new_directory_without_a_lasting_name_is_missed(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(directory, "_make_lasting", SimDisk.make_directory)
+    monkeypatch.setattr(directory, "make_lasting", SimDisk.make_directory)
     assert is_seen_by("metadata", "readable", faults=POWER_LOSSES)
 
 

@@ -32,7 +32,7 @@ class Noun(NamedTuple):
 
 NOUNS = {
     "serve": Noun("penstock.cli.serve", "Run a node."),
-    "storage": Noun("penstock.cli.storage", "Format a data directory, or look into one."),
+    "storage": Noun("penstock.cli.storage", "Format the directories of a node, or look into them."),
     "log": Noun("penstock.cli.log", "Read the files of a log."),
     "cluster": Noun("penstock.cli.cluster", "Describe a cluster: controller, brokers, versions."),
     "topics": Noun("penstock.cli.topics", "Create, list, describe, alter and delete topics."),

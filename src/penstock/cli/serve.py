@@ -114,7 +114,11 @@ def serve(
     _raise_open_files()
     gc.set_threshold(*GC_THRESHOLDS)
     node_config = NodeConfig(
-        node_id=settings.node_id, data_directory=data, settings=settings, process_id=os.getpid()
+        node_id=settings.node_id,
+        data_directory=data,
+        settings=settings,
+        process_id=os.getpid(),
+        config_file=None if config is None else str(config),
     )
     if uvloop is None:
         asyncio.run(run_node(node_config))

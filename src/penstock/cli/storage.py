@@ -1,102 +1,35 @@
-"""`penstock storage`: format a data directory, or look into one."""
+"""`penstock storage`: format the directories of a node, or look into them."""
 
 import os.path
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import click
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
+from penstock.cli.properties import read_properties
 from penstock.cli.show import print_json, print_table
+from penstock.cli.storage_format import (
+    StorageError,
+    config_option,
+    data_option,
+    directories_of,
+    format_storage,
+    identity_fields,
+)
 from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity, decode_offsets
 from penstock.log.creation import topic_id_of
-from penstock.log.directory import read_identity, write_identity
-from penstock.model.error import PenstockError
-from penstock.model.identity import NodeId, TopicPartition, id_bytes, id_text
+from penstock.log.directory import read_identity
+from penstock.log.errors import CorruptCheckpoint
+from penstock.model.identity import TopicPartition, id_text, random_id
+from penstock.model.settings.broker import parse_broker
+from penstock.node.directory_owners import ForeignDirectory, cluster_of
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
+from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
-
-data_option = click.option(
-    "--data", default="./penstock-data", show_default=True, metavar="DIR", help="As for serve."
-)
-
-
-class StorageError(PenstockError):
-    """A directory that is not what was asked for."""
-
-
-@click.group(cls=CommandGroup)
-def storage() -> None:
-    """Format a data directory, or look into one."""
-
-
-@storage.command("format")
-@data_option
-@click.option("--node-id", default=1, show_default=True, type=click.IntRange(min=0),
-              help="The node that it is for.")  # fmt: skip
-@click.option("--cluster-id", metavar="ID", help="Default: a new one.")
-@click.option("--ignore-formatted", is_flag=True, help="One that is formatted already is fine.")
-@json_option
-def format_storage(
-    data: str, node_id: int, cluster_id: str | None, ignore_formatted: bool, as_json: bool
-) -> None:
-    """Make a directory a node's own. `serve` does this by itself where it finds none."""
-    disk, entropy = RealDisk(), RealEntropy()
-    path = os.path.join(data, f"node-{node_id}")
-    found = read_identity(disk, path)
-    if found is not None and not ignore_formatted:
-        raise StorageError(f"{path} is formatted already, for cluster {found.cluster_id}")
-    if found is None:
-        found = DirectoryIdentity(
-            cluster_id=id_text(entropy.random_bytes(16)) if cluster_id is None else _id(cluster_id),
-            node_id=NodeId(node_id),
-            directory_id=entropy.random_bytes(16),
-        )
-        write_identity(disk, path, found)
-    if as_json:
-        print_json(_identity_fields(path, found))
-    else:
-        click.echo(f"formatted {path} for node {found.node_id} of cluster {found.cluster_id}")
-
-
-@storage.command()
-@data_option
-@json_option
-def info(data: str, as_json: bool) -> None:
-    """Show whose directory it is and which partitions it holds. The node may run meanwhile."""
-    disk = RealDisk()
-    if not disk.is_directory(data):
-        raise StorageError(f"{data} is no directory")
-    nodes = [
-        (path, identity)
-        for name in ["", *disk.names(data)]
-        if disk.is_directory(path := os.path.join(data, name).rstrip("/"))
-        and (identity := read_identity(disk, path)) is not None
-    ]
-    if not nodes:
-        raise StorageError(f"{data} holds no formatted directory")
-    described = [
-        _identity_fields(path, identity)
-        | {
-            "clean": disk.exists(f"{path}/{layout.CLEAN_SHUTDOWN}"),
-            "partitions": _partitions(disk, path),
-        }
-        for path, identity in nodes
-    ]
-    if as_json:
-        print_json(described)
-        return
-    for node in described:
-        stopped = "stopped cleanly" if node["clean"] else "running, or not stopped cleanly"
-        click.echo(f"{node['path']}: node {node['node_id']} of {node['cluster_id']}, {stopped}")
-        partitions = node["partitions"]
-        assert isinstance(partitions, list)
-        print_table(
-            ("partition", "topic id", "segments", "bytes", "synced to", "starts at"),
-            ([p[key] for key in _PARTITION_FIELDS] for p in partitions),
-        )
-
 
 _PARTITION_FIELDS = (
     "partition",
@@ -108,13 +41,96 @@ _PARTITION_FIELDS = (
 )
 
 
-def _identity_fields(path: str, identity: DirectoryIdentity) -> dict[str, object]:
-    return {
-        "path": path,
-        "cluster_id": identity.cluster_id,
-        "node_id": identity.node_id,
-        "directory_id": id_text(identity.directory_id),
-    }
+@click.group(cls=CommandGroup)
+def storage() -> None:
+    """Format the directories of a node, or look into them."""
+
+
+storage.add_command(format_storage)
+
+
+@storage.command("random-uuid")
+def random_uuid() -> None:
+    """Print a new id, for a cluster or a directory."""
+    click.echo(id_text(random_id(RealEntropy().random_bytes)))
+
+
+@storage.command()
+@data_option
+@config_option
+@json_option
+def info(data: str, config: Path | None, as_json: bool) -> None:
+    """Show whose directories these are and which partitions they hold. The node may run meanwhile.
+
+    With --config those of that node are shown, and what is wrong with them.
+    """
+    disk = RealDisk()
+    problems: list[str] = []
+    if config is None:
+        owners = _found_below(disk, data)
+    else:
+        settings = parse_broker(read_properties(config))
+        metadata_directory, log_dirs = directories_of(settings, data)
+        owners = _looked_into(disk, dict.fromkeys((metadata_directory, *log_dirs)), problems)
+        try:
+            cluster_of(owners, node_id=settings.node_id)
+        except ForeignDirectory as error:
+            problems.append(str(error))
+    described = [
+        identity_fields(path, owner)
+        | {
+            "clean": disk.exists(f"{path}/{layout.CLEAN_SHUTDOWN}"),
+            "partitions": _partitions(disk, path),
+        }
+        for path, owner in owners.items()
+        if owner is not None
+    ]
+    if as_json:
+        print_json(described)
+    else:
+        _show(described)
+    if problems:
+        raise StorageError("; ".join(problems))
+
+
+def _found_below(disk: Disk, data: str) -> dict[str, DirectoryIdentity | None]:
+    """The directories of nodes in a data directory, or the directory itself."""
+    if not disk.is_directory(data):
+        raise StorageError(f"{data} is no directory")
+    paths = [os.path.join(data, name).rstrip("/") for name in ["", *disk.names(data)]]
+    owners = {path: read_identity(disk, path) for path in paths if disk.is_directory(path)}
+    if not any(owners.values()):
+        raise StorageError(f"{data} holds no formatted directory")
+    return owners
+
+
+def _looked_into(
+    disk: Disk, paths: Iterable[str], problems: list[str]
+) -> dict[str, DirectoryIdentity | None]:
+    """Whose directories these are; what is wrong with some goes to `problems`."""
+    owners: dict[str, DirectoryIdentity | None] = {}
+    for path in paths:
+        try:
+            owners[path] = read_identity(disk, path)
+        except (CorruptCheckpoint, DiskError) as error:
+            problems.append(str(error))
+            continue
+        if owners[path] is None:
+            state = "is not formatted" if disk.is_directory(path) else "is no directory"
+            problems.append(f"{path} {state}")
+    return owners
+
+
+def _show(described: Sequence[Mapping[str, object]]) -> None:
+    for node in described:
+        stopped = "stopped cleanly" if node["clean"] else "running, or not stopped cleanly"
+        click.echo(f"{node['path']}: node {node['node_id']} of {node['cluster_id']}, {stopped}")
+        partitions = node["partitions"]
+        assert isinstance(partitions, list)
+        print_table(
+            ("partition", "topic id", "segments", "bytes", "synced to", "starts at"),
+            ([p[key] for key in _PARTITION_FIELDS] for p in partitions),
+        )
 
 
 def _partitions(disk: Disk, path: str) -> list[dict[str, object]]:
@@ -146,11 +162,3 @@ def _offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
     if not disk.exists(path):
         return {}
     return {**decode_offsets(path, disk.read(path))}
-
-
-def _id(text: str) -> str:
-    try:
-        id_bytes(text)
-    except ValueError as error:
-        raise StorageError(f"--cluster-id: {error}") from error
-    return text

@@ -76,7 +76,7 @@ class LogDirectory:
         it.
         """
         path = path.rstrip("/") or "/"
-        _make_lasting(disk, path)
+        make_lasting(disk, path)
         lock = disk.lock(f"{path}/{layout.LOCK}")
         marker = f"{path}/{layout.CLEAN_SHUTDOWN}"
         clean = disk.exists(marker)
@@ -338,12 +338,12 @@ class LogDirectory:
         )
 
 
-def _make_lasting(disk: Disk, path: str) -> None:
+def make_lasting(disk: Disk, path: str) -> None:
     """Makes the directory; its name, and those of the ones above that were made, are synced."""
     if path == "." or disk.is_directory(path):
         return
     above = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
-    _make_lasting(disk, above)
+    make_lasting(disk, above)
     disk.make_directory(path)
     disk.sync_directory(above)
 
@@ -377,5 +377,5 @@ def read_identity(disk: Disk, path: str) -> DirectoryIdentity | None:
 
 def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
     """Formats a directory for this node."""
-    _make_lasting(disk, path)
+    make_lasting(disk, path)
     disk.write_whole(f"{path}/{layout.IDENTITY}", encode_identity(identity))

@@ -335,7 +335,12 @@ def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
     metadata_directory = normal(config.metadata_directory)
     owners = owners_of(disk, (metadata_directory, *map(normal, config.log_directories)))
     cluster_of(owners, node_id=config.node_id)
-    refuse_unformatted(owners, node=config.cluster, metadata_directory=metadata_directory)
+    refuse_unformatted(
+        owners,
+        node=config.cluster,
+        metadata_directory=metadata_directory,
+        config_file=config.config_file,
+    )
 
 
 def identities_of(

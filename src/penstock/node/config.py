@@ -19,6 +19,21 @@ ROLES = frozenset(Role)
 NODES = 1  # of a cluster, for now
 
 
+def node_directory(data_directory: str, node_id: NodeId) -> str:
+    return os.path.join(data_directory, f"node-{node_id}")
+
+
+def log_directories(
+    settings: BrokerSettings, *, data_directory: str, node_id: NodeId
+) -> tuple[str, ...]:
+    """Where the node's partitions are; where its metadata is too, unless `metadata.log.dir` says
+    otherwise.
+    """
+    if "log.dirs" in settings.given or "log.dir" in settings.given:
+        return settings.directories
+    return (node_directory(data_directory, node_id),)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
     """A configuration that this node can run; InvalidSetting for one that asks for more."""
@@ -27,6 +42,7 @@ class NodeConfig:
     data_directory: str  # DIR above: that of all nodes on this machine
     settings: BrokerSettings = field(default_factory=BrokerSettings)
     process_id: int | None = None  # written to node.pid, where the node is a process of its own
+    config_file: str | None = None  # where the settings are from, to be named in errors
     cluster: ClusterNode = field(init=False)  # what the settings make of it in its cluster
 
     def __post_init__(self) -> None:
@@ -50,7 +66,7 @@ class NodeConfig:
 
     @property
     def node_directory(self) -> str:
-        return os.path.join(self.data_directory, f"node-{self.node_id}")
+        return node_directory(self.data_directory, self.node_id)
 
     @property
     def metadata_directory(self) -> str:
@@ -59,10 +75,9 @@ class NodeConfig:
 
     @property
     def log_directories(self) -> tuple[str, ...]:
-        given = self.settings.given
-        if "log.dirs" in given or "log.dir" in given:
-            return self.settings.directories
-        return (self.node_directory,)
+        return log_directories(
+            self.settings, data_directory=self.data_directory, node_id=self.node_id
+        )
 
     @property
     def complete_settings(self) -> BrokerSettings:
