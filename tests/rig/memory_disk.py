@@ -227,7 +227,9 @@ class MemoryDisk:
         for file in sorted(self.files):
             if file.startswith(f"{path}/"):
                 self.remove(file)
-        self.directories.discard(path)
+        self.directories -= {
+            one for one in self.directories if one == path or one.startswith(f"{path}/")
+        }
 
     def sync_directory(self, path: str) -> None:
         self.faults.strike(path)

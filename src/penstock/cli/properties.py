@@ -82,4 +82,5 @@ def _unescape(text: str) -> str:
                 raise BadProperties(f"\\u{digits} is no character") from error
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    return "".join(out)
+    # Two escapes may be the halves of one character.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")

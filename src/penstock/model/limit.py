@@ -51,6 +51,10 @@ HELD_REPLIES_MAX = 10_000  # decided and waiting for the watermark, per state ma
 TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
 
+# Nodes on one machine
+LAID_OUT_NODES_MAX = 50
+LAID_OUT_VOTERS_MAX = 5
+
 # Groups
 NEW_MEMBER_JOIN_MS_MAX = 300_000  # how long the first join of a classic member may be parked
 HANDSHAKE_MS_MAX = 100  # how long a first generation waits for members that were just given ids
