@@ -1,0 +1,92 @@
+"""The nodes of `penstock serve --nodes N --data DIR`: laid out at the first start, found again at
+every later one, and how each is started.
+"""
+
+import os.path
+import shlex
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+
+from penstock.cli.node_processes import NodeCommand
+from penstock.model.identity import id_text, random_id
+from penstock.node.cluster_layout import (
+    LayoutRefused,
+    found_layout,
+    lay_out,
+    plan_layout,
+    port_count,
+    ports_from,
+    write_layout,
+)
+from penstock.world.ports import Clock, Disk, Entropy
+
+HOST = "127.0.0.1"
+PORT = 9092  # the first, unless another is asked for
+PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
+
+
+def laid_out_nodes(
+    nodes: int,
+    *,
+    data_directory: str,
+    port: int | None,
+    settings: Mapping[str, str],
+    disk: Disk,
+    entropy: Entropy,
+    clock: Clock,
+) -> list[NodeCommand]:
+    """The commands of N nodes in a directory, which are laid out if there is none. `port` is the
+    first of those that they take, 0 for any that are free; settings go into each node's file.
+    LayoutRefused when other nodes are there, or a port is taken.
+    """
+    data = os.path.abspath(data_directory)
+    files = found_layout(disk, data, nodes)
+    if files is not None:
+        if port is not None or settings:
+            raise LayoutRefused(
+                f"the {nodes} nodes in {data} have ports and settings of their own:"
+                f" edit {data}/node-<id>/server.properties"
+            )
+    else:
+        wanted = PORT if port is None else port
+        ports = free_ports(port_count(nodes)) if wanted == 0 else ports_from(wanted, nodes)
+        refuse_taken(ports)
+        made = lay_out(nodes, data_directory=data, ports=ports, host=HOST, settings=settings)
+        planned = plan_layout(
+            made,
+            cluster_id=id_text(random_id(entropy.random_bytes)),
+            random_bytes=entropy.random_bytes,
+            now_ms=clock.now_ms(),
+        )
+        write_layout(disk, made, planned)
+        files = tuple(one.settings_file for one in made)
+    return [
+        NodeCommand(
+            name=os.path.basename(os.path.dirname(file)),
+            arguments=(*PENSTOCK, "serve", "--config", file),
+            start_again=f"penstock serve --config {shlex.quote(file)}",
+        )
+        for file in files
+    ]
+
+
+def free_ports(count: int) -> tuple[int, ...]:
+    """As many ports that nobody has; they are let go again."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return tuple(one.getsockname()[1] for one in sockets)
+
+
+def refuse_taken(ports: tuple[int, ...]) -> None:
+    """Before anything is written that names them."""
+    with ExitStack() as held:
+        for port in ports:
+            try:
+                held.enter_context(socket.create_server((HOST, port)))
+            except OSError as error:
+                raise LayoutRefused(
+                    f"port {port} of {HOST} cannot be had ({error.strerror}); the nodes take"
+                    f" {ports[0]} to {ports[-1]}: pass another --port, or 0 for any that are free"
+                ) from error
