@@ -122,6 +122,18 @@ def test_a_second_format_is_refused_and_the_rest_can_be_formatted(
     assert (tmp_path / "a" / "meta.properties").read_bytes() == before
 
 
+def test_a_node_of_a_cluster_is_not_served_as_a_cluster_of_its_own(
+    run: Run, config: Config, tmp_path: Path
+) -> None:
+    command = f"storage format --cluster-id {CLUSTER} --config {config(DYNAMIC)}"
+    assert run(f"{command} --initial-controllers {VOTERS}").status == 0
+    before = files_in(tmp_path)
+    outcome = run(f"serve --listen 127.0.0.1:0 --set log.dirs={tmp_path / 'a'}")
+    assert outcome.status == 1
+    assert "would make the node a cluster of its own" in outcome.err.splitlines()[-1]
+    assert files_in(tmp_path) == before
+
+
 def test_a_node_that_was_formatted_serves(run: Run, tmp_path: Path) -> None:
     assert run(f"storage format --data {tmp_path / 'data'} --cluster-id {CLUSTER}").status == 0
     node = ServedNode(data=tmp_path / "data")

@@ -48,6 +48,7 @@ from penstock.model.settings.listener import ANY_HOSTS, ListenAddress
 from penstock.model.settings.topic import TopicSettings
 from penstock.node.config import NodeConfig
 from penstock.node.directory_owners import cluster_of, owners_of, refuse_unformatted
+from penstock.node.formatting import refuse_ignored_voters
 from penstock.node.lifecycle import Node
 from penstock.replication.fetch_session import FetchSessions
 from penstock.world.ports import Address, Disk, Listener, World
@@ -341,6 +342,7 @@ def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
         metadata_directory=metadata_directory,
         config_file=config.config_file,
     )
+    refuse_ignored_voters(disk, config.cluster, metadata_directory)
 
 
 def identities_of(

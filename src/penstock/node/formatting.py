@@ -147,6 +147,20 @@ def refuse_unmarked_log(disk: Disk, metadata_directory: str) -> None:
         )
 
 
+def refuse_ignored_voters(disk: Disk, node: ClusterNode, metadata_directory: str) -> None:
+    """A directory of a cluster with `kraft.version` 1 is not served with settings by which the node
+    would vote alone.
+    """
+    if not node.is_only_voter:
+        return
+    if disk.exists(f"{metadata_directory}/{METADATA_LOG}/{VOTERS_FILE}"):
+        raise FormatRefused(
+            f"{metadata_directory} was formatted with the voters of a cluster in its metadata log,"
+            " and these settings would make the node a cluster of its own: start it with the"
+            " server.properties that it was formatted with"
+        )
+
+
 def write_format(disk: Disk, planned: FormattedDirectory) -> None:
     """Durable when it returns."""
     for name, content in planned.files.items():
