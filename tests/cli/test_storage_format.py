@@ -134,6 +134,21 @@ def test_a_node_of_a_cluster_is_not_served_as_a_cluster_of_its_own(
     assert files_in(tmp_path) == before
 
 
+def test_the_files_of_a_new_cluster_can_be_dumped(run: Run, config: Config, tmp_path: Path) -> None:
+    command = f"storage format --cluster-id {CLUSTER} --config {config(DYNAMIC)}"
+    assert run(f"{command} --initial-controllers {VOTERS}").status == 0
+    voters = tmp_path / "a" / "__cluster_metadata-0" / "00000000000000000000-0000000000.checkpoint"
+    rows = run(f"log dump --records {voters} --json").json()["rows"]
+    assert [row["key"] for row in rows] == [
+        "snapshot_header",
+        "kraft_version",
+        "kraft_voters",
+        "snapshot_footer",
+    ]
+    bootstrap = run(f"log dump --records {tmp_path / 'a' / 'bootstrap.checkpoint'}").text
+    assert "FeatureLevelRecord(name='metadata.version'" in bootstrap
+
+
 def test_a_node_that_was_formatted_serves(run: Run, tmp_path: Path) -> None:
     assert run(f"storage format --data {tmp_path / 'data'} --cluster-id {CLUSTER}").status == 0
     node = ServedNode(data=tmp_path / "data")

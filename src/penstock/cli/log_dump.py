@@ -40,6 +40,7 @@ RECORD_COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 _OFFSET_ENTRY = Struct(">II")
 _TIME_ENTRY = Struct(">qi")
 SHOWN_BYTES_MAX = 200
+METADATA_SNAPSHOT = ".checkpoint"
 
 
 class UnknownFile(PenstockError):
@@ -61,11 +62,16 @@ def dump_file(disk: Disk, path: str, *, records: bool = False) -> Dump:
     if segment is not None:
         base_offset, suffix = segment
         if suffix == layout.LOG:
-            return _guarded(_segment(disk, path, records=records))
+            directory = os.path.basename(os.path.dirname(os.path.abspath(path)))
+            is_metadata = directory.startswith(METADATA_TOPIC)
+            return _guarded(_batches(disk, path, records=records, is_metadata=is_metadata))
         return _guarded(_INDEXES[suffix](base_offset, disk.read(path)))
     if name in _CHECKPOINTS:
         return _guarded(_CHECKPOINTS[name](path, disk.read(path)))
-    known = ", ".join((*layout.SEGMENT_SUFFIXES, layout.SNAPSHOT, *_CHECKPOINTS))
+    if name.endswith(METADATA_SNAPSHOT):
+        return _guarded(_batches(disk, path, records=records, is_metadata=True))
+    suffixes = (*layout.SEGMENT_SUFFIXES, layout.SNAPSHOT, METADATA_SNAPSHOT)
+    known = ", ".join((*suffixes, *_CHECKPOINTS))
     raise UnknownFile(f"{name}: no file of a log has this name; known are {known}")
 
 
@@ -83,9 +89,7 @@ def _guarded(dump: Dump) -> Dump:
     return dump
 
 
-def _segment(disk: Disk, path: str, *, records: bool) -> Dump:
-    directory = os.path.basename(os.path.dirname(os.path.abspath(path)))
-    is_metadata = directory.startswith(METADATA_TOPIC)
+def _batches(disk: Disk, path: str, *, records: bool, is_metadata: bool) -> Dump:
     dump = Dump("record batches", RECORD_COLUMNS if records else BATCH_COLUMNS)
 
     def rows() -> Iterator[Row]:
