@@ -1,8 +1,10 @@
 """Every setting that Apache Kafka lists is listed here, with its default and its ways to change."""
 
+import time
 from collections.abc import Mapping
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
 
 from penstock.metadata.describe import (
@@ -21,6 +23,7 @@ from rig.apache_kafka.broker import ApacheKafka
 from rig.broker import NO_RETENTION_ROUND
 
 DEFAULT = 5
+SEEN_WITHIN_S = 60
 HERE = Standpoint(image=Image(), static=parse_broker(NO_RETENTION_ROUND), node_id=NodeId(1))
 # A listener cannot be changed here without a restart.
 AT_START_HERE = {"listeners", "listener.security.protocol.map"}
@@ -32,8 +35,16 @@ def admin(apache_kafka: ApacheKafka) -> AdminClient:
 
 
 def of_kafka(admin: AdminClient, kind: ConfigResource.Type, name: str) -> dict[str, ConfigEntry]:
-    (answer,) = admin.describe_configs([ConfigResource(kind, name)]).values()
-    return dict(answer.result())
+    """A topic may be created before Apache Kafka's broker has heard of it: it is asked again."""
+    until = time.monotonic() + SEEN_WITHIN_S
+    while True:
+        (answer,) = admin.describe_configs([ConfigResource(kind, name)]).values()
+        try:
+            return dict(answer.result())
+        except KafkaException as error:
+            unknown = error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not unknown or time.monotonic() > until:
+                raise
 
 
 def by_name(described: list[Described]) -> dict[str, Described]:
