@@ -22,7 +22,7 @@ def standpoint(
 ) -> Standpoint:
     static = {name.replace("_", "."): value for name, value in given.items()}
     return Standpoint(
-        image=Image(configs=configs or {}), static=parse_broker(static), node_id=NodeId(1)
+        metadata=Image(configs=configs or {}), static=parse_broker(static), node_id=NodeId(1)
     )
 
 

@@ -9,56 +9,10 @@ from penstock.metadata.image.image import ConfigResource, Delta, Image
 from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord, decode_record, encode_record
 from penstock.model.configs import ResourceKind
-from penstock.model.identity import NodeId, TopicId
+from penstock.model.identity import TopicId
 from penstock.model.offset import LeaderEpoch, Offset
-from penstock.wire.messages import incremental_alter_configs as alter
-from penstock.wire.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from penstock.wire.messages.delete_topics import DeleteTopicsRequest
 from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord
-from rig.cluster import Cluster
-
-NAMES = ["a", "b", "a.b", "a_b", "c"]
-
-creations = st.tuples(st.just("create"), st.sampled_from(NAMES), st.integers(1, 4), st.booleans())
-deletions = st.tuples(st.just("delete"), st.sampled_from(NAMES))
-growths = st.tuples(st.just("grow"), st.sampled_from(NAMES), st.integers(1, 6))
-changes = st.tuples(
-    st.just("alter"),
-    st.sampled_from(NAMES),
-    st.sampled_from(["retention.ms", "segment.ms"]),
-    st.sampled_from(["1", "2", None]),
-)
-restarts = st.tuples(st.just("restart"), st.integers(1, 9))
-histories = st.lists(st.one_of(creations, deletions, growths, changes, restarts), max_size=25)
-
-
-def live(history: list[tuple[object, ...]]) -> Cluster:
-    cluster = Cluster()
-    for step in history:
-        match step:
-            case ("create", str(name), int(partitions), bool(configured)):
-                config = {"retention_ms": "5"} if configured else {}
-                cluster.try_create(name, partitions, **config)
-            case ("delete", str(name)):
-                cluster.ask(DeleteTopicsRequest(topic_names=[name]))
-            case ("grow", str(name), int(count)):
-                topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-                cluster.ask(CreatePartitionsRequest(topics=[topic]))
-            case ("alter", str(name), str(setting), str() | None as value):
-                change = alter.AlterableConfig(
-                    name=setting, config_operation=1 if value is None else 0, value=value
-                )
-                resource = alter.AlterConfigsResource(
-                    resource_type=2, resource_name=name, configs=[change]
-                )
-                cluster.ask(alter.IncrementalAlterConfigsRequest(resources=[resource]))
-            case ("restart", int(incarnation)):
-                cluster.register(NodeId(1), incarnation=incarnation)
-                cluster.unfence(NodeId(1))
-    return cluster
+from rig.metadata_histories import histories, live
 
 
 def load(records: list[MetadataRecord], cuts: set[int]) -> tuple[Image, list[Delta]]:

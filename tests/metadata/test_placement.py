@@ -7,24 +7,16 @@ from hypothesis import strategies as st
 
 from penstock.metadata.controller.decision_context import Refusal
 from penstock.metadata.controller.placement import place
-from penstock.metadata.image.broker import BrokerImage
-from penstock.metadata.image.image import Image
+from penstock.metadata.controller.state import ControllerState
 from penstock.model.identity import NodeId, TopicId
+from penstock.wire.messages.metadata_records.broker import RegisterBrokerRecord
 
 
-def cluster(usable: int, fenced: int) -> Image:
-    brokers = {
-        NodeId(node): BrokerImage(
-            node_id=NodeId(node),
-            epoch=1,
-            incarnation=bytes(16),
-            rack=None,
-            endpoints=(),
-            fenced=node >= usable,
-        )
-        for node in range(usable + fenced)
-    }
-    return Image(brokers=brokers)
+def cluster(usable: int, fenced: int) -> ControllerState:
+    state = ControllerState()
+    for node in range(usable + fenced):
+        state.apply(RegisterBrokerRecord(broker_id=node, broker_epoch=1, fenced=node >= usable))
+    return state
 
 
 @given(

@@ -91,7 +91,7 @@ def test_a_default_of_a_group_is_the_brokers_setting() -> None:
 
 def test_each_value_is_told_with_the_places_it_was_found_in() -> None:
     standpoint = Standpoint(
-        image=image_with({SESSION: " 4000 "}), static=parse_broker(BRISK), node_id=NodeId(1)
+        metadata=image_with({SESSION: " 4000 "}), static=parse_broker(BRISK), node_id=NodeId(1)
     )
     described = {one.name: one for one in describe_group(standpoint, "g")}
     session = described[SESSION]

@@ -9,17 +9,18 @@ from penstock.metadata.controller.brokers import (
 from penstock.metadata.controller.decide import (
     ControllerReply,
     ControllerRequest,
-    ControllerState,
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
+from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord
 from penstock.model.identity import NodeId, TopicId
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.broker import parse_broker
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
@@ -38,7 +39,9 @@ class Cluster:
             {name.replace("_", "."): value for name, value in settings.items()}
         )
         self.records: list[MetadataRecord] = []
-        self._state = ControllerState()
+        self.state = ControllerState()
+        self._loader = Loader()
+        self.check_state = True
         self._ids = 0
         self._apply(bootstrap_records())
         for node_id in range(1, brokers + 1):
@@ -47,7 +50,7 @@ class Cluster:
 
     @property
     def image(self) -> Image:
-        return self._state.image
+        return self._loader.image
 
     def topic(self, name: str) -> TopicImage:
         return self.image.topics_by_name[name]
@@ -55,9 +58,9 @@ class Cluster:
     def ask(self, request: ControllerRequest) -> ControllerReply:
         """RequestError when the whole request is refused."""
         context = DecisionContext(
-            image=self.image,
+            state=self.state,
             node_id=self.settings.node_id,
-            settings=effective_broker(self.settings, self.image, self.settings.node_id),
+            settings=effective_broker(self.settings, self.state, self.settings.node_id),
             next_offset=Offset(len(self.records)),
             fresh_ids=[self._fresh_id() for _ in range(100)],
         )
@@ -105,9 +108,14 @@ class Cluster:
         self.ask(UnfenceBroker(node_id=node_id, broker_epoch=epoch))
 
     def _apply(self, records: tuple[MetadataRecord, ...]) -> None:
+        if not records:
+            return
         for record in records:
-            self._state.apply(record)
+            self.state.apply(record)
         self.records.extend(records)
+        self._loader.load(records, next_offset=Offset(len(self.records)), epoch=LeaderEpoch(1))
+        if self.check_state:
+            self.state.check()
         self.image.check()
 
     def _fresh_id(self) -> TopicId:

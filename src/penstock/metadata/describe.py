@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile
 
-from penstock.metadata.effective import CLUSTER_DEFAULT, effective_broker
-from penstock.metadata.image.image import Image
+from penstock.metadata.effective import CLUSTER_DEFAULT, Configured, effective_broker
 from penstock.model.configs import ResourceKind, Source
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
@@ -45,7 +44,7 @@ class Described:
 class Standpoint:
     """The node whose view of the settings is described."""
 
-    image: Image
+    metadata: Configured
     static: BrokerSettings
     node_id: NodeId
 
@@ -54,15 +53,15 @@ class Standpoint:
         """The broker's layers of settings; the first one that has a value counts."""
         broker = ResourceKind.BROKER
         return (
-            (self.image.config(broker, str(self.node_id)), Source.DYNAMIC_BROKER),
-            (self.image.config(broker, CLUSTER_DEFAULT), Source.DYNAMIC_DEFAULT_BROKER),
+            (self.metadata.config(broker, str(self.node_id)), Source.DYNAMIC_BROKER),
+            (self.metadata.config(broker, CLUSTER_DEFAULT), Source.DYNAMIC_DEFAULT_BROKER),
             (self.static.given, Source.STATIC_BROKER),
         )
 
 
 def describe_topic_defaults(standpoint: Standpoint) -> list[Described]:
     """All settings of a topic without overrides, by name: made once for many topics."""
-    broker = effective_broker(standpoint.static, standpoint.image, standpoint.node_id)
+    broker = effective_broker(standpoint.static, standpoint.metadata, standpoint.node_id)
     resolved = resolve_topic({}, broker)
     described = []
     for setting in TOPIC_SETTINGS.values():
@@ -101,10 +100,10 @@ def describe_broker(standpoint: Standpoint) -> list[Described]:
     return described
 
 
-def describe_cluster_default(image: Image) -> list[Described]:
+def describe_cluster_default(metadata: Configured) -> list[Described]:
     """Only what was set for all running brokers."""
     described = []
-    for name, value in sorted(image.config(ResourceKind.BROKER, CLUSTER_DEFAULT).items()):
+    for name, value in sorted(metadata.config(ResourceKind.BROKER, CLUSTER_DEFAULT).items()):
         setting = BROKER_SETTINGS[name]
         shown = None if setting.sensitive else value
         synonyms = [Synonym(name=name, value=shown, source=Source.DYNAMIC_DEFAULT_BROKER)]
@@ -114,7 +113,7 @@ def describe_cluster_default(image: Image) -> list[Described]:
 
 def describe_group(standpoint: Standpoint, group_id: str) -> list[Described]:
     """All settings that a group can have of its own, by name, whether or not the group exists."""
-    overrides = standpoint.image.config(ResourceKind.GROUP, group_id)
+    overrides = standpoint.metadata.config(ResourceKind.GROUP, group_id)
     described = []
     for name, setting in SINGLE_GROUP_SETTINGS.items():
         server = server_name(name)

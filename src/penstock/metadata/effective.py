@@ -1,6 +1,8 @@
 """Which settings are in effect: those a node was started with, overridden by the metadata log."""
 
-from penstock.metadata.image.image import Image
+from collections.abc import Mapping
+from typing import Protocol
+
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BrokerSettings, with_dynamic
@@ -11,20 +13,29 @@ from penstock.model.settings.topic import TopicSettings, resolve_topic
 CLUSTER_DEFAULT = ""
 
 
-def effective_broker(static: BrokerSettings, image: Image, node_id: NodeId) -> BrokerSettings:
+class Configured(Protocol):
+    """What knows the settings in the metadata log: an image, or the controller's state."""
+
+    def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
+        """What was set on one resource."""
+
+
+def effective_broker(
+    static: BrokerSettings, metadata: Configured, node_id: NodeId
+) -> BrokerSettings:
     """The settings of a broker: its own dynamic ones, else the cluster's, else its static ones."""
     return with_dynamic(
         static,
-        cluster=image.config(ResourceKind.BROKER, CLUSTER_DEFAULT),
-        broker=image.config(ResourceKind.BROKER, str(node_id)),
+        cluster=metadata.config(ResourceKind.BROKER, CLUSTER_DEFAULT),
+        broker=metadata.config(ResourceKind.BROKER, str(node_id)),
     )
 
 
-def effective_topic(topic: str, image: Image, broker: BrokerSettings) -> TopicSettings:
+def effective_topic(topic: str, metadata: Configured, broker: BrokerSettings) -> TopicSettings:
     """The settings of a topic on a broker with these effective settings."""
-    return resolve_topic(image.config(ResourceKind.TOPIC, topic), broker)
+    return resolve_topic(metadata.config(ResourceKind.TOPIC, topic), broker)
 
 
-def effective_group(group_id: str, image: Image, settings: GroupSettings) -> GroupSettings:
+def effective_group(group_id: str, metadata: Configured, settings: GroupSettings) -> GroupSettings:
     """The settings of a group for the coordinator: the group's own, else the broker's."""
-    return resolve_group(image.config(ResourceKind.GROUP, group_id), settings)
+    return resolve_group(metadata.config(ResourceKind.GROUP, group_id), settings)

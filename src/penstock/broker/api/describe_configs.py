@@ -18,6 +18,7 @@ from penstock.metadata.describe import (
     describe_topic,
     describe_topic_defaults,
 )
+from penstock.metadata.image.image import Image
 from penstock.model.configs import ResourceKind, Source
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DESCRIBED_SETTINGS_MAX
@@ -50,9 +51,8 @@ def refuse(
 def _describe_all(
     services: Services, request: DescribeConfigsRequest
 ) -> Steps[DescribeConfigsResponse]:
-    standpoint = Standpoint(
-        image=services.image, static=services.settings, node_id=services.node_id
-    )
+    image = services.image
+    standpoint = Standpoint(metadata=image, static=services.settings, node_id=services.node_id)
     defaults = describe_topic_defaults(standpoint)
     told = 0
     results = []
@@ -63,7 +63,7 @@ def _describe_all(
             results.append(_refused(resource, ErrorCode.INVALID_REQUEST, message))
             continue
         try:
-            found = _describe(standpoint, defaults, resource)
+            found = _describe(image, standpoint, defaults, resource)
         except RequestError as error:
             results.append(_refused(resource, error.code, error.message))
         else:
@@ -99,9 +99,12 @@ def _result(
 
 
 def _describe(
-    standpoint: Standpoint, defaults: Sequence[Described], resource: DescribeConfigsResource
+    image: Image,
+    standpoint: Standpoint,
+    defaults: Sequence[Described],
+    resource: DescribeConfigsResource,
 ) -> Iterable[Described]:
-    image, name = standpoint.image, resource.resource_name
+    name = resource.resource_name
     if resource.resource_type == ResourceKind.TOPIC:
         error = topic_name_error(name)
         if error is not None:

@@ -20,10 +20,10 @@ from penstock.metadata.controller.brokers import bootstrap_records
 from penstock.metadata.controller.decide import (
     ControllerReply,
     ControllerRequest,
-    ControllerState,
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.loader import Loader
@@ -121,11 +121,10 @@ class LocalController:
         self._host.lose_leadership()
 
     def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
-        image = self._state.image
         context = DecisionContext(
-            image=image,
+            state=self._state,
             node_id=self._node_id,
-            settings=effective_broker(self._settings, image, self._node_id),
+            settings=effective_broker(self._settings, self._state, self._node_id),
             next_offset=self._journal.end_offset,
             fresh_ids=self._fresh_ids(request),
         )
@@ -143,7 +142,7 @@ class LocalController:
             fresh = TopicId(self._world.entropy.random_bytes(16))
             # The small numbers are reserved, and a leading dash looks like an option to tools.
             usable = fresh[:15] != NO_TOPIC_ID[:15] and fresh[0] >> 2 != DASH
-            if usable and fresh not in self._state.image.topics_by_id:
+            if usable and fresh not in self._state.topics_by_id:
                 ids[fresh] = None
         return list(ids)
 

@@ -2,11 +2,11 @@
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.metadata.controller.brokers import (
-    Place,
     RegisterBroker,
     ResumeLeadership,
     UnfenceBroker,
 )
+from penstock.metadata.controller.state import Place
 from penstock.model.identity import NodeId
 
 

@@ -13,6 +13,7 @@ from penstock.groups.consumer.member import ConsumerMember
 from penstock.groups.regex.pattern import Effort, TooManySteps, compile_pattern
 from penstock.groups.regex.syntax import InvalidRegex
 from penstock.metadata.image.image import Image
+from penstock.metadata.image.shared_map import keys_beyond
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicId
 
@@ -71,12 +72,12 @@ def resolved_again(
     """
     known = image.topics_by_name
     still = topics if seen is not None else ()
-    names = [name for name in known if seen is None or name not in seen.topics_by_name]
+    names = list(known) if seen is None else keys_beyond(known, seen.topics_by_name)
     kept = tuple(topic for topic in still if topic in known)
     if not names:
         return kept
     try:
-        return tuple(sorted({*kept, *compile_pattern(regex).matching(sorted(names), effort)}))
+        return tuple(sorted({*kept, *compile_pattern(regex).matching(names, effort)}))
     except TooManySteps:
         return tuple(topic for topic in topics if topic in known)
     except InvalidRegex:

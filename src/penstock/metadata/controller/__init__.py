@@ -1,1 +1,1 @@
-"""The rules of the cluster: pure functions from an image and a request to a decision."""
+"""The rules of the cluster: pure functions from a state and a request to a decision."""

@@ -6,15 +6,14 @@ and readers detect a truncated log only by its epochs.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.state import ControllerState, Place
 from penstock.metadata.image.broker import Endpoint
-from penstock.metadata.image.image import Image
 from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NodeId, TopicId
+from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.metadata_records.broker import (
     BrokerEndpoint,
@@ -42,13 +41,6 @@ class RegisterBroker:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     broker_epoch: int
-
-
-class Place(NamedTuple):
-    """The position of a walk over all partitions."""
-
-    topic_id: TopicId
-    partition: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,17 +74,17 @@ class BrokerUnfenced:
 
 def bootstrap_records() -> tuple[MetadataRecord, ...]:
     """The first records of a metadata log."""
-    return missing_features(Image())
+    return missing_features(ControllerState())
 
 
-def missing_features(image: Image) -> tuple[FeatureLevelRecord, ...]:
+def missing_features(state: ControllerState) -> tuple[FeatureLevelRecord, ...]:
     """The features that a metadata log has not finalised yet; the log of an older version lacks
     some.
     """
     return tuple(
         FeatureLevelRecord(name=name, feature_level=level)
         for name, level in FEATURE_LEVELS.items()
-        if name not in image.features
+        if name not in state.features
     )
 
 
@@ -100,7 +92,7 @@ def register_broker(
     context: DecisionContext, request: RegisterBroker
 ) -> Decision[MetadataRecord, BrokerRegistered]:
     """The broker's epoch is the offset of its registration: later ones are larger."""
-    present = context.image.brokers.get(request.node_id)
+    present = context.state.brokers.get(request.node_id)
     if present is not None and present.incarnation == request.incarnation:
         return Decision(reply=BrokerRegistered(broker_epoch=present.epoch))
     record = RegisterBrokerRecord(
@@ -125,7 +117,7 @@ def register_broker(
         log_dirs=list(request.directories),
     )
     return Decision(
-        records=(record, *missing_features(context.image)),
+        records=(record, *missing_features(context.state)),
         reply=BrokerRegistered(broker_epoch=context.next_offset),
     )
 
@@ -133,15 +125,13 @@ def register_broker(
 def resume_leadership(
     context: DecisionContext, request: ResumeLeadership
 ) -> Decision[MetadataRecord, LeadershipResumed]:
-    broker = context.image.brokers.get(request.node_id)
+    broker = context.state.brokers.get(request.node_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
     led = sorted(
-        Place(topic_id, partition)
-        for topic_id, topic in context.image.topics_by_id.items()
-        for partition, image in enumerate(topic.partitions)
-        if image.leader == request.node_id
-        and (request.after is None or Place(topic_id, partition) > request.after)
+        place
+        for place in context.state.led_by(request.node_id)
+        if request.after is None or place > request.after
     )
     resumed = led[:DECISION_RECORDS_MAX]
     records = tuple(
@@ -157,7 +147,7 @@ def resume_leadership(
 def unfence_broker(
     context: DecisionContext, request: UnfenceBroker
 ) -> Decision[MetadataRecord, BrokerUnfenced]:
-    broker = context.image.brokers.get(request.node_id)
+    broker = context.state.brokers.get(request.node_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
     if not broker.fenced:

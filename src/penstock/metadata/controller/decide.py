@@ -1,4 +1,4 @@
-"""The controller's table of requests (start here), and its state, which follows the journal."""
+"""The controller's table of requests: start here. Its state is in `state`."""
 
 from typing import assert_never
 
@@ -23,8 +23,6 @@ from penstock.metadata.controller.producer_ids import (
 )
 from penstock.metadata.controller.settings import alter_configs, incremental_alter_configs
 from penstock.metadata.controller.topics import create_topics, delete_topics
-from penstock.metadata.image.draft import Draft
-from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.wire.messages.create_partitions import (
@@ -87,27 +85,3 @@ def decide(
             return unfence_broker(context, request)
         case _:
             assert_never(request)
-
-
-class ControllerState:
-    """The cluster with every journalled record, committed or not. The host applies to it."""
-
-    def __init__(self) -> None:
-        self._image = Image()
-        self._draft: Draft | None = None
-
-    @property
-    def image(self) -> Image:
-        if self._draft is not None:
-            # The published image knows offset and epoch; decisions have no use for them.
-            _, self._image = self._draft.finish(offset=self._image.offset, epoch=self._image.epoch)
-            self._draft = None
-        return self._image
-
-    def apply(self, record: MetadataRecord) -> None:
-        if self._draft is None:
-            self._draft = Draft(self._image)
-        self._draft.apply(record)
-
-    def apply_volatile(self, change: object) -> None:
-        raise AssertionError(f"the controller has no volatile state: {change!r}")

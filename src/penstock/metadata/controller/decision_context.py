@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.metadata.image.image import Image
+from penstock.metadata.controller.state import ControllerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import Offset
@@ -14,7 +14,7 @@ from penstock.model.settings.broker import BrokerSettings
 class DecisionContext:
     """The cluster as the controller knows it, uncommitted records included."""
 
-    image: Image
+    state: ControllerState  # to be read only
     node_id: NodeId  # of the controller
     settings: BrokerSettings  # and its own, for what a request leaves open
     next_offset: Offset  # that the decision's first record will have

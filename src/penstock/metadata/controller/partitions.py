@@ -5,9 +5,8 @@ from collections import Counter
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.placement import manual_error, new_partition, place
+from penstock.metadata.controller.state import ControllerState, TopicState
 from penstock.metadata.controller.topics import TOO_LARGE
-from penstock.metadata.image.image import Image
-from penstock.metadata.image.topic import TopicImage
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -33,7 +32,7 @@ def create_partitions(
             grown = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
         else:
             grown = _grow(
-                context.image, by_name[name], records_left=DECISION_RECORDS_MAX - len(records)
+                context.state, by_name[name], records_left=DECISION_RECORDS_MAX - len(records)
             )
         if isinstance(grown, Refusal):
             results.append(
@@ -49,9 +48,9 @@ def create_partitions(
 
 
 def _grow(
-    image: Image, topic: CreatePartitionsTopic, *, records_left: int
+    state: ControllerState, topic: CreatePartitionsTopic, *, records_left: int
 ) -> list[MetadataRecord] | Refusal:
-    found = image.topics_by_name.get(topic.name)
+    found = state.topics_by_name.get(topic.name)
     if found is None:
         return Refusal(
             code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -70,16 +69,16 @@ def _grow(
     if topic.count - present > records_left:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
     if topic.assignments is not None:
-        return _grow_by_hand(image, found, topic)
-    return _grow_by_placement(image, found, count=topic.count - present)
+        return _grow_by_hand(state, found, topic)
+    return _grow_by_placement(state, found, count=topic.count - present)
 
 
 def _grow_by_placement(
-    image: Image, topic: TopicImage, *, count: int
+    state: ControllerState, topic: TopicState, *, count: int
 ) -> list[MetadataRecord] | Refusal:
     first = len(topic.partitions)
     placed = place(
-        image,
+        state,
         topic_id=topic.topic_id,
         from_partition=first,
         count=count,
@@ -90,7 +89,7 @@ def _grow_by_placement(
     records: list[MetadataRecord] = []
     for partition, replicas in enumerate(placed, start=first):
         record = new_partition(
-            image, topic_id=topic.topic_id, partition=partition, replicas=replicas
+            state, topic_id=topic.topic_id, partition=partition, replicas=replicas
         )
         assert record is not None, "the placement begins with a broker that is not fenced"
         records.append(record)
@@ -98,7 +97,7 @@ def _grow_by_placement(
 
 
 def _grow_by_hand(
-    image: Image, topic: TopicImage, asked: CreatePartitionsTopic
+    state: ControllerState, topic: TopicState, asked: CreatePartitionsTopic
 ) -> list[MetadataRecord] | Refusal:
     assert asked.assignments is not None
     first = len(topic.partitions)
@@ -112,11 +111,11 @@ def _grow_by_hand(
     records: list[MetadataRecord] = []
     for partition, assignment in enumerate(asked.assignments, start=first):
         replicas = assignment.broker_ids
-        error = manual_error(image, replicas, replication_factor=replication_factor)
+        error = manual_error(state, replicas, replication_factor=replication_factor)
         if error is not None:
             return Refusal(code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, message=error)
         record = new_partition(
-            image, topic_id=topic.topic_id, partition=partition, replicas=replicas
+            state, topic_id=topic.topic_id, partition=partition, replicas=replicas
         )
         if record is None:
             return Refusal(

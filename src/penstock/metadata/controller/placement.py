@@ -8,7 +8,7 @@ well.
 from collections.abc import Sequence
 
 from penstock.metadata.controller.decision_context import Refusal
-from penstock.metadata.image.image import Image
+from penstock.metadata.controller.state import ControllerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.wire.messages.metadata_records.partition import PartitionRecord
@@ -19,19 +19,24 @@ Replicas = tuple[NodeId, ...]
 
 
 def place(
-    image: Image, *, topic_id: TopicId, from_partition: int, count: int, replication_factor: int
+    state: ControllerState,
+    *,
+    topic_id: TopicId,
+    from_partition: int,
+    count: int,
+    replication_factor: int,
 ) -> tuple[Replicas, ...] | Refusal:
     """Replicas for `count` partitions, the first of which has the number `from_partition`."""
     assert count > 0 and replication_factor > 0, (count, replication_factor)
-    usable = sorted(node for node, broker in image.brokers.items() if not broker.fenced)
-    fenced = sorted(node for node, broker in image.brokers.items() if broker.fenced)
+    usable = sorted(node for node, broker in state.brokers.items() if not broker.fenced)
+    fenced = sorted(node for node, broker in state.brokers.items() if broker.fenced)
     unable = f"Unable to replicate the partition {replication_factor} time(s): "
     if not usable:
         return _refuse(unable + "All brokers are currently fenced.")
     if replication_factor > len(usable) + len(fenced):
         return _refuse(
             f"{unable}The target replication factor of {replication_factor} cannot be reached "
-            f"because only {len(image.brokers)} broker(s) are registered."
+            f"because only {len(state.brokers)} broker(s) are registered."
         )
     first = int.from_bytes(topic_id) + from_partition
     return tuple(
@@ -41,14 +46,14 @@ def place(
 
 
 def manual_error(
-    image: Image, replicas: Sequence[int], *, replication_factor: int | None
+    state: ControllerState, replicas: Sequence[int], *, replication_factor: int | None
 ) -> str | None:
     """Why replicas that a request names cannot be used, or None."""
     if not replicas:
         return "The manual partition assignment includes an empty replica list."
     seen: set[int] = set()
     for node in replicas:
-        if node not in image.brokers:
+        if node not in state.brokers:
             return (
                 f"The manual partition assignment includes broker {node}, "
                 "but no such broker is registered."
@@ -66,10 +71,10 @@ def manual_error(
 
 
 def new_partition(
-    image: Image, *, topic_id: TopicId, partition: int, replicas: Sequence[int]
+    state: ControllerState, *, topic_id: TopicId, partition: int, replicas: Sequence[int]
 ) -> PartitionRecord | None:
     """The record of a new partition on these replicas; None when all of them are fenced."""
-    isr = [node for node in replicas if not image.brokers[NodeId(node)].fenced]
+    isr = [node for node in replicas if not state.brokers[NodeId(node)].fenced]
     if not isr:
         return None
     return PartitionRecord(
@@ -80,7 +85,7 @@ def new_partition(
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(image, NodeId(node)) for node in replicas],
+        directories=[_directory(state, NodeId(node)) for node in replicas],
     )
 
 
@@ -92,8 +97,8 @@ def _replicas(
     return (*usable[around:], *usable[:around], *fenced)[:count]
 
 
-def _directory(image: Image, node: NodeId) -> bytes:
-    directories = image.brokers[node].directories
+def _directory(state: ControllerState, node: NodeId) -> bytes:
+    directories = state.brokers[node].directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 

@@ -30,10 +30,10 @@ class ProducerIdBlock:
 def allocate_producer_ids(
     context: DecisionContext, request: AllocateProducerIds
 ) -> Decision[MetadataRecord, ProducerIdBlock]:
-    broker = context.image.brokers.get(request.node_id)
+    broker = context.state.brokers.get(request.node_id)
     if broker is None or broker.epoch != request.broker_epoch:
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
-    first = ProducerId(context.image.next_producer_id)
+    first = ProducerId(context.state.next_producer_id)
     record = ProducerIdsRecord(
         broker_id=request.node_id,
         broker_epoch=request.broker_epoch,

@@ -92,7 +92,7 @@ def _alter(
         if isinstance(resource, Refusal):
             outcomes.append(resource)
             continue
-        before = context.image.config(resource.kind, resource.name)
+        before = context.state.config(resource.kind, resource.name)
         after = altered(before, asked, KNOWN[resource.kind])
         if isinstance(after, Refusal):
             outcomes.append(after)
@@ -164,21 +164,21 @@ def _edited(present: str, change: str, operation: Operation) -> str:
 
 def _resource(context: DecisionContext, number: int, name: str) -> ConfigResource | Refusal:
     """The resource that a request names, if it exists and can be altered."""
-    image = context.image
+    state = context.state
     if number == ResourceKind.TOPIC:
         if not name:
             return _invalid("Default topic resources are not allowed.")
         error = topic_name_error(name)
         if error is not None:
             return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=error)
-        if name not in image.topics_by_name:
+        if name not in state.topics_by_name:
             message = f"The topic '{name}' does not exist."
             return Refusal(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
         return ConfigResource(ResourceKind.TOPIC, name)
     if number == ResourceKind.BROKER:
         if name and not (name.isascii() and name.isdecimal() and len(name) < 10):
             return _invalid(f"Node id must be an integer, but it is: {name}")
-        if name and NodeId(int(name)) not in image.brokers:
+        if name and NodeId(int(name)) not in state.brokers:
             message = f"No broker with id {int(name)} found."
             return Refusal(code=ErrorCode.BROKER_ID_NOT_REGISTERED, message=message)
         return ConfigResource(ResourceKind.BROKER, name and str(int(name)))

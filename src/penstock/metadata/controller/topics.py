@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.placement import manual_error, new_partition, place
+from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.describe import (
     Described,
     Standpoint,
     describe_topic,
     describe_topic_defaults,
 )
-from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
@@ -50,9 +50,9 @@ def create_topics(
     duplicates = [name for name, count in asked.items() if count > 1]
     if _records_at_least(context, topics) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    names_taken = _names_taken(context.image, topics)
+    names_taken: dict[str, str] = {}  # by topics before it in the request, by collision key
     defaults = describe_topic_defaults(
-        Standpoint(image=context.image, static=context.settings, node_id=context.node_id)
+        Standpoint(metadata=context.state, static=context.settings, node_id=context.node_id)
     )
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
@@ -95,8 +95,8 @@ def delete_topics(
             message = "Neither topic name nor id were specified."
             results.append(_not_deleted(None, NO_TOPIC_ID, message))
     doomed: dict[TopicId, str] = {}
-    results.extend(_find_by_id(context.image, ids, doomed))
-    results.extend(_find_by_name(context.image, names, doomed))
+    results.extend(_find_by_id(context.state, ids, doomed))
+    results.extend(_find_by_name(context.state, names, doomed))
     records = tuple(RemoveTopicRecord(topic_id=topic_id) for topic_id in doomed)
     if len(records) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
@@ -113,7 +113,7 @@ def _create_topic(
     names_taken: dict[str, str],
 ) -> list[MetadataRecord] | Refusal:
     """The records that make the topic: itself, its settings, its partitions."""
-    error = _name_error(context.image, topic.name, names_taken)
+    error = _name_error(context.state, topic.name, names_taken)
     error = error or _config_error(context, topic)
     if error is not None:
         return error
@@ -133,24 +133,18 @@ def _create_topic(
     return records + partitions
 
 
-def _names_taken(image: Image, topics: Sequence[CreatableTopic]) -> dict[str, str]:
-    """The names there are, by what they collide in; none when no new name could collide."""
-    if all(collision_key(topic.name) == topic.name and "_" not in topic.name for topic in topics):
-        return {}
-    return {collision_key(name): name for name in image.topics_by_name}
-
-
-def _name_error(image: Image, name: str, names_taken: dict[str, str]) -> Refusal | None:
+def _name_error(state: ControllerState, name: str, names_taken: dict[str, str]) -> Refusal | None:
     error = topic_name_error(name)
     if error is not None:
         return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=error)
     if name == METADATA_TOPIC:
         message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         return Refusal(code=ErrorCode.INVALID_REQUEST, message=message)
-    if name in image.topics_by_name:
+    if name in state.topics_by_name:
         message = f"Topic '{name}' already exists."
         return Refusal(code=ErrorCode.TOPIC_ALREADY_EXISTS, message=message)
-    taken = names_taken.get(collision_key(name))
+    key = collision_key(name)
+    taken = state.names_by_collision_key.get(key) or names_taken.get(key)
     if taken is not None:
         message = f"Topic '{name}' collides with existing topic: {taken}"
         return Refusal(code=ErrorCode.INVALID_TOPIC_EXCEPTION, message=message)
@@ -173,7 +167,7 @@ def _partitions(
     context: DecisionContext, topic: CreatableTopic, topic_id: TopicId
 ) -> list[MetadataRecord] | Refusal:
     if topic.assignments:
-        return _partitions_by_hand(context.image, topic, topic_id)
+        return _partitions_by_hand(context.state, topic, topic_id)
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         return Refusal(
             code=ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -186,7 +180,7 @@ def _partitions(
         )
     defaults = context.settings
     placed = place(
-        context.image,
+        context.state,
         topic_id=topic_id,
         from_partition=0,
         count=defaults.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions,
@@ -199,7 +193,7 @@ def _partitions(
     records: list[MetadataRecord] = []
     for partition, replicas in enumerate(placed):
         record = new_partition(
-            context.image, topic_id=topic_id, partition=partition, replicas=replicas
+            context.state, topic_id=topic_id, partition=partition, replicas=replicas
         )
         assert record is not None, "the placement begins with a broker that is not fenced"
         records.append(record)
@@ -207,7 +201,7 @@ def _partitions(
 
 
 def _partitions_by_hand(
-    image: Image, topic: CreatableTopic, topic_id: TopicId
+    state: ControllerState, topic: CreatableTopic, topic_id: TopicId
 ) -> list[MetadataRecord] | Refusal:
     if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
         field = "replication factor" if topic.replication_factor != DEFAULT else "numPartitions"
@@ -226,11 +220,11 @@ def _partitions_by_hand(
             error = "partitions should be a consecutive 0-based integer sequence"
         else:
             replicas = assignment.broker_ids
-            error = manual_error(image, replicas, replication_factor=replication_factor)
+            error = manual_error(state, replicas, replication_factor=replication_factor)
             replication_factor = len(replicas)
         if error is not None:
             return Refusal(code=ErrorCode.INVALID_REPLICA_ASSIGNMENT, message=error)
-        record = new_partition(image, topic_id=topic_id, partition=partition, replicas=replicas)
+        record = new_partition(state, topic_id=topic_id, partition=partition, replicas=replicas)
         if record is None:
             return Refusal(
                 code=ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -292,12 +286,12 @@ def _refused(name: str, error: Refusal) -> CreatableTopicResult:
 
 
 def _find_by_id(
-    image: Image, ids: Counter[TopicId], doomed: dict[TopicId, str]
+    state: ControllerState, ids: Counter[TopicId], doomed: dict[TopicId, str]
 ) -> list[DeletableTopicResult]:
     """Adds to `doomed` what was found; returns the answers for the rest."""
     results = []
     for topic_id, count in ids.items():
-        topic = image.topics_by_id.get(topic_id)
+        topic = state.topics_by_id.get(topic_id)
         if count > 1:
             results.append(_not_deleted(None, topic_id, "Duplicate topic id."))
         elif topic is None:
@@ -310,11 +304,11 @@ def _find_by_id(
 
 
 def _find_by_name(
-    image: Image, names: Counter[str], doomed: dict[TopicId, str]
+    state: ControllerState, names: Counter[str], doomed: dict[TopicId, str]
 ) -> list[DeletableTopicResult]:
     results = []
     for name, count in names.items():
-        topic = image.topics_by_name.get(name)
+        topic = state.topics_by_name.get(name)
         if count > 1:
             results.append(_not_deleted(name, NO_TOPIC_ID, "Duplicate topic name."))
         elif topic is None:

@@ -1,6 +1,7 @@
 """A broker as the metadata log describes it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.model.identity import NodeId
 from penstock.model.settings.listener import SecurityProtocol
@@ -16,6 +17,14 @@ class Endpoint:
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
+class FeatureRange(NamedTuple):
+    """The levels of a feature that a broker supports."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerImage:
     """One registered broker. Fenced brokers lead nothing and are not shown to clients."""
@@ -25,7 +34,9 @@ class BrokerImage:
     incarnation: bytes
     rack: str | None
     endpoints: tuple[Endpoint, ...]
+    features: tuple[FeatureRange, ...] = ()
     fenced: bool
+    in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:

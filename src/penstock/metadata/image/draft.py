@@ -1,20 +1,27 @@
 """Builds the next image: takes records in order, returns the image and what changed.
 
-Only what the records change is copied. `apply` never fails: a record that does not fit the image is
-our own bug, since only a controller's decisions are journalled.
+It costs what the records change, not what the image holds. `apply` never fails: a record that does
+not fit the image is our own bug, since only a controller's decisions are journalled.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import assert_never
 
-from penstock.metadata.image.broker import BrokerImage, Endpoint
+from penstock.metadata.image.broker import BrokerImage
+from penstock.metadata.image.changes import (
+    broker_of,
+    changed_broker,
+    changed_partition,
+    fenced_broker,
+    partition_of,
+)
 from penstock.metadata.image.image import ConfigResource, Delta, Image
+from penstock.metadata.image.shared_map import SharedMap, shared
 from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.metadata.records import MetadataRecord
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
-from penstock.model.settings.listener import SecurityProtocol
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -31,10 +38,6 @@ from penstock.wire.messages.metadata_records.partition import (
 )
 from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
 from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord, TopicRecord
-
-LEADER_UNCHANGED = -2  # in a PartitionChangeRecord
-UNFENCED = -1  # in a BrokerRegistrationChangeRecord
-FENCED = 1
 
 
 class Draft:
@@ -64,20 +67,18 @@ class Draft:
             case ConfigRecord():
                 self._set_config(record)
             case RegisterBrokerRecord():
-                self._register(record)
+                self._brokers[NodeId(record.broker_id)] = broker_of(record)
             case UnregisterBrokerRecord():
                 self._brokers[NodeId(record.broker_id)] = None
-            case FenceBrokerRecord():
-                self._fence(NodeId(record.id), epoch=record.epoch, fenced=True)
-            case UnfenceBrokerRecord():
-                self._fence(NodeId(record.id), epoch=record.epoch, fenced=False)
+            case FenceBrokerRecord() | UnfenceBrokerRecord():
+                node_id = NodeId(record.id)
+                fenced = isinstance(record, FenceBrokerRecord)
+                self._brokers[node_id] = fenced_broker(
+                    self._broker(node_id), epoch=record.epoch, fenced=fenced
+                )
             case BrokerRegistrationChangeRecord():
-                if record.fenced in (FENCED, UNFENCED):
-                    self._fence(
-                        NodeId(record.broker_id),
-                        epoch=record.broker_epoch,
-                        fenced=record.fenced == FENCED,
-                    )
+                node_id = NodeId(record.broker_id)
+                self._brokers[node_id] = changed_broker(self._broker(node_id), record)
             case ProducerIdsRecord():
                 assert record.next_producer_id >= self._next_producer_id, record
                 self._next_producer_id = record.next_producer_id
@@ -96,11 +97,11 @@ class Draft:
             topic_id: TopicImage(name=name, topic_id=topic_id, partitions=tuple(partitions))
             for topic_id, (name, partitions) in self._topics.items()
         }
-        by_id, by_name = dict(base.topics_by_id), dict(base.topics_by_name)
-        for topic in self._deleted.values():
-            del by_id[topic.topic_id], by_name[topic.name]
-        for topic in topics.values():
-            by_id[topic.topic_id] = by_name[topic.name] = topic
+        by_name = shared(base.topics_by_name).changed(
+            {topic.name: topic for topic in topics.values()},
+            without=[topic.name for topic in self._deleted.values()],
+        )
+        by_id = shared(base.topics_by_id).changed(topics, without=self._deleted)
         delta = Delta(
             topics_deleted=tuple(self._deleted.values()),
             topics_created=tuple(
@@ -120,7 +121,7 @@ class Draft:
         image = Image(
             offset=offset,
             epoch=epoch,
-            brokers=self._finished_brokers(),
+            brokers=self._finished_brokers() if self._brokers else base.brokers,
             topics_by_name=by_name,
             topics_by_id=by_id,
             configs=self._finished_configs(),
@@ -133,9 +134,15 @@ class Draft:
         laid_over = {**self._base.brokers, **self._brokers}
         return {node: broker for node, broker in sorted(laid_over.items()) if broker is not None}
 
-    def _finished_configs(self) -> dict[ConfigResource, dict[str, str]]:
-        laid_over = {**self._base.configs, **self._configs}
-        return {resource: dict(config) for resource, config in laid_over.items() if config}
+    def _finished_configs(self) -> SharedMap[ConfigResource, Mapping[str, str]]:
+        base = shared(self._base.configs)
+        set_now = {resource: config for resource, config in self._configs.items() if config}
+        emptied = [
+            resource
+            for resource, config in self._configs.items()
+            if not config and resource in base
+        ]
+        return base.changed(set_now, without=emptied)
 
     def _topic(self, topic_id: TopicId) -> list[PartitionImage]:
         """The partitions of a topic, to be changed."""
@@ -157,31 +164,13 @@ class Draft:
 
     def _set_partition(self, record: PartitionRecord) -> None:
         partitions = self._topic(TopicId(record.topic_id))
-        image = PartitionImage(
-            replicas=_nodes(record.replicas),
-            isr=_nodes(record.isr),
-            leader=_leader(record.leader),
-            leader_epoch=LeaderEpoch(record.leader_epoch),
-            partition_epoch=record.partition_epoch,
-            directories=tuple(record.directories),
-        )
         assert record.partition_id <= len(partitions), record
-        partitions[record.partition_id : record.partition_id + 1] = [image]
+        partitions[record.partition_id : record.partition_id + 1] = [partition_of(record)]
 
     def _change_partition(self, record: PartitionChangeRecord) -> None:
         partitions = self._topic(TopicId(record.topic_id))
-        before = partitions[record.partition_id]
-        led_anew = record.leader != LEADER_UNCHANGED
-        partitions[record.partition_id] = PartitionImage(
-            replicas=before.replicas if record.replicas is None else _nodes(record.replicas),
-            isr=before.isr if record.isr is None else _nodes(record.isr),
-            leader=_leader(record.leader) if led_anew else before.leader,
-            leader_epoch=LeaderEpoch(before.leader_epoch + led_anew),
-            partition_epoch=before.partition_epoch + 1,
-            directories=before.directories
-            if record.directories is None
-            else tuple(record.directories),
-        )
+        index = record.partition_id
+        partitions[index] = changed_partition(partitions[index], record)
 
     def _set_config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(ResourceKind(record.resource_type), record.resource_name)
@@ -193,35 +182,5 @@ class Draft:
         else:
             config[record.name] = record.value
 
-    def _register(self, record: RegisterBrokerRecord) -> None:
-        node_id = NodeId(record.broker_id)
-        self._brokers[node_id] = BrokerImage(
-            node_id=node_id,
-            epoch=record.broker_epoch,
-            incarnation=record.incarnation_id,
-            rack=record.rack,
-            endpoints=tuple(
-                Endpoint(
-                    listener=endpoint.name,
-                    host=endpoint.host,
-                    port=endpoint.port,
-                    security_protocol=SecurityProtocol(endpoint.security_protocol),
-                )
-                for endpoint in record.end_points
-            ),
-            fenced=record.fenced,
-            directories=tuple(record.log_dirs),
-        )
-
-    def _fence(self, node_id: NodeId, *, epoch: int, fenced: bool) -> None:
-        broker = self._brokers.get(node_id) or self._base.brokers[node_id]
-        assert broker.epoch == epoch, (broker, epoch)
-        self._brokers[node_id] = replace(broker, fenced=fenced)
-
-
-def _nodes(ids: list[int]) -> tuple[NodeId, ...]:
-    return tuple(NodeId(node_id) for node_id in ids)
-
-
-def _leader(node_id: int) -> NodeId | None:
-    return None if node_id < 0 else NodeId(node_id)
+    def _broker(self, node_id: NodeId) -> BrokerImage:
+        return self._brokers.get(node_id) or self._base.brokers[node_id]

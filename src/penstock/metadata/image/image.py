@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.metadata.image.broker import BrokerImage
+from penstock.metadata.image.shared_map import shared
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
@@ -25,15 +26,16 @@ class ConfigResource(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     """The cluster up to, and without, `offset` of the metadata log; `epoch` is that of its last
-    record. `Image()` is the empty cluster before the first record.
+    record. `Image()` is the empty cluster before the first record. The next image shares with it
+    what did not change (`shared_map`).
     """
 
     offset: Offset = FIRST_OFFSET
     epoch: LeaderEpoch = FIRST_EPOCH
     brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
-    topics_by_name: Mapping[str, TopicImage] = field(default_factory=dict)
-    topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=dict)
-    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    topics_by_name: Mapping[str, TopicImage] = field(default_factory=shared)
+    topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=shared)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=shared)
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
 
