@@ -2,11 +2,7 @@
 
 import pytest
 
-from penstock.metadata.controller.brokers import (
-    LeadershipResumed,
-    ResumeLeadership,
-    UnfenceBroker,
-)
+from penstock.metadata.controller.brokers import UnfenceBroker
 from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
@@ -14,17 +10,6 @@ from penstock.model.limit import DECISION_RECORDS_MAX
 from rig.cluster import Cluster
 
 NODE = NodeId(1)
-
-
-def resume(cluster: Cluster, epoch: int) -> int:
-    """Asks until all is done; returns how often that was."""
-    asked, after = 0, None
-    while True:
-        reply = cluster.ask(ResumeLeadership(node_id=NODE, broker_epoch=epoch, after=after))
-        assert isinstance(reply, LeadershipResumed)
-        asked, after = asked + 1, reply.after
-        if after is None:
-            return asked
 
 
 def test_a_broker_is_fenced_until_it_is_ready() -> None:
@@ -52,19 +37,17 @@ def test_the_same_process_may_register_again_without_effect() -> None:
 def test_a_broker_that_comes_back_leads_in_new_epochs() -> None:
     cluster = Cluster()
     cluster.create("orders", partitions=3)
-    epoch = cluster.register(NODE, incarnation=1)
-    resume(cluster, epoch)
+    cluster.register(NODE, incarnation=1)
     partitions = cluster.topic("orders").partitions
     assert [partition.leader_epoch for partition in partitions] == [1, 1, 1]
     assert [partition.leader for partition in partitions] == [NODE] * 3
 
 
-def test_more_partitions_than_one_batch_holds_are_resumed_in_turns() -> None:
+def test_more_partitions_than_one_batch_holds_are_led_anew_in_one_decision() -> None:
     cluster = Cluster()
     cluster.create("a", partitions=DECISION_RECORDS_MAX - 1)
     cluster.create("b", partitions=5)
-    epoch = cluster.register(NODE, incarnation=1)
-    assert resume(cluster, epoch) == 2
+    cluster.register(NODE, incarnation=1)
     epochs = {
         partition.leader_epoch
         for topic in cluster.image.topics_by_id.values()
@@ -78,7 +61,6 @@ def test_a_process_of_the_past_is_refused() -> None:
     stale = cluster.image.brokers[NODE].epoch
     cluster.register(NODE, incarnation=1)
     for request in (
-        ResumeLeadership(node_id=NODE, broker_epoch=stale),
         UnfenceBroker(node_id=NODE, broker_epoch=stale),
         AllocateProducerIds(node_id=NODE, broker_epoch=stale),
     ):

@@ -64,9 +64,9 @@ def test_kafka_dump_log_decodes_every_metadata_record(
         "PARTITION_RECORD",
         "PARTITION_RECORD",
         "PRODUCER_IDS_RECORD",
+        "PARTITION_CHANGE_RECORD",
+        "PARTITION_CHANGE_RECORD",
         "REGISTER_BROKER_RECORD",
-        "PARTITION_CHANGE_RECORD",
-        "PARTITION_CHANGE_RECORD",
         "BROKER_REGISTRATION_CHANGE_RECORD",
         "REMOVE_TOPIC_RECORD",
     ]

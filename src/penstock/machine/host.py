@@ -39,7 +39,9 @@ class Journal(Protocol[RecordIn]):
     def end_offset(self) -> Offset: ...
 
     def append(self, records: Sequence[RecordIn]) -> None:
-        """Appends one batch, one offset per record. AppendFailed: nothing was changed."""
+        """Appends the records of one decision in one step: one batch, one offset per record; or
+        several batches with a frame around them. AppendFailed: nothing was changed.
+        """
 
 
 class Machine(Protocol[RecordIn]):
@@ -166,8 +168,11 @@ class Host(Generic[Record, Reply]):
             self._machine.apply(record)
         for change in decision.volatile:
             self._machine.apply_volatile(change)
-        self._applied_offset = Offset(self._applied_offset + len(decision.records))
-        assert self._applied_offset == self._journal.end_offset  # invariant 1
+        before, self._applied_offset = self._applied_offset, self._journal.end_offset
+        written = self._applied_offset - before
+        # A frame has offsets of its own beside those of its records.
+        assert written == len(decision.records) or decision.framed  # invariant 1
+        assert written >= len(decision.records)
 
     def _carry_out_all(self, effects: Iterable[object]) -> None:
         for effect in effects:

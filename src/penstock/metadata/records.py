@@ -6,6 +6,8 @@ A record of `__cluster_metadata-0` has no key; its value is one frame:
     record type     unsigned varint   `API_KEY` of the record's class
     version         unsigned varint   of the body
     body            the record as `wire/codec` writes it in that version
+
+Records of a frame (KIP-868) stand around a decision of several batches; see `framing`.
 """
 
 from collections.abc import Mapping
@@ -30,6 +32,11 @@ from penstock.wire.messages.metadata_records.partition import (
 )
 from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
 from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord, TopicRecord
+from penstock.wire.messages.metadata_records.transaction import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 
 FRAME_VERSION = 1
 
@@ -58,8 +65,10 @@ MetadataRecord = (
     | FeatureLevelRecord
     | NoOpRecord
 )
+FrameRecord = BeginTransactionRecord | EndTransactionRecord | AbortTransactionRecord
+LogRecord = MetadataRecord | FrameRecord
 
-VERSION_WRITTEN: Mapping[type[MetadataRecord], int] = {
+VERSION_WRITTEN: Mapping[type[LogRecord], int] = {
     TopicRecord: 0,
     RemoveTopicRecord: 0,
     PartitionRecord: 1,  # version 2 belongs to eligible leader replicas, which are off here
@@ -73,13 +82,16 @@ VERSION_WRITTEN: Mapping[type[MetadataRecord], int] = {
     ProducerIdsRecord: 0,
     FeatureLevelRecord: 0,
     NoOpRecord: 0,
+    BeginTransactionRecord: 0,
+    EndTransactionRecord: 0,
+    AbortTransactionRecord: 0,
 }
 # A field that the version written lacks would be lost without a word: it must have its default.
-FIELDS_NOT_WRITTEN: Mapping[type[MetadataRecord], tuple[Field, ...]] = {
+FIELDS_NOT_WRITTEN: Mapping[type[LogRecord], tuple[Field, ...]] = {
     record_type: tuple(field for field in record_type.FIELDS if version not in field.versions)
     for record_type, version in VERSION_WRITTEN.items()
 }
-BY_KEY: Mapping[int, type[MetadataRecord]] = {
+BY_KEY: Mapping[int, type[LogRecord]] = {
     record_type.API_KEY: record_type for record_type in VERSION_WRITTEN
 }
 
@@ -88,7 +100,7 @@ class UnreadableMetadata(PenstockError):
     """A metadata record that is damaged, or of an unknown kind."""
 
 
-def encode_record(record: MetadataRecord) -> bytes:
+def encode_record(record: LogRecord) -> bytes:
     """The frame of one record, in the version that we write."""
     version = VERSION_WRITTEN[type(record)]
     assert record.API_KEY < 128 and version < 128, "varints of one byte"
@@ -97,7 +109,7 @@ def encode_record(record: MetadataRecord) -> bytes:
     return bytes((FRAME_VERSION, record.API_KEY, version)) + encode(record, version)
 
 
-def decode_record(frame: bytes) -> MetadataRecord:
+def decode_record(frame: bytes) -> LogRecord:
     """The record in a frame, of any version; UnreadableMetadata when there is none."""
     position = 0
     numbers = []

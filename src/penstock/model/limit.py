@@ -44,8 +44,9 @@ FETCH_SESSIONS_MAX = 1000
 FETCH_PARTITIONS_MAX = 100_000
 
 # Metadata
-DECISION_RECORDS_MAX = 10_000
+DECISION_RECORDS_MAX = 10_000  # of one batch, and of what a client asks for: Apache Kafka's bounds
 DECISION_BYTES_MAX = 8 * MIB
+FRAMED_RECORDS_MAX = 1_000_000  # of a decision in several batches: a change of so many partitions
 DESCRIBED_SETTINGS_MAX = 200_000  # in one reply: those of 5,000 topics
 HELD_REPLIES_MAX = 10_000  # decided and waiting for the watermark, per state machine
 TOPIC_NAME_LENGTH_MAX = 249

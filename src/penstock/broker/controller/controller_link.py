@@ -5,9 +5,7 @@ from typing import Protocol, overload
 from penstock.metadata.controller.brokers import (
     BrokerRegistered,
     BrokerUnfenced,
-    LeadershipResumed,
     RegisterBroker,
-    ResumeLeadership,
     UnfenceBroker,
 )
 from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
@@ -68,9 +66,5 @@ class ControllerLink(Protocol):
     ) -> ProducerIdBlock: ...
     @overload
     async def ask(self, request: RegisterBroker, *, wait_ms_max: int = ...) -> BrokerRegistered: ...
-    @overload
-    async def ask(
-        self, request: ResumeLeadership, *, wait_ms_max: int = ...
-    ) -> LeadershipResumed: ...
     @overload
     async def ask(self, request: UnfenceBroker, *, wait_ms_max: int = ...) -> BrokerUnfenced: ...

@@ -25,6 +25,7 @@ from penstock.metadata.controller.decide import (
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
+from penstock.metadata.framing import FrameReader
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord
@@ -78,12 +79,18 @@ class LocalController:
     def open(self) -> Image:
         """Replays the log, begins a new epoch, publishes the image; then requests are taken."""
         entries = list(self._journal.history())
+        frames = FrameReader()
+        for entry in entries:
+            self._host.replay(frames.read(entry.records), next_offset=entry.next_offset)
         self._journal.elect(self._node_id)
+        if frames.is_open:
+            self._journal.abort_frame()
         if not any(entry.records for entry in entries):
             self._journal.append(bootstrap_records())
-        entries += self._journal.sync()
-        for entry in entries:
-            self._host.replay(entry.records, next_offset=entry.next_offset)
+        for entry in (begun := self._journal.sync()):
+            self._host.replay(frames.read(entry.records), next_offset=entry.next_offset)
+        assert not frames.is_open
+        entries += begun
         self._host.opened()
         self._commit(entries)
         return self.image

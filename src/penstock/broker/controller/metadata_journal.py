@@ -1,4 +1,4 @@
-"""The metadata log as a journal: decisions in, one batch each; the whole history out at a start.
+"""The metadata log as a journal: decisions in, one batch or frame each; the history out at a start.
 
 At each start the one voter elects itself: a leader-change batch of a new epoch goes in before
 anything else, as Apache Kafka's quorum does it, and the first start of all writes the bootstrap
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
+from penstock.metadata.framing import batched
 from penstock.metadata.records import (
+    LogRecord,
     MetadataRecord,
     UnreadableMetadata,
     decode_record,
@@ -27,6 +29,7 @@ from penstock.records.iterate import records_of
 from penstock.records.record import Record
 from penstock.wire.codec import encode
 from penstock.wire.messages.control_records import LeaderChangeMessage, Voter
+from penstock.wire.messages.metadata_records.transaction import AbortTransactionRecord
 from penstock.world.errors import DiskError
 from penstock.world.ports import Clock, File
 
@@ -35,9 +38,9 @@ LEADER_CHANGE_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What one batch of the log says."""
+    """What one batch of the log says, or one whole decision."""
 
-    records: tuple[MetadataRecord, ...]
+    records: tuple[LogRecord, ...]
     next_offset: Offset
     epoch: LeaderEpoch
 
@@ -95,22 +98,26 @@ class MetadataJournal:
             base_offset=self._log.end_offset,
             leader_epoch=self._epoch,
         )
-        self._write(batch, ())
+        self._write([batch], ())
 
     def append(self, records: Sequence[MetadataRecord]) -> None:
-        """One batch, in the page cache; `unsynced` and `synced` make it durable."""
-        now_ms = self._clock.now_ms()
-        batch = build_batch(
-            [Record(None, encode_record(record), timestamp_ms=now_ms) for record in records],
-            base_offset=self._log.end_offset,
-            leader_epoch=self._epoch,
-        )
-        if len(batch) > DECISION_BYTES_MAX:
-            raise AppendFailed(f"{len(batch)} bytes in one batch", NotDone.TOO_LARGE)
+        """One decision, in the page cache; `unsynced` and `synced` make it durable."""
+        batches = []
+        base_offset = self._log.end_offset
+        for values in batched(records):
+            batches.append(self._batch(values, base_offset))
+            base_offset = Offset(base_offset + len(values))
+            if len(batches[-1]) > DECISION_BYTES_MAX:
+                raise AppendFailed(f"{len(batches[-1])} bytes in one batch", NotDone.TOO_LARGE)
         try:
-            self._write(batch, tuple(records))
+            self._write(batches, tuple(records))
         except DiskError as error:
             raise AppendFailed(str(error)) from error
+
+    def abort_frame(self) -> None:
+        """Ends a frame that a crash left open: nothing of it takes effect. The caller syncs."""
+        record = AbortTransactionRecord(reason="the controller stopped before it was complete")
+        self._write([self._batch([encode_record(record)], self._log.end_offset)], (record,))
 
     def unsynced(self) -> list[File]:
         return self._log.unsynced_files()
@@ -127,8 +134,17 @@ class MetadataJournal:
         self._log.sync()
         return self.synced(self._log.end_offset)
 
-    def _write(self, batch: bytearray, records: tuple[MetadataRecord, ...]) -> None:
-        self._log.append([BatchView(memoryview(batch))], now_ms=self._clock.now_ms())
+    def _batch(self, values: Sequence[bytes], base_offset: Offset) -> bytearray:
+        now_ms = self._clock.now_ms()
+        return build_batch(
+            [Record(None, value, timestamp_ms=now_ms) for value in values],
+            base_offset=base_offset,
+            leader_epoch=self._epoch,
+        )
+
+    def _write(self, batches: Sequence[bytearray], records: tuple[LogRecord, ...]) -> None:
+        views = [BatchView(memoryview(batch)) for batch in batches]
+        self._log.append(views, now_ms=self._clock.now_ms())
         self._appended.append(
             Entry(records=records, next_offset=self._log.end_offset, epoch=self._epoch)
         )

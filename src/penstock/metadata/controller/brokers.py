@@ -1,20 +1,19 @@
-"""How brokers join the cluster: they register, resume leadership of their partitions, and are
-unfenced.
+"""How brokers join the cluster: they register, and are unfenced.
 
 A broker that comes back leads in new epochs: a crash may have lost records that were not synced,
-and readers detect a truncated log only by its epochs.
+and readers detect a truncated log only by its epochs. The new epochs are part of the decision that
+registers it, before its registration, however many partitions it leads.
 """
 
 from dataclasses import dataclass
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
-from penstock.metadata.controller.state import ControllerState, Place
+from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
-from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.metadata_records.broker import (
     BrokerEndpoint,
     BrokerFeature,
@@ -41,22 +40,6 @@ class RegisterBroker:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
     broker_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeLeadership:
-    """A new epoch for the partitions that the broker leads, beyond `after`; to be repeated until
-    done.
-    """
-
-    node_id: NodeId
-    broker_epoch: int
-    after: Place | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeadershipResumed:
-    after: Place | None  # where to go on, or None when no partition is left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +74,7 @@ def missing_features(state: ControllerState) -> tuple[FeatureLevelRecord, ...]:
 def register_broker(
     context: DecisionContext, request: RegisterBroker
 ) -> Decision[MetadataRecord, BrokerRegistered]:
-    """The broker's epoch is the offset of its registration: later ones are larger."""
+    """The broker's epoch is the offset of the decision: later ones are larger."""
     present = context.state.brokers.get(request.node_id)
     if present is not None and present.incarnation == request.incarnation:
         return Decision(reply=BrokerRegistered(broker_epoch=present.epoch))
@@ -116,32 +99,17 @@ def register_broker(
         fenced=True,
         log_dirs=list(request.directories),
     )
-    return Decision(
-        records=(record, *missing_features(context.state)),
-        reply=BrokerRegistered(broker_epoch=context.next_offset),
-    )
-
-
-def resume_leadership(
-    context: DecisionContext, request: ResumeLeadership
-) -> Decision[MetadataRecord, LeadershipResumed]:
-    broker = context.state.brokers.get(request.node_id)
-    if broker is None or broker.epoch != request.broker_epoch:
-        raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
-    led = sorted(
-        place
-        for place in context.state.led_by(request.node_id)
-        if request.after is None or place > request.after
-    )
-    resumed = led[:DECISION_RECORDS_MAX]
-    records = tuple(
+    led_anew = (
         PartitionChangeRecord(
             topic_id=place.topic_id, partition_id=place.partition, leader=request.node_id
         )
-        for place in resumed
+        for place in sorted(context.state.led_by(request.node_id))
     )
-    after = resumed[-1] if len(resumed) < len(led) else None
-    return Decision(records=records, reply=LeadershipResumed(after=after))
+    return Decision(
+        records=(*led_anew, record, *missing_features(context.state)),
+        reply=BrokerRegistered(broker_epoch=context.next_offset),
+        framed=True,
+    )
 
 
 def unfence_broker(

@@ -6,12 +6,9 @@ from penstock.machine.decision import Decision
 from penstock.metadata.controller.brokers import (
     BrokerRegistered,
     BrokerUnfenced,
-    LeadershipResumed,
     RegisterBroker,
-    ResumeLeadership,
     UnfenceBroker,
     register_broker,
-    resume_leadership,
     unfence_broker,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
@@ -44,7 +41,6 @@ ControllerRequest = (
     | AlterConfigsRequest
     | AllocateProducerIds
     | RegisterBroker
-    | ResumeLeadership
     | UnfenceBroker
 )
 ControllerReply = (
@@ -55,7 +51,6 @@ ControllerReply = (
     | AlterConfigsResponse
     | ProducerIdBlock
     | BrokerRegistered
-    | LeadershipResumed
     | BrokerUnfenced
 )
 
@@ -79,8 +74,6 @@ def decide(
             return allocate_producer_ids(context, request)
         case RegisterBroker():
             return register_broker(context, request)
-        case ResumeLeadership():
-            return resume_leadership(context, request)
         case UnfenceBroker():
             return unfence_broker(context, request)
         case _:

@@ -30,7 +30,7 @@ class BrokerImage:
     """One registered broker. Fenced brokers lead nothing and are not shown to clients."""
 
     node_id: NodeId
-    epoch: int  # offset of its registration in the metadata log
+    epoch: int  # offset of the decision that registered it, in the metadata log
     incarnation: bytes
     rack: str | None
     endpoints: tuple[Endpoint, ...]
