@@ -16,7 +16,7 @@ from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopi
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.world.real import real_world
 from rig.apache_kafka.agent import KafkaAgent
-from rig.control import Control, run_with
+from rig.control import Control, run_with, until
 
 
 async def live(control: Control) -> None:
@@ -72,3 +72,56 @@ def test_kafka_dump_log_decodes_every_metadata_record(
     ]
     elections = [line for line in run.output.splitlines() if " LeaderChange: " in line]
     assert len(elections) == 2, "one epoch for each start"
+
+
+def test_kafka_dump_log_decodes_every_record_of_a_snapshot(
+    kafka_agent: KafkaAgent, tmp_path: Path
+) -> None:
+    disk = real_world(inline=True).disk
+    directory = tmp_path / "__cluster_metadata-0"
+
+    async def live_until_snapshot(control: Control) -> None:
+        await live(control)
+        end_offset = control.image.offset
+        await until(lambda: (latest := newest(directory)) is not None and latest[0] >= end_offset)
+
+    run_with(
+        disk,
+        live_until_snapshot,
+        path=str(tmp_path),
+        metadata_log_max_record_bytes_between_snapshots="1",
+    )
+    found = newest(directory)
+    assert found is not None
+    run = kafka_agent.run_tool(
+        "kafka-dump-log",
+        "--cluster-metadata-decoder",
+        "--skip-record-metadata",
+        "--files",
+        str(found[1]),
+    )
+    assert run.status == 0, run.output
+    assert "isvalid: false" not in run.output
+    lines = run.output.splitlines()
+    payloads = [json.loads(line.partition("payload: ")[2]) for line in lines if "payload: " in line]
+    assert [payload["type"] for payload in payloads] == [
+        "FEATURE_LEVEL_RECORD",
+        "FEATURE_LEVEL_RECORD",
+        "REGISTER_BROKER_RECORD",
+        "TOPIC_RECORD",
+        "PARTITION_RECORD",
+        "PARTITION_RECORD",
+        "CONFIG_RECORD",
+        "PRODUCER_IDS_RECORD",
+    ]
+    assert payloads[2]["data"]["fenced"] is False
+    assert payloads[7]["data"]["nextProducerId"] == 1000
+    assert f"Snapshot end offset: {found[0]}, epoch: 1" in run.output
+    batches = [line for line in lines if line.startswith("baseOffset: ")]
+    assert ["isControl: true" in line for line in batches] == [True, False, True]
+
+
+def newest(directory: Path) -> tuple[int, Path] | None:
+    """The latest snapshot, with its offset."""
+    found = sorted(directory.glob("*.checkpoint"))
+    return (int(found[-1].name[:20]), found[-1]) if found else None

@@ -107,6 +107,10 @@ class Cluster:
         epoch = self.image.brokers[node_id].epoch
         self.ask(UnfenceBroker(node_id=node_id, broker_epoch=epoch))
 
+    def follow(self, *records: MetadataRecord) -> None:
+        """Records that no request of ours leads to."""
+        self._apply(records)
+
     def _apply(self, records: tuple[MetadataRecord, ...]) -> None:
         if not records:
             return

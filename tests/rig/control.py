@@ -187,6 +187,15 @@ class Control:
         self.services.transactions.apply(delta, image, self.services.settings.transactions)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets other tasks run until something holds."""
+    for _ in range(100_000):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it did not become true")
+
+
 def run_with(
     disk: Disk,
     scenario: Callable[[Control], Coroutine[Any, Any, Result]],

@@ -17,6 +17,7 @@
     <base offset>.txnindex              aborted transactions         (log/aborted_index)
     <offset>.snapshot                   producers as of that offset  (log/producer_snapshot)
     quorum-state                     of the metadata log: epoch, leader, vote (log/quorum_state)
+    <offset>-<epoch>.checkpoint         of the metadata log alone    (log/metadata_snapshots)
   <topic>-<partition>.<32 hex digits>-delete/   on its way out
   <topic>-<partition>.<32 hex digits>-stray/    unknown to the metadata, set aside
 """

@@ -242,6 +242,8 @@ def _broker_settings(chance: Random) -> dict[str, str]:
         "offsets.topic.num.partitions": "2",
         "log.cleaner.backoff.ms": str(chance.choice((100, 500))),
         "log.flush.offset.checkpoint.interval.ms": str(chance.choice((1_000, 3_000, 60_000))),
+        # A snapshot of the metadata after every few changes, so that crashes hit them.
+        "metadata.log.max.record.bytes.between.snapshots": "1000",
     }
 
 

@@ -2,11 +2,10 @@
 crash keeps all or nothing.
 """
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from penstock.broker.api.create_topics import API as CREATE_TOPICS
+from penstock.log.scan import whole_batches
 from penstock.metadata.records import decode_record
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.records.iterate import records_of
@@ -20,78 +19,83 @@ from penstock.wire.messages.metadata_records.transaction import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from rig.control import Control, run_with
+from rig.control import Control, run_with, until
 from rig.memory_disk import MemoryDisk
 
-LOG = "/data/__cluster_metadata-0/00000000000000000000.log"
+DIRECTORY = "/data/__cluster_metadata-0"
+FRAMES = (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
 TOPICS = {"many": DECISION_RECORDS_MAX - 1, "more": 10}
 
 
-async def create(control: Control) -> int:
-    for name, partitions in TOPICS.items():
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        request = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
-        reply = await control.ask(CREATE_TOPICS, request, CreateTopicsResponse)
-        assert reply.topics[0].error_code == 0
-    return control.log.size_bytes
-
-
-@dataclass
-class Seen:
-    """What a start found, and what it wrote."""
-
-    leader_epochs: set[int]
-    kinds: list[type] = field(default_factory=list)
-    batch_ends: list[int] = field(default_factory=list)
-
-
-async def look(control: Control) -> Seen:
-    seen = Seen(
-        {
-            partition.leader_epoch
-            for topic in control.image.topics_by_id.values()
-            for partition in topic.partitions
-        }
-    )
-    position = 0
-    for batch in control.log.batches_from(control.log.start_offset):
-        position += batch.size_bytes
-        seen.batch_ends.append(position)
-        if not batch.is_control:
-            records = [decode_record(bytes(record.value or b"")) for record in records_of(batch)]
-            seen.kinds.extend(type(record) for record in records)
-    return seen
-
-
 @pytest.fixture(scope="module")
-def created() -> tuple[MemoryDisk, int]:
+def created() -> MemoryDisk:
     disk = MemoryDisk()
-    return disk, run_with(disk, create)
+
+    async def create(control: Control) -> None:
+        for name, partitions in TOPICS.items():
+            topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=60_000)
+            reply = await control.ask(CREATE_TOPICS, request, CreateTopicsResponse)
+            assert reply.topics[0].error_code == 0
+        # So large a snapshot that the frames below do not make another one due.
+        await until(lambda: any(name.endswith(".checkpoint") for name in disk.names(DIRECTORY)))
+
+    run_with(disk, create)
+    return disk
 
 
-def test_all_partitions_are_led_anew_in_one_frame(created: tuple[MemoryDisk, int]) -> None:
-    disk, _ = created
-    seen = run_with(disk.after_kill(), look)
-    assert seen.leader_epochs == {1}
-    assert seen.kinds.count(BeginTransactionRecord) == 1
-    assert seen.kinds.count(EndTransactionRecord) == 1
-    assert AbortTransactionRecord not in seen.kinds
+async def leader_epochs(control: Control) -> set[int]:
+    return {
+        partition.leader_epoch
+        for topic in control.image.topics_by_id.values()
+        for partition in topic.partitions
+    }
 
 
-def test_a_frame_that_a_crash_left_open_is_aborted_first(created: tuple[MemoryDisk, int]) -> None:
-    disk, size_bytes = created
-    whole = disk.after_kill()
-    ends = [end for end in run_with(whole, look).batch_ends if end > size_bytes]
-    # The leader change, then the two batches of the frame: the second one is lost.
-    left = whole.after_kill()
-    file = left.open(LOG)
-    file.truncate(ends[1])
+def frames_in(disk: MemoryDisk) -> list[tuple[type, str, int]]:
+    """The records of frames in the log: their kind, their file, and where their batch ends."""
+    found: list[tuple[type, str, int]] = []
+    for name in disk.names(DIRECTORY):
+        if not name.endswith(".log"):
+            continue
+        file = disk.open(f"{DIRECTORY}/{name}")
+        for position, batch in whole_batches(file, start=0, end=file.size):
+            if not batch.is_control:
+                found += [
+                    (type(record), file.path, position + batch.size_bytes)
+                    for record in (
+                        decode_record(bytes(one.value or b"")) for one in records_of(batch)
+                    )
+                    if type(record) in FRAMES
+                ]
+        file.close()
+    return found
+
+
+def kinds_in(disk: MemoryDisk) -> list[type]:
+    return [kind for kind, _, _ in frames_in(disk)]
+
+
+def test_all_partitions_are_led_anew_in_one_frame(created: MemoryDisk) -> None:
+    disk = created.after_kill()
+    assert run_with(disk, leader_epochs) == {1}
+    assert kinds_in(disk) == [BeginTransactionRecord, EndTransactionRecord]
+
+
+def test_a_frame_that_a_crash_left_open_is_aborted_first(created: MemoryDisk) -> None:
+    disk = created.after_kill()
+    run_with(disk, leader_epochs)
+    _, path, end_of_its_first_batch = frames_in(disk)[0]
+    left = disk.after_kill()
+    file = left.open(path)
+    assert file.size > end_of_its_first_batch
+    file.truncate(end_of_its_first_batch)
     file.close()
-    seen = run_with(left, look)
-    assert seen.leader_epochs == {1}, "the frame that was cut off has had no effect"
-    assert seen.kinds.count(AbortTransactionRecord) == 1
-    assert seen.kinds.count(BeginTransactionRecord) == 2
-    assert seen.kinds.count(EndTransactionRecord) == 1
-    assert seen.kinds.index(AbortTransactionRecord) < seen.kinds.index(EndTransactionRecord)
-    again = run_with(left.after_kill(), look)
-    assert again.leader_epochs == {2}
+    assert run_with(left, leader_epochs) == {1}, "the frame that was cut off has had no effect"
+    assert kinds_in(left) == [
+        BeginTransactionRecord,
+        AbortTransactionRecord,
+        BeginTransactionRecord,
+        EndTransactionRecord,
+    ]
+    assert run_with(left.after_kill(), leader_epochs) == {2}

@@ -1,6 +1,7 @@
 """Whatever the moment of a crash: what a client was told about the cluster is still true."""
 
 import asyncio
+import contextlib
 import random
 
 import pytest
@@ -25,7 +26,10 @@ from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitP
 from rig.control import Control, run_with
 from rig.memory_disk import Crashed, MemoryDisk
 
-CALLS_MAX = 300
+DIRECTORY = "/data/__cluster_metadata-0"
+CALLS_MAX = 1000
+# A snapshot after nearly every change, so that crashes hit each step of making one and of trimming.
+SNAPSHOTS = {"metadata_log_max_record_bytes_between_snapshots": "200"}
 
 
 class Promises:
@@ -106,12 +110,12 @@ async def check(control: Control, promises: Promises) -> None:
     assert await producer_id(control) not in promises.producer_ids
 
 
-def run_until_crash(crash_at: int) -> tuple[MemoryDisk, Promises, bool]:
+def run_until_crash(crash_at: int, **settings: str) -> tuple[MemoryDisk, Promises, bool]:
     disk = MemoryDisk()
     disk.faults.crash_at = crash_at
     promises = Promises()
     try:
-        run_with(disk, lambda control: scenario(control, promises))
+        run_with(disk, lambda control: scenario(control, promises), **settings)
     except Crashed:
         return disk, promises, True
     return disk, promises, False
@@ -133,6 +137,32 @@ def test_what_was_answered_survives_a_power_loss_at_every_call(seed: int) -> Non
         disk, promises, crashed = run_until_crash(crash_at)
         left = disk.after_power_loss(chance)
         run_with(left, lambda control, told=promises: check(control, told))
+        if not crashed:
+            return
+    pytest.fail("the scenario is longer than the test allows for")
+
+
+def test_what_was_answered_survives_a_kill_while_snapshots_are_made() -> None:
+    for crash_at in range(CALLS_MAX):
+        disk, promises, crashed = run_until_crash(crash_at, **SNAPSHOTS)
+        run_with(disk.after_kill(), lambda control, told=promises: check(control, told))
+        if not crashed:
+            assert any(name.endswith(".checkpoint") for name in disk.names(DIRECTORY))
+            return
+    pytest.fail("the scenario is longer than the test allows for")
+
+
+def test_what_was_answered_survives_a_power_loss_while_snapshots_are_made() -> None:
+    chance = random.Random(1)
+    for crash_at in range(CALLS_MAX):
+        disk, promises, crashed = run_until_crash(crash_at, **SNAPSHOTS)
+        left = disk.after_power_loss(chance)
+        # Crashes again at its start, with snapshots on both sides of it.
+        left.faults.crash_at = crash_at % 40
+        with contextlib.suppress(Crashed):
+            run_with(left, lambda control, told=promises: check(control, told), **SNAPSHOTS)
+        again = left.after_power_loss(chance)
+        run_with(again, lambda control, told=promises: check(control, told), **SNAPSHOTS)
         if not crashed:
             return
     pytest.fail("the scenario is longer than the test allows for")

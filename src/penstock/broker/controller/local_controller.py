@@ -3,15 +3,18 @@
 A request is decided, journalled and applied in one step (`machine/host`). A commit task then syncs
 the journal, one sync for all who wait, hands what became durable to the broker as a new image, and
 only then lets the replies leave. So who was told of a topic finds it here, and finds it again after
-any crash.
+any crash. Snapshots are made beside that (`snapshotting`).
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, assert_never
 
 from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
 from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
+from penstock.broker.controller.snapshotting import Snapshotting
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.decision import Decision
 from penstock.machine.held_replies import NotDone
@@ -28,7 +31,7 @@ from penstock.metadata.effective import effective_broker
 from penstock.metadata.framing import FrameReader
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.loader import Loader
-from penstock.metadata.records import MetadataRecord
+from penstock.metadata.records import LogRecord, MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -36,6 +39,8 @@ from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
+
+logger = logging.getLogger(__name__)
 
 Publish = Callable[[Delta, Image], None]
 # A refusal of the whole request is a reply too: it is held like a read.
@@ -58,8 +63,11 @@ class LocalController:
         self._node_id = node_id
         self._settings = settings
         self._publish = publish
-        self._journal = MetadataJournal(log=log, clock=world.clock)
+        self._journal = MetadataJournal(log=log, disk=world.disk, clock=world.clock)
         self._loader = Loader()
+        self._snapshotting = Snapshotting(
+            journal=self._journal, image=lambda: self.image, world=world, settings=settings
+        )
         self._state = ControllerState()
         self._host: Host[MetadataRecord, Outcome] = Host(
             journal=self._journal,
@@ -78,21 +86,27 @@ class LocalController:
 
     def open(self) -> Image:
         """Replays the log, begins a new epoch, publishes the image; then requests are taken."""
-        entries = list(self._journal.history())
+        recovered = self._journal.recover()
+        for damage in recovered.damaged:
+            logger.warning("metadata snapshot damaged=true used=false reason=%s", damage)
         frames = FrameReader()
+        if recovered.snapshot is not None:
+            self._host.replay(frames.read(recovered.records), next_offset=recovered.snapshot.offset)
+        entries = recovered.entries
         for entry in entries:
             self._host.replay(frames.read(entry.records), next_offset=entry.next_offset)
         self._journal.elect(self._node_id)
         if frames.is_open:
             self._journal.abort_frame()
-        if not any(entry.records for entry in entries):
+        if not recovered.records and not any(entry.records for entry in entries):
             self._journal.append(bootstrap_records())
         for entry in (begun := self._journal.sync()):
             self._host.replay(frames.read(entry.records), next_offset=entry.next_offset)
         assert not frames.is_open
         entries += begun
         self._host.opened()
-        self._commit(entries)
+        self._snapshotting.opened()
+        self._commit(entries, recovered.records)
         return self.image
 
     async def run(self) -> None:
@@ -100,6 +114,7 @@ class LocalController:
         async with TaskGroup() as tasks:
             tasks.start(self._keep_committing())
             tasks.start(self._keep_expiring())
+            tasks.start(self._snapshotting.run())
 
     async def ask(
         self, request: ControllerRequest, *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
@@ -162,15 +177,18 @@ class LocalController:
                 await self._world.disk.sync(self._journal.unsynced())
                 self._commit(self._journal.synced(end_offset))
 
-    def _commit(self, entries: list[Entry]) -> None:
-        """Durable from here on: first this broker learns of it, then those who asked."""
+    def _commit(self, entries: list[Entry], snapshot: Sequence[LogRecord] = ()) -> None:
+        """Durable from here on: first this broker learns of it, then those who asked. At a start
+        the records of a snapshot come before the entries.
+        """
         end_offset = entries[-1].next_offset
         delta, image = self._loader.load(
-            (record for entry in entries for record in entry.records),
+            chain(snapshot, *(entry.records for entry in entries)),
             next_offset=end_offset,
             epoch=entries[-1].epoch,
         )
         self._publish(delta, image)
+        self._snapshotting.note(entries)
         self._host.advance(end_offset)
 
     async def _keep_expiring(self) -> None:

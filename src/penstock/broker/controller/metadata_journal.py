@@ -1,13 +1,24 @@
-"""The metadata log as a journal: decisions in, one batch or frame each; the history out at a start.
+"""The metadata log and its snapshots as a journal: decisions in, one batch or frame each; at a
+start the newest whole snapshot comes out, and the log behind it.
 
 At each start the one voter elects itself: a leader-change batch of a new epoch goes in before
 anything else, as Apache Kafka's quorum does it, and the first start of all writes the bootstrap
 records behind it.
+
+Invariants:
+1. The log begins at or below the offset of the oldest snapshot that is kept, or at 0.
+2. What a snapshot replaces is removed only when the snapshot is on disk.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from penstock.log.metadata_snapshots import (
+    DamagedSnapshot,
+    MetadataSnapshots,
+    SnapshotId,
+    SnapshotPart,
+)
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
@@ -19,19 +30,21 @@ from penstock.metadata.records import (
     decode_record,
     encode_record,
 )
+from penstock.metadata.snapshot import Retention, StoredSnapshot, retained_from
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
 from penstock.records.control import ControlType, control_batch
+from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.record import Record
 from penstock.wire.codec import encode
 from penstock.wire.messages.control_records import LeaderChangeMessage, Voter
 from penstock.wire.messages.metadata_records.transaction import AbortTransactionRecord
 from penstock.world.errors import DiskError
-from penstock.world.ports import Clock, File
+from penstock.world.ports import Clock, Disk, File
 
 LEADER_CHANGE_VERSION = 0
 
@@ -43,16 +56,30 @@ class Entry:
     records: tuple[LogRecord, ...]
     next_offset: Offset
     epoch: LeaderEpoch
+    size_bytes: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What a start finds: a snapshot, if there is one, and the log behind it."""
+
+    snapshot: SnapshotId | None
+    records: tuple[LogRecord, ...]  # of the snapshot
+    entries: list[Entry]
+    damaged: tuple[DamagedSnapshot, ...]  # newer snapshots that had to be passed over
 
 
 class MetadataJournal:
     """`__cluster_metadata-0`, in the epoch that `elect` began."""
 
-    def __init__(self, *, log: PartitionLog, clock: Clock) -> None:
+    def __init__(self, *, log: PartitionLog, disk: Disk, clock: Clock) -> None:
+        self.snapshots = MetadataSnapshots(disk=disk, directory=log.directory)
         self._log = log
         self._clock = clock
         self._epoch = LeaderEpoch(0)
         self._appended: list[Entry] = []
+        self._damaged: list[SnapshotId] = []
 
     @property
     def start_offset(self) -> Offset:
@@ -62,29 +89,67 @@ class MetadataJournal:
     def end_offset(self) -> Offset:
         return self._log.end_offset
 
-    def history(self) -> Iterator[Entry]:
-        """Everything in the log, in order. UnreadableMetadata for what is not as we wrote it.
+    def recover(self) -> Recovered:
+        """The newest whole snapshot that the log reaches back to, and the log behind it.
+        UnreadableMetadata when there is none, or the log is not as we wrote it.
+        """
+        damaged: list[DamagedSnapshot] = []
+        snapshot: SnapshotId | None = None
+        records: tuple[LogRecord, ...] = ()
+        for candidate in reversed(self.snapshots.ids):
+            if candidate.offset < self._log.start_offset:
+                break
+            try:
+                records = self._snapshot_records(candidate)
+            except DamagedSnapshot as error:
+                damaged.append(error)
+                self._damaged.append(candidate)
+            else:
+                snapshot = candidate
+                break
+        if snapshot is not None:
+            self._follow(snapshot)
+        elif self._log.start_offset > 0:
+            reason = damaged[0] if damaged else f"{self._log.directory} has no snapshot"
+            raise UnreadableMetadata(
+                f"{reason}; the metadata log begins at offset {self._log.start_offset}, so it "
+                "cannot be read without one: restore the directory from a copy"
+            )
+        from_offset = self._log.start_offset if snapshot is None else snapshot.offset
+        return Recovered(
+            snapshot=snapshot,
+            records=records,
+            entries=list(self.history(from_offset)),
+            damaged=tuple(damaged),
+        )
+
+    def history(self, from_offset: Offset) -> Iterator[Entry]:
+        """The log from an offset on, in order. UnreadableMetadata for what is not as we wrote it.
 
         Checksums are looked at even after a clean stop: the log is small, and what it says decides
         over everything else.
         """
-        for batch in self._log.batches_from(self._log.start_offset):
+        for batch in self._log.batches_from(from_offset):
             if not batch.checksum_matches():
                 raise UnreadableMetadata(
                     f"{self._log.directory}: the batch at offset {batch.base_offset} does not "
                     f"match its checksum; restore the directory from a copy"
                 )
-            values = () if batch.is_control else records_of(batch)
             yield Entry(
-                records=tuple(decode_record(bytes(record.value or b"")) for record in values),
+                records=tuple(_records_in(batch)),
                 next_offset=batch.next_offset,
                 epoch=batch.leader_epoch,
+                size_bytes=batch.size_bytes,
+                timestamp_ms=batch.max_timestamp,
             )
 
     def elect(self, leader: NodeId) -> None:
         """Begins an epoch in which this node leads; the caller syncs."""
         latest = self._log.epochs.latest
-        self._epoch = LeaderEpoch(1 if latest is None else latest + 1)
+        stored = self.snapshots.latest
+        self._epoch = LeaderEpoch(
+            1 + max(0 if latest is None else latest, 0 if stored is None else stored.epoch)
+        )
         message = LeaderChangeMessage(
             version=LEADER_CHANGE_VERSION,
             leader_id=leader,
@@ -134,6 +199,80 @@ class MetadataJournal:
         self._log.sync()
         return self.synced(self._log.end_offset)
 
+    # Snapshots
+
+    def begin_snapshot(self, snapshot_id: SnapshotId) -> SnapshotPart:
+        """A part to be written. The log begins a new segment, so that whole ones can be removed
+        once the snapshot is published.
+        """
+        self._log.roll()
+        return self.snapshots.begin(snapshot_id)
+
+    def trim(self, retention: Retention, *, now_ms: int) -> None:
+        """Removes what the snapshots make superfluous: older ones, and the log below them.
+
+        DiskError: something was not removed; the next call tries again.
+        """
+        for snapshot_id in self._damaged:
+            if snapshot_id != self.snapshots.latest:
+                self.snapshots.remove(snapshot_id)
+        self._damaged = [one for one in self._damaged if one == self.snapshots.latest]
+        ids = self.snapshots.ids
+        if not ids or self._damaged:
+            return
+        stored = [
+            StoredSnapshot(
+                offset=one.offset,
+                size_bytes=self.snapshots.size_bytes(one),
+                timestamp_ms=self._timestamp_ms(one, now_ms),
+            )
+            for one in ids
+        ]
+        first = retained_from(stored, retention, log_bytes=self._log.size_bytes, now_ms=now_ms)
+        if first > 0:
+            # First the log: a snapshot that it does not reach back to is of no use, and harmless.
+            self._log.advance_start(max(self._log.start_offset, ids[first].offset))
+        for superfluous in ids[:first]:
+            self.snapshots.remove(superfluous)
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Cuts off what another leader's log contradicts; nothing that was committed."""
+        latest = self.snapshots.latest
+        assert latest is None or offset >= latest.offset, (offset, latest)
+        self._log.truncate_to(offset)
+
+    def install(self, part: SnapshotPart) -> None:
+        """A snapshot that was received whole takes the place of the log. DamagedSnapshot: it is not
+        whole, and nothing has changed.
+        """
+        self.snapshots.check(part)
+        part.file.sync()
+        self.snapshots.publish(part)
+        self._follow(part.snapshot_id)
+
+    def _follow(self, snapshot: SnapshotId) -> None:
+        """A log that ends before the snapshot, or in an older epoch, begins anew behind it."""
+        latest = self._log.epochs.latest
+        older = latest is not None and latest < snapshot.epoch
+        if older or self._log.end_offset < snapshot.offset:
+            self._log.truncate_fully_and_start_at(snapshot.offset)
+            latest = None
+        if latest is None and self._log.end_offset == snapshot.offset:
+            self._log.epochs.assign(snapshot.epoch, snapshot.offset)
+
+    def _snapshot_records(self, snapshot_id: SnapshotId) -> tuple[LogRecord, ...]:
+        batches = self.snapshots.batches(snapshot_id)
+        try:
+            return tuple(record for batch in batches for record in _records_in(batch))
+        except (UnreadableMetadata, CorruptBatch) as error:
+            raise DamagedSnapshot(self.snapshots.path(snapshot_id), str(error)) from error
+
+    def _timestamp_ms(self, snapshot_id: SnapshotId, now_ms: int) -> int:
+        try:
+            return self.snapshots.timestamp_ms(snapshot_id)
+        except DamagedSnapshot:
+            return now_ms  # nothing is removed because of it
+
     def _batch(self, values: Sequence[bytes], base_offset: Offset) -> bytearray:
         now_ms = self._clock.now_ms()
         return build_batch(
@@ -144,7 +283,19 @@ class MetadataJournal:
 
     def _write(self, batches: Sequence[bytearray], records: tuple[LogRecord, ...]) -> None:
         views = [BatchView(memoryview(batch)) for batch in batches]
-        self._log.append(views, now_ms=self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        self._log.append(views, now_ms=now_ms)
         self._appended.append(
-            Entry(records=records, next_offset=self._log.end_offset, epoch=self._epoch)
+            Entry(
+                records=records,
+                next_offset=self._log.end_offset,
+                epoch=self._epoch,
+                size_bytes=sum(view.size_bytes for view in views),
+                timestamp_ms=now_ms,
+            )
         )
+
+
+def _records_in(batch: BatchView) -> Iterator[LogRecord]:
+    for record in () if batch.is_control else records_of(batch):
+        yield decode_record(bytes(record.value or b""))

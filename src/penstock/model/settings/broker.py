@@ -251,6 +251,18 @@ class BrokerSettings:
     log_initial_task_delay_ms: int = declare(
         30_000, T.LONG, int64(0), "How long after a start that is done first.", internal=True
     )
+    metadata_log_max_record_bytes_between_snapshots: int = long(
+        20 * 2**20, "The size of the metadata log since a snapshot at which one is made.", int64(1)
+    )
+    metadata_log_max_snapshot_interval_ms: int = long(
+        3_600_000, "How long after a snapshot of the metadata one is made; 0 is never.", int64(0)
+    )
+    metadata_max_retention_bytes: int = long(
+        100 * 2**20, "The size of metadata log and snapshots beyond which older ones are removed."
+    )
+    metadata_max_retention_ms: int = long(
+        604_800_000, "The age of a snapshot of the metadata at which it is removed."
+    )
     metadata_log_segment_bytes: int = integer(
         2**30, "The size at which a new segment of the metadata log begins.", int32(8 * 2**20)
     )

@@ -125,11 +125,7 @@ log.cleaner.threads int 1 cluster-wide
 log.dir.failure.timeout.ms long 30000
 max.connection.creation.rate int 2147483647 cluster-wide
 max.connections.per.ip.overrides string "" cluster-wide
-metadata.log.max.record.bytes.between.snapshots long 20971520
-metadata.log.max.snapshot.interval.ms long 3600000
 metadata.max.idle.interval.ms int 500
-metadata.max.retention.bytes long 104857600
-metadata.max.retention.ms long 604800000
 metric.reporters list - cluster-wide
 metrics.num.samples int 2
 metrics.recording.level string INFO

@@ -1,0 +1,142 @@
+"""Makes snapshots of the metadata while the controller runs, and trims the log after each.
+
+The image is immutable, so a snapshot is written in small steps, and everything else goes on between
+them. A crash at any point leaves the log as it was, or a whole snapshot (`log/metadata_snapshots`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
+from penstock.log.metadata_snapshots import SnapshotId, SnapshotPart, SnapshotWriter
+from penstock.metadata.image.image import Image
+from penstock.metadata.records import MetadataRecord, encode_record
+from penstock.metadata.snapshot import (
+    Retention,
+    SnapshotBounds,
+    image_records,
+    snapshot_due,
+)
+from penstock.model.limit import SNAPSHOT_BATCH_RECORDS, SNAPSHOT_LOG_BYTES_MIN
+from penstock.model.settings.broker import BrokerSettings
+from penstock.world.errors import DiskError
+from penstock.world.ports import World
+
+logger = logging.getLogger(__name__)
+
+
+class Snapshotting:
+    """`note` what was committed; keep `run` running."""
+
+    def __init__(
+        self,
+        *,
+        journal: MetadataJournal,
+        image: Callable[[], Image],
+        world: World,
+        settings: BrokerSettings,
+    ) -> None:
+        self._journal = journal
+        self._image = image
+        self._world = world
+        self._bounds = SnapshotBounds(
+            log_bytes_max=settings.metadata_log_max_record_bytes_between_snapshots,
+            interval_ms_max=settings.metadata_log_max_snapshot_interval_ms,
+        )
+        self._retention = Retention(
+            size_bytes_max=settings.metadata_max_retention_bytes,
+            age_ms_max=settings.metadata_max_retention_ms,
+        )
+        self._log_bytes = 0  # committed since the last snapshot
+        self._retry_log_bytes = 0  # after a failure: not before the log is as large as this
+        self._snapshot_bytes = 0
+        self._timestamp_ms = 0  # of the last record that was committed
+        self._since_ms = world.clock.monotonic_ms()
+        self._noted = asyncio.Event()
+
+    def opened(self) -> None:
+        """The journal was recovered: what the latest snapshot measures is known."""
+        latest = self._journal.snapshots.latest
+        self._snapshot_bytes = 0 if latest is None else self._journal.snapshots.size_bytes(latest)
+
+    def note(self, entries: Sequence[Entry]) -> None:
+        """These were committed, and the image shows them."""
+        self._log_bytes += sum(entry.size_bytes for entry in entries)
+        self._timestamp_ms = entries[-1].timestamp_ms
+        self._noted.set()
+
+    async def run(self) -> None:
+        """Makes snapshots until cancelled. A disk that is full is tried again later; any other
+        failure of the disk ends it, and with it the node.
+        """
+        while True:
+            if self._is_due():
+                try:
+                    await self._make()
+                except DiskError as error:
+                    if not error.full:
+                        raise
+                    self._retry_log_bytes = self._log_bytes + SNAPSHOT_LOG_BYTES_MIN
+                    logger.warning("metadata snapshot made=false reason=%s", error)
+            await self._next_occasion()
+
+    def _is_due(self) -> bool:
+        return self._log_bytes >= self._retry_log_bytes and snapshot_due(
+            self._bounds,
+            log_bytes=self._log_bytes,
+            snapshot_bytes=self._snapshot_bytes,
+            elapsed_ms=self._world.clock.monotonic_ms() - self._since_ms,
+        )
+
+    async def _next_occasion(self) -> None:
+        """Returns when something was committed, or the interval between snapshots has passed."""
+        wait_s: float | None = None
+        if self._log_bytes and self._bounds.interval_ms_max:
+            until_ms = self._since_ms + self._bounds.interval_ms_max
+            wait_s = max(0, until_ms - self._world.clock.monotonic_ms()) / 1000
+            if wait_s == 0:  # it is due, and could not be made: wait for the next change
+                wait_s = None
+        self._noted.clear()
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._noted.wait()
+        except TimeoutError:
+            pass
+
+    async def _make(self) -> None:
+        image, log_bytes, timestamp_ms = self._image(), self._log_bytes, self._timestamp_ms
+        snapshot_id = SnapshotId(image.offset, image.epoch)
+        journal = self._journal
+        part = journal.begin_snapshot(snapshot_id)
+        try:
+            await self._write(part, image, timestamp_ms)
+        except BaseException as error:
+            if isinstance(error, DiskError):
+                journal.snapshots.drop(part)
+            part.file.close()
+            raise
+        journal.snapshots.publish(part)
+        self._snapshot_bytes = journal.snapshots.size_bytes(snapshot_id)
+        self._log_bytes -= log_bytes
+        self._retry_log_bytes = 0
+        self._since_ms = self._world.clock.monotonic_ms()
+        journal.trim(self._retention, now_ms=self._world.clock.now_ms())
+        logger.info(
+            "metadata snapshot=%s size_bytes=%d log_start=%d",
+            snapshot_id, self._snapshot_bytes, journal.start_offset,
+        )  # fmt: skip
+
+    async def _write(self, part: SnapshotPart, image: Image, timestamp_ms: int) -> None:
+        writer = SnapshotWriter(part, timestamp_ms=timestamp_ms)
+        for values in _chunks(image_records(image)):
+            writer.append(values)
+            await asyncio.sleep(0)
+        writer.finish()
+        await self._world.disk.sync([part.file])
+
+
+def _chunks(records: Iterator[MetadataRecord]) -> Iterator[list[bytes]]:
+    while chunk := [encode_record(record) for record in islice(records, SNAPSHOT_BATCH_RECORDS)]:
+        yield chunk
