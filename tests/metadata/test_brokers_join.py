@@ -43,6 +43,24 @@ def test_a_broker_that_comes_back_leads_in_new_epochs() -> None:
     assert [partition.leader for partition in partitions] == [NODE] * 3
 
 
+def test_a_broker_that_stopped_cleanly_leads_in_the_epochs_that_it_had() -> None:
+    cluster = Cluster()
+    cluster.create("orders", partitions=3)
+    before = cluster.topic("orders").partitions
+    stopped = cluster.image.brokers[NODE].epoch
+    cluster.register(NODE, incarnation=1, previous_broker_epoch=stopped)
+    assert cluster.topic("orders").partitions == before
+
+
+def test_a_clean_stop_of_an_earlier_process_does_not_count() -> None:
+    cluster = Cluster()
+    cluster.create("orders")
+    stopped = cluster.image.brokers[NODE].epoch
+    cluster.register(NODE, incarnation=1, previous_broker_epoch=stopped)
+    cluster.register(NODE, incarnation=2, previous_broker_epoch=stopped)  # it crashed in between
+    assert cluster.topic("orders").partitions[0].leader_epoch == 1
+
+
 def test_more_partitions_than_one_batch_holds_are_led_anew_in_one_decision() -> None:
     cluster = Cluster()
     cluster.create("a", partitions=DECISION_RECORDS_MAX - 1)

@@ -90,7 +90,9 @@ class Cluster:
         assert isinstance(reply, CreateTopicsResponse)
         return reply.topics[0]
 
-    def register(self, node_id: NodeId, *, incarnation: int = 0) -> int:
+    def register(
+        self, node_id: NodeId, *, incarnation: int = 0, previous_broker_epoch: int | None = None
+    ) -> int:
         reply = self.ask(
             RegisterBroker(
                 node_id=node_id,
@@ -98,6 +100,7 @@ class Cluster:
                 rack=None,
                 endpoints=(Endpoint(listener="PLAINTEXT", host="localhost", port=9092 + node_id),),
                 directories=(bytes((node_id,)) * 16,),
+                previous_broker_epoch=previous_broker_epoch,
             )
         )
         assert isinstance(reply, BrokerRegistered)

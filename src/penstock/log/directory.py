@@ -54,7 +54,14 @@ class LogDirectory:
     """A directory of partition logs; see the module's invariants."""
 
     def __init__(
-        self, *, disk: Disk, path: str, lock: File, clean: bool, producer_expiry_ms: int
+        self,
+        *,
+        disk: Disk,
+        path: str,
+        lock: File,
+        clean: bool,
+        stopped_epoch: int,
+        producer_expiry_ms: int,
     ) -> None:
         self.path = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
@@ -67,6 +74,7 @@ class LogDirectory:
         self._producer_expiry_ms = producer_expiry_ms
         self._checkpoints = OffsetCheckpoints(disk=disk, path=path, logs=self.logs)
         self.clean = clean and self._checkpoints.readable
+        self._stopped_epoch = stopped_epoch
 
     @classmethod
     def open(
@@ -81,7 +89,12 @@ class LogDirectory:
         marker = f"{path}/{layout.CLEAN_SHUTDOWN}"
         clean = disk.exists(marker)
         directory = cls(
-            disk=disk, path=path, lock=lock, clean=clean, producer_expiry_ms=producer_expiry_ms
+            disk=disk,
+            path=path,
+            lock=lock,
+            clean=clean,
+            stopped_epoch=_epoch_in(disk.read(marker)) if clean else NO_BROKER_EPOCH,
+            producer_expiry_ms=producer_expiry_ms,
         )
         if clean:
             disk.remove(marker)
@@ -95,6 +108,17 @@ class LogDirectory:
     def identity(self) -> DirectoryIdentity | None:
         """The owner of the directory; None when it has not been formatted."""
         return read_identity(self._disk, self.path)
+
+    @property
+    def stopped_epoch(self) -> int | None:
+        """The epoch of the broker that stopped cleanly here and left everything as it was; None
+        when that is not known of all logs that were opened.
+        """
+        report = self.recovery
+        cut = report.bytes_cut > 0 or report.segments_dropped > 0
+        if not (self.clean and report.clean) or cut or self._stopped_epoch == NO_BROKER_EPOCH:
+            return None
+        return self._stopped_epoch
 
     def partitions_found(self) -> dict[TopicPartition, TopicId | CorruptCheckpoint | None]:
         """The partitions that have a directory here, opened or not, with their topic ids.
@@ -379,3 +403,13 @@ def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
     """Formats a directory for this node."""
     make_lasting(disk, path)
     disk.write_whole(f"{path}/{layout.IDENTITY}", encode_identity(identity))
+
+
+def _epoch_in(marker: bytes) -> int:
+    """The broker epoch that a marker of a clean stop names; some have none."""
+    try:
+        found = json.loads(marker)
+    except ValueError:
+        return NO_BROKER_EPOCH
+    epoch = found.get("brokerEpoch") if isinstance(found, dict) else None
+    return epoch if isinstance(epoch, int) else NO_BROKER_EPOCH

@@ -300,6 +300,7 @@ class OpenBroker:
                 rack=self._config.settings.broker_rack,
                 endpoints=self._services.endpoints,
                 directories=tuple(sorted(one.directory_id for one in self._identities)),
+                previous_broker_epoch=self._directories.stopped_epoch,
             ),
         )
         await unfence(self._controller, node_id=node_id, broker_epoch=broker_epoch)

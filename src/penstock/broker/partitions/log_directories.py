@@ -46,6 +46,7 @@ class LogDirectories:
         self.online = {directory.path: directory for directory in online}
         self.failed = dict(failed or {})  # why, by path
         self._metadata = metadata
+        self._made_anew = False  # whether a partition that should have been there was not
         self._homes: dict[TopicPartition, LogDirectory] = {}
         for directory in self.online.values():
             for partition in directory.partitions_found():
@@ -99,6 +100,15 @@ class LogDirectories:
         """Every log that is open."""
         return {name: log for directory in self for name, log in directory.logs.items()}
 
+    @property
+    def stopped_epoch(self) -> int | None:
+        """The epoch of the broker that stopped cleanly and left every directory as it was; None
+        when one is missing, new, of another stop, or was not left so, or when a partition was gone.
+        """
+        epochs = {directory.stopped_epoch for directory in self}
+        intact = not self.failed and not self._made_anew
+        return epochs.pop() if intact and len(epochs) == 1 else None
+
     def log_of(self, partition: TopicPartition) -> PartitionLog | None:
         """A partition's log, if it is open."""
         home = self._homes.get(partition)
@@ -136,6 +146,7 @@ class LogDirectories:
                 opened[one.partition] = DiskError(lost, "offline, and may hold the partition")
                 continue
             if home is None:
+                self._made_anew |= one.partition not in unheard_of
                 home = min(self.online.values(), key=lambda directory: held[directory.path])
                 held[home.path] += 1
                 self._settle(one.partition, home)
