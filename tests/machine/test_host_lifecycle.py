@@ -155,6 +155,25 @@ def test_a_decision_is_bounded() -> None:
         Decision(records=("a",) * (DECISION_RECORDS_MAX + 1), reply="")
 
 
+def test_a_framed_decision_may_be_larger_and_waits_for_the_end_of_its_frame() -> None:
+    class Framing(Journal):
+        def append(self, records: Sequence[str]) -> None:
+            super().append(["(", *records, ")"])
+
+    case = Case()
+    case.journal = case.host._journal = Framing()
+    case.host.opened()
+    words = ("a",) * (DECISION_RECORDS_MAX + 1)
+    decision: Decision[str, str] = Decision(records=words, reply="said much", framed=True)
+    case.host.submit(lambda: decision, deadline_ms=100, answer=case.answers.append)
+    assert case.words.said == list(words)
+    case.host.check()
+    case.host.advance(Offset(len(words) + 1))
+    assert case.answers == [], "the frame has not ended"
+    case.host.advance(Offset(len(words) + 2))
+    assert case.answers == ["said much"]
+
+
 def test_who_is_answered_may_ask_again_at_once() -> None:
     case = opened()
 

@@ -31,7 +31,6 @@ from penstock.wire.messages.metadata_records.topic import TopicRecord
 LOG_TO_SNAPSHOT_MAX = 2  # the log since a snapshot may be so many times as large as that is
 NO_BROKER = -1
 NO_LEADER = -1
-UNLIMITED = -1
 
 
 def image_records(image: Image) -> Iterator[MetadataRecord]:

@@ -184,6 +184,17 @@ def test_retention_by_size_leaves_one_snapshot() -> None:
     assert run_with(disk, topics) == ["first", "last"]
 
 
+def test_retention_by_age_is_looked_at_at_a_start_too() -> None:
+    disk, _ = with_snapshots(4)
+    kept = snapshots_on(disk)
+
+    async def scenario(control: Control) -> None:
+        await until(lambda: snapshots_on(disk) == kept[1:])
+        assert control.log.start_offset == int(kept[1][:20])
+
+    run_with(disk, scenario, metadata_max_retention_ms="0")
+
+
 def test_the_settings_of_kafka_make_snapshots_earlier() -> None:
     disk = MemoryDisk()
 

@@ -6,7 +6,7 @@ them. A crash at any point leaves the log as it was, or a whole snapshot (`log/m
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 
 from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
@@ -71,16 +71,24 @@ class Snapshotting:
         """Makes snapshots until cancelled. A disk that is full is tried again later; any other
         failure of the disk ends it, and with it the node.
         """
+        # What a crash or a smaller retention has left is not kept until the next snapshot.
+        await self._unless_full(self._trim)
         while True:
             if self._is_due():
-                try:
-                    await self._make()
-                except DiskError as error:
-                    if not error.full:
-                        raise
-                    self._retry_log_bytes = self._log_bytes + SNAPSHOT_LOG_BYTES_MIN
-                    logger.warning("metadata snapshot made=false reason=%s", error)
+                await self._unless_full(self._make)
             await self._next_occasion()
+
+    async def _unless_full(self, step: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await step()
+        except DiskError as error:
+            if not error.full:
+                raise
+            self._retry_log_bytes = self._log_bytes + SNAPSHOT_LOG_BYTES_MIN
+            logger.warning("metadata snapshot made=false reason=%s", error)
+
+    async def _trim(self) -> None:
+        self._journal.trim(self._retention, now_ms=self._world.clock.now_ms())
 
     def _is_due(self) -> bool:
         return self._log_bytes >= self._retry_log_bytes and snapshot_due(
@@ -122,7 +130,7 @@ class Snapshotting:
         self._log_bytes -= log_bytes
         self._retry_log_bytes = 0
         self._since_ms = self._world.clock.monotonic_ms()
-        journal.trim(self._retention, now_ms=self._world.clock.now_ms())
+        await self._trim()
         logger.info(
             "metadata snapshot=%s size_bytes=%d log_start=%d",
             snapshot_id, self._snapshot_bytes, journal.start_offset,
