@@ -35,6 +35,7 @@ from penstock.metadata.records import LogRecord, MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
 from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
@@ -95,7 +96,7 @@ class LocalController:
         entries = recovered.entries
         for entry in entries:
             self._host.replay(frames.read(entry.records), next_offset=entry.next_offset)
-        self._journal.elect(self._node_id)
+        self._journal.elect(self._node_id, epoch=LeaderEpoch(self._journal.last_epoch + 1))
         if frames.is_open:
             self._journal.abort_frame()
         if not recovered.records and not any(entry.records for entry in entries):

@@ -143,13 +143,22 @@ class MetadataJournal:
                 timestamp_ms=batch.max_timestamp,
             )
 
-    def elect(self, leader: NodeId) -> None:
-        """Begins an epoch in which this node leads; the caller syncs."""
+    @property
+    def last_epoch(self) -> LeaderEpoch:
+        """That of the last record, in the log or in a snapshot; 0 when there is none."""
         latest = self._log.epochs.latest
         stored = self.snapshots.latest
-        self._epoch = LeaderEpoch(
-            1 + max(0 if latest is None else latest, 0 if stored is None else stored.epoch)
-        )
+        return LeaderEpoch(max(latest or 0, 0 if stored is None else stored.epoch))
+
+    def batches_from(self, offset: Offset) -> Iterator[BatchView]:
+        """The log as it lies, for a node that fetches it."""
+        assert offset >= self._log.start_offset, (offset, self._log.start_offset)
+        return self._log.batches_from(offset)
+
+    def elect(self, leader: NodeId, *, epoch: LeaderEpoch) -> None:
+        """Begins an epoch in which this node leads; the caller syncs."""
+        assert epoch > self.last_epoch, (epoch, self.last_epoch)
+        self._epoch = epoch
         message = LeaderChangeMessage(
             version=LEADER_CHANGE_VERSION,
             leader_id=leader,
@@ -178,6 +187,22 @@ class MetadataJournal:
             self._write(batches, tuple(records))
         except DiskError as error:
             raise AppendFailed(str(error)) from error
+
+    def append_fetched(self, batches: Sequence[BatchView]) -> None:
+        """Batches that another leader numbered. CorruptBatch when one of them does not follow the
+        log or is damaged; then none is appended. DiskError likewise.
+        """
+        next_offset, epoch = self._log.end_offset, self.last_epoch
+        for batch in batches:
+            if batch.base_offset != next_offset or batch.leader_epoch < epoch:
+                raise CorruptBatch(
+                    f"a batch at offset {batch.base_offset} of epoch {batch.leader_epoch} behind "
+                    f"offset {next_offset} of epoch {epoch}"
+                )
+            if not batch.checksum_matches():
+                raise CorruptBatch(f"the batch at offset {batch.base_offset} has a wrong checksum")
+            next_offset, epoch = batch.next_offset, batch.leader_epoch
+        self._log.append(batches, now_ms=self._clock.now_ms())
 
     def abort_frame(self) -> None:
         """Ends a frame that a crash left open: nothing of it takes effect. The caller syncs."""
