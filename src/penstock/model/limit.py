@@ -94,3 +94,4 @@ LOADED_INDEX_BYTES_MAX = 64 * MIB
 
 # The quorum
 QUORUM_OBSERVERS_MAX = 10_000  # that a leader keeps the ends of
+METADATA_FETCH_BYTES_MAX = 8 * MIB  # of the metadata log or a snapshot, in one reply

@@ -1,0 +1,110 @@
+"""Connections from this node to others, addressed by node id.
+
+A node has several lanes, each with a connection of its own, because replies come in the order of
+their requests: a vote must not wait behind a fetch that waits for records. A lane connects when it
+is first used, and again after its connection was lost.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, TypeVar
+
+from penstock.client.network.channel import Channel, open_channel
+from penstock.client.network.errors import ClientError
+from penstock.model.identity import NodeId
+from penstock.wire.definition import Message
+from penstock.world.errors import ConnectionRefused
+from penstock.world.ports import Address, Network
+from penstock.world.tasks import TaskGroup
+
+AnyReply = TypeVar("AnyReply", bound=Message)
+
+
+class Lane(Enum):
+    """What never waits for what belongs to another lane."""
+
+    ELECTIONS = "elections"
+    METADATA = "metadata"
+
+
+class _Key(NamedTuple):
+    node_id: NodeId
+    lane: Lane
+
+
+class NodeUnknown(ClientError):
+    """Nobody has said where this node listens."""
+
+
+class NodeDown(ClientError):
+    """The node's machine refused a connection: the process does not run."""
+
+
+class Links:
+    """`address_of` says where a node listens now; None while that is not known."""
+
+    def __init__(
+        self,
+        *,
+        network: Network,
+        client_id: str,
+        address_of: Callable[[NodeId], Address | None],
+        tasks: TaskGroup,
+    ) -> None:
+        self._network = network
+        self._client_id = client_id
+        self._address_of = address_of
+        self._tasks = tasks
+        self._channels: dict[_Key, Channel] = {}
+        self._connecting: dict[_Key, asyncio.Lock] = {}
+
+    async def ask(
+        self,
+        node_id: NodeId,
+        request: Message,
+        reply_type: type[AnyReply],
+        *,
+        lane: Lane,
+        timeout_ms: int,
+        version: int | None = None,
+    ) -> AnyReply:
+        """The reply. NodeDown when the node's process does not run, another ClientError for any
+        other failure. A reply that is late closes the lane, and with it all that waits there.
+        """
+        channel = await self._channel(_Key(node_id, lane), timeout_ms=timeout_ms)
+        return await channel.ask(request, reply_type, timeout_ms=timeout_ms, version=version)
+
+    def close(self) -> None:
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+    async def _channel(self, key: _Key, *, timeout_ms: int) -> Channel:
+        async with self._connecting.setdefault(key, asyncio.Lock()):
+            address = self._address_of(key.node_id)
+            if address is None:
+                raise NodeUnknown(f"node {key.node_id}: no address is known")
+            known = self._channels.get(key)
+            if known is not None and known.is_open and known.address == address:
+                return known
+            if known is not None:
+                known.close()
+                del self._channels[key]
+            channel = await self._open(address, timeout_ms=timeout_ms)
+            self._channels[key] = channel
+            return channel
+
+    async def _open(self, address: Address, *, timeout_ms: int) -> Channel:
+        try:
+            return await open_channel(
+                self._network,
+                address,
+                client_id=self._client_id,
+                tasks=self._tasks,
+                timeout_ms=timeout_ms,
+            )
+        except ClientError as error:
+            if isinstance(error.__cause__, ConnectionRefused):
+                raise NodeDown(str(error)) from error
+            raise
