@@ -8,11 +8,10 @@ import pytest
 from penstock.log.metadata_snapshots import (
     DamagedSnapshot,
     MetadataSnapshots,
-    SnapshotId,
     SnapshotPart,
     SnapshotWriter,
 )
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.records.iterate import records_of
 from rig.memory_disk import MemoryDisk
 

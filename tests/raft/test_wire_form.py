@@ -6,8 +6,8 @@ import pytest
 
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
-from penstock.model.offset import LeaderEpoch, Offset
-from penstock.raft.log_ends import LogEnd, SnapshotId
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
+from penstock.raft.log_ends import LogEnd
 from penstock.raft.messages import (
     BeginEpochReply,
     BeginEpochRequest,

@@ -7,10 +7,10 @@ from penstock.sim.quorum.run import run_seed
 
 # For each planted bug, seeds of which at least one finds it.
 FOUND_BY = {
-    Flaw.VOTE_NOT_SYNCED: range(0, 20),
-    Flaw.TRUNCATION_SKIPPED: range(0, 25),
-    Flaw.WATERMARK_TOO_EARLY: range(0, 40),
-    Flaw.REFORMATTED_VOTER_COUNTED: range(0, 60),
+    Flaw.VOTE_NOT_SYNCED: range(20),
+    Flaw.TRUNCATION_SKIPPED: range(25),
+    Flaw.WATERMARK_TOO_EARLY: range(40),
+    Flaw.REFORMATTED_VOTER_COUNTED: range(60),
 }
 
 

@@ -17,11 +17,10 @@ What a snapshot says is not known here; it is batches in and batches out.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from penstock.log.errors import CorruptData
 from penstock.log.scan import whole_batches
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
 from penstock.records.control import ControlType, control_record, control_type
@@ -38,16 +37,6 @@ WHOLE = ".checkpoint"
 PART = ".checkpoint.part"
 DELETED = ".checkpoint.deleted"  # as Apache Kafka renames those on their way out
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-
-
-class SnapshotId(NamedTuple):
-    """All below `offset` is in the snapshot; `epoch` is that of the last record in it."""
-
-    offset: Offset
-    epoch: LeaderEpoch
-
-    def __str__(self) -> str:
-        return f"{self.offset:020d}-{self.epoch:010d}"
 
 
 class DamagedSnapshot(CorruptData):

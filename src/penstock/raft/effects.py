@@ -7,8 +7,7 @@ carried out beside, and `Replica.synced` reports it.
 from dataclasses import dataclass
 
 from penstock.model.identity import NodeId
-from penstock.model.offset import LeaderEpoch, Offset
-from penstock.raft.log_ends import SnapshotId
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.messages import FetchReply, FetchSnapshotRequest, Reply, Request
 from penstock.raft.voters import ReplicaKey
 

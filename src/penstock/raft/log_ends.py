@@ -9,7 +9,7 @@ Invariants:
 
 from typing import NamedTuple
 
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 
 
 class LogEnd(NamedTuple):
@@ -17,13 +17,6 @@ class LogEnd(NamedTuple):
 
     epoch: LeaderEpoch
     offset: Offset
-
-
-class SnapshotId(NamedTuple):
-    """A snapshot of everything below `offset`, the last record of which is of `epoch`."""
-
-    offset: Offset
-    epoch: LeaderEpoch
 
 
 ORIGIN = LogEnd(LeaderEpoch(0), Offset(0))

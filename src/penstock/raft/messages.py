@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from penstock.model.identity import NodeId
-from penstock.model.offset import LeaderEpoch, Offset
-from penstock.raft.log_ends import LogEnd, SnapshotId
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
+from penstock.raft.log_ends import LogEnd
 from penstock.raft.voters import ReplicaKey
 
 

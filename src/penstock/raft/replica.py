@@ -10,7 +10,7 @@ and calls the next; no two calls run at once.
 from typing import assert_never
 
 from penstock.model.identity import NodeId
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.effects import Effect, HardState, Sync
 from penstock.raft.elections import (
     addressed_to,
@@ -39,7 +39,7 @@ from penstock.raft.leading import (
     resign_if_left,
     say_farewell,
 )
-from penstock.raft.log_ends import LogEnds, SnapshotId
+from penstock.raft.log_ends import LogEnds
 from penstock.raft.messages import (
     BeginEpochReply,
     BeginEpochRequest,

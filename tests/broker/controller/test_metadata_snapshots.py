@@ -8,10 +8,9 @@ import pytest
 from penstock.broker.api.create_topics import API as CREATE_TOPICS
 from penstock.broker.api.delete_topics import API as DELETE_TOPICS
 from penstock.broker.controller.metadata_journal import MetadataJournal
-from penstock.log.metadata_snapshots import SnapshotId
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import UnreadableMetadata
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

@@ -13,12 +13,7 @@ Invariants:
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from penstock.log.metadata_snapshots import (
-    DamagedSnapshot,
-    MetadataSnapshots,
-    SnapshotId,
-    SnapshotPart,
-)
+from penstock.log.metadata_snapshots import DamagedSnapshot, MetadataSnapshots, SnapshotPart
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
@@ -33,7 +28,7 @@ from penstock.metadata.records import (
 from penstock.metadata.snapshot import Retention, StoredSnapshot, retained_from
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_BYTES_MAX
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
 from penstock.records.control import ControlType, control_batch

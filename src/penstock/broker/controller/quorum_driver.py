@@ -15,7 +15,7 @@ from penstock.broker.controller.links import Lane, Links, NodeDown
 from penstock.client.network.errors import ClientError
 from penstock.model.identity import NodeId
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.effects import (
     Answer,
     AnswerFetch,
@@ -33,7 +33,7 @@ from penstock.raft.effects import (
     Sync,
     Truncate,
 )
-from penstock.raft.log_ends import LogEnds, SnapshotId
+from penstock.raft.log_ends import LogEnds
 from penstock.raft.messages import (
     BeginEpochRequest,
     EndEpochRequest,

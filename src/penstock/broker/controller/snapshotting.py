@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 
 from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
-from penstock.log.metadata_snapshots import SnapshotId, SnapshotPart, SnapshotWriter
+from penstock.log.metadata_snapshots import SnapshotPart, SnapshotWriter
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord, encode_record
 from penstock.metadata.snapshot import (
@@ -20,6 +20,7 @@ from penstock.metadata.snapshot import (
     snapshot_due,
 )
 from penstock.model.limit import SNAPSHOT_BATCH_RECORDS, SNAPSHOT_LOG_BYTES_MIN
+from penstock.model.offset import SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.world.errors import DiskError
 from penstock.world.ports import World

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from penstock.model.identity import NodeId
-from penstock.raft.log_ends import SnapshotId
+from penstock.model.offset import SnapshotId
 
 
 @dataclass(slots=True, kw_only=True)

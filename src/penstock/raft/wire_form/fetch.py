@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from penstock.model.error import ErrorCode
 from penstock.model.identity import METADATA_TOPIC_ID, NodeId
-from penstock.model.offset import LeaderEpoch, Offset
-from penstock.raft.log_ends import LogEnd, SnapshotId
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
+from penstock.raft.log_ends import LogEnd
 from penstock.raft.messages import FetchReply, FetchRequest, Run
 from penstock.raft.voters import ReplicaKey
 from penstock.raft.wire_form.envelope import (

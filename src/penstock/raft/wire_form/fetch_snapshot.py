@@ -2,8 +2,7 @@
 
 from penstock.model.error import ErrorCode
 from penstock.model.identity import METADATA_TOPIC, NodeId
-from penstock.model.offset import LeaderEpoch, Offset
-from penstock.raft.log_ends import SnapshotId
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.messages import FetchSnapshotReply, FetchSnapshotRequest
 from penstock.raft.voters import ReplicaKey
 from penstock.raft.wire_form.envelope import (

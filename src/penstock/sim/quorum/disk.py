@@ -6,9 +6,9 @@ oldest on. Hard state and snapshots are durable when they are written, as the dr
 
 from typing import NamedTuple
 
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.effects import HardState
-from penstock.raft.log_ends import LogEnds, SnapshotId
+from penstock.raft.log_ends import LogEnds
 
 LEADER_CHANGE = -1  # the value of the record that begins an epoch
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from penstock.model.identity import NodeId
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.effects import (
     Answer,
     AnswerFetch,
@@ -21,7 +21,6 @@ from penstock.raft.effects import (
     Sync,
     Truncate,
 )
-from penstock.raft.log_ends import SnapshotId
 from penstock.raft.messages import (
     FetchReply,
     FetchRequest,
