@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.producer_ids import ProducerIds
+from penstock.broker.controller.quorum_driver import sole_voter
 from penstock.broker.controller.registration import join, unfence
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
@@ -30,6 +31,7 @@ from penstock.world.ports import Address, Disk
 from penstock.world.real import real_world
 
 NODE = NodeId(1)
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 LISTENER = "PLAINTEXT"
 M = TypeVar("M", bound=Message)
 Result = TypeVar("Result")
@@ -58,7 +60,7 @@ class Control:
         self.controller = LocalController(
             log=self.log,
             world=self.world,
-            node_id=NODE,
+            member=sole_voter(NODE, directory_id=b"d" * 16, cluster_id=CLUSTER_ID),
             settings=self.settings,
             publish=self._publish,
         )
@@ -76,7 +78,7 @@ class Control:
         )
         self.services = Services(
             node_id=NODE,
-            cluster_id="MkU3OEVBNTcwNTJENDM2Qg",
+            cluster_id=CLUSTER_ID,
             settings=self.settings,
             world=self.world,
             image=Image(),

@@ -17,6 +17,7 @@ from functools import partial
 
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.producer_ids import ProducerIds
+from penstock.broker.controller.quorum_driver import sole_voter
 from penstock.broker.controller.registration import join, unfence
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
@@ -131,7 +132,11 @@ class OpenBroker:
                 now_ms=world.clock.now_ms(),
             ),
             world=world,
-            node_id=config.node_id,
+            member=sole_voter(
+                config.node_id,
+                directory_id=self._identities[0].directory_id,
+                cluster_id=self._cluster_id,
+            ),
             settings=settings,
             publish=self._publish,
         )

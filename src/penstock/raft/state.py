@@ -45,7 +45,10 @@ class ReplicaState:
         self.leader_id: NodeId | None = hard.leader_id
         self.voted: ReplicaKey | None = hard.voted
         self.log = log
-        self.high_watermark: Offset = log.start_offset
+        # What a snapshot holds was committed; nothing more is known at first.
+        self.high_watermark: Offset = (
+            log.start_offset if log.snapshot is None else log.snapshot.offset
+        )
         self.role: Role = Unattached(leader_id=None, elect_ms=None)
         self.hurry = True  # the short wait before an election has not been used yet
         self.effects: list[Effect] = []

@@ -3,12 +3,12 @@
 import pytest
 
 from penstock.broker.controller.metadata_journal import MetadataJournal
-from penstock.log.metadata_snapshots import DamagedSnapshot, SnapshotId, SnapshotWriter
+from penstock.log.metadata_snapshots import DamagedSnapshot, SnapshotWriter
 from penstock.log.opening import open_log
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.records import MetadataRecord, encode_record
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, TopicPartition
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
 from penstock.records.errors import CorruptBatch
@@ -34,17 +34,23 @@ class Journalled:
             settings=TopicSettings(),
             now_ms=0,
         )
-        self.journal = MetadataJournal(log=self.log, disk=self.disk, clock=RealClock())
+        self.journal = MetadataJournal(
+            log=self.log, disk=self.disk, clock=RealClock(), node_id=NODE, voters=[NODE]
+        )
 
     def lead(self, epoch: int, *levels: int) -> None:
-        self.journal.elect(NODE, epoch=LeaderEpoch(epoch))
+        self.journal.append_leader_change(LeaderEpoch(epoch), [NODE])
         for level in levels:
             self.journal.append([feature(level)])
         self.journal.sync()
+        self.journal.synced(self.journal.end_offset)
 
     def levels(self) -> list[int]:
         recovered = self.journal.recover()
-        records = [*recovered.records, *(one for e in recovered.entries for one in e.records)]
+        records = [
+            *recovered.records,
+            *(one for e in self.journal.uncommitted for one in e.records),
+        ]
         return [one.feature_level for one in records if isinstance(one, FeatureLevelRecord)]
 
 
@@ -60,13 +66,13 @@ def test_a_log_is_copied_batch_by_batch() -> None:
     here, there = Journalled(), Journalled()
     here.lead(1, 10, 11)
     here.lead(4, 12)
-    there.journal.append_fetched([copied(one) for one in here.journal.batches_from(Offset(0))])
+    there.journal.append_fetched([copied(one) for one in here.log.batches_from(Offset(0))])
     assert there.levels() == [10, 11, 12]
     assert there.journal.last_epoch == 4
     assert there.log.epochs.entries == here.log.epochs.entries
     here.lead(5, 13)
     there.journal.append_fetched(
-        [copied(one) for one in here.journal.batches_from(there.journal.end_offset)]
+        [copied(one) for one in here.log.batches_from(there.journal.end_offset)]
     )
     assert there.levels() == [10, 11, 12, 13]
 
@@ -74,7 +80,7 @@ def test_a_log_is_copied_batch_by_batch() -> None:
 def test_batches_that_do_not_follow_the_log_are_refused() -> None:
     here, there = Journalled(), Journalled()
     here.lead(3, 10, 11, 12)
-    batches = [copied(one) for one in here.journal.batches_from(Offset(0))]
+    batches = [copied(one) for one in here.log.batches_from(Offset(0))]
     damaged = copied(batches[1])
     damaged.view[-1] ^= 1
     older = copied(batches[1])
@@ -97,7 +103,7 @@ def test_a_log_that_another_leader_contradicts_is_cut_back() -> None:
     one.lead(1, 10)
     end_offset = one.journal.end_offset
     one.lead(2, 11, 12)
-    one.journal.truncate_to(end_offset)
+    one.journal.truncate(end_offset)
     assert one.levels() == [10]
     assert one.journal.last_epoch == 1
     one.lead(3, 13)
@@ -108,7 +114,7 @@ def test_an_epoch_of_the_past_cannot_be_led() -> None:
     one = Journalled()
     one.lead(2, 10)
     with pytest.raises(AssertionError):
-        one.journal.elect(NODE, epoch=LeaderEpoch(2))
+        one.journal.append_leader_change(LeaderEpoch(2), [NODE])
 
 
 @pytest.mark.parametrize("restarted", [False, True])

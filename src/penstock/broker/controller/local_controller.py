@@ -1,19 +1,21 @@
-"""The controller in this process: the quorum's one voter, on its own metadata log.
+"""The controller of this process, on the quorum's log.
 
-A request is decided, journalled and applied in one step (`machine/host`). A commit task then syncs
-the journal, one sync for all who wait, hands what became durable to the broker as a new image, and
-only then lets the replies leave. So who was told of a topic finds it here, and finds it again after
-any crash. Snapshots are made beside that (`snapshotting`).
+The quorum elects one active controller. While this node is it, a request is decided, journalled and
+applied in one step (`machine/host`); the quorum commits it, the broker gets a new image, and only
+then the replies leave. So who was told of a topic finds it here, and finds it again after any
+crash. Snapshots are made beside that (`snapshotting`).
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, assert_never
 
 from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
-from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
+from penstock.broker.controller.links import Links
+from penstock.broker.controller.metadata_journal import MetadataJournal
+from penstock.broker.controller.quorum_driver import Listener, QuorumDriver, QuorumMember
 from penstock.broker.controller.snapshotting import Snapshotting
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.decision import Decision
@@ -29,14 +31,18 @@ from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.framing import FrameReader
+from penstock.metadata.image.difference import difference
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.loader import Loader
-from penstock.metadata.records import LogRecord, MetadataRecord
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
+from penstock.model.identity import NO_TOPIC_ID, TopicId
 from penstock.model.limit import DECISION_RECORDS_MAX
-from penstock.model.offset import LeaderEpoch
+from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
+from penstock.raft.effects import Became
+from penstock.raft.roles.leader import Leader
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -56,27 +62,34 @@ class LocalController:
         *,
         log: PartitionLog,
         world: World,
-        node_id: NodeId,
+        member: QuorumMember,
         settings: BrokerSettings,
         publish: Publish,
     ) -> None:
         self._world = world
-        self._node_id = node_id
+        self._member = member
+        self._node_id = member.key.node_id
         self._settings = settings
         self._publish = publish
-        self._journal = MetadataJournal(log=log, disk=world.disk, clock=world.clock)
+        self._journal = MetadataJournal(
+            log=log,
+            disk=world.disk,
+            clock=world.clock,
+            node_id=self._node_id,
+            voters=member.voters.node_ids,
+        )
         self._loader = Loader()
+        self._driver: QuorumDriver | None = None
         self._snapshotting = Snapshotting(
-            journal=self._journal, image=lambda: self.image, world=world, settings=settings
+            journal=self._journal,
+            image=lambda: self.image,
+            trimmed=lambda snapshot: self.quorum.trimmed(snapshot),
+            world=world,
+            settings=settings,
         )
         self._state = ControllerState()
-        self._host: Host[MetadataRecord, Outcome] = Host(
-            journal=self._journal,
-            machine=self._state,
-            watermark=self._journal.start_offset,
-            carry_out=_no_effects,
-        )
-        self._submitted = asyncio.Event()
+        self._host: Host[MetadataRecord, Outcome] | None = None  # while this node is active
+        self._elected = False  # just now: the host is still to be made
         self._sooner_deadline = asyncio.Event()
         self._expiry_ms: int | None = None  # when the next look at deadlines is due
 
@@ -85,35 +98,48 @@ class LocalController:
         """The cluster as it was last published."""
         return self._loader.image
 
+    @property
+    def is_active(self) -> bool:
+        """Whether this node decides: it leads the quorum, and all that its log had is committed."""
+        return self._host is not None and self._host.is_open
+
+    @property
+    def quorum(self) -> QuorumDriver:
+        assert self._driver is not None, "`open` comes first"
+        return self._driver
+
     def open(self) -> Image:
-        """Replays the log, begins a new epoch, publishes the image; then requests are taken."""
+        """Reads snapshot and log, and starts the replica. The quorum's one voter is active, with an
+        image of all that is in the log, when this returns.
+        """
         recovered = self._journal.recover()
         for damage in recovered.damaged:
             logger.warning("metadata snapshot damaged=true used=false reason=%s", damage)
-        frames = FrameReader()
         if recovered.snapshot is not None:
-            self._host.replay(frames.read(recovered.records), next_offset=recovered.snapshot.offset)
-        entries = recovered.entries
-        for entry in entries:
-            self._host.replay(frames.read(entry.records), next_offset=entry.next_offset)
-        self._journal.elect(self._node_id, epoch=LeaderEpoch(self._journal.last_epoch + 1))
-        if frames.is_open:
-            self._journal.abort_frame()
-        if not recovered.records and not any(entry.records for entry in entries):
-            self._journal.append(bootstrap_records())
-        for entry in (begun := self._journal.sync()):
-            self._host.replay(frames.read(entry.records), next_offset=entry.next_offset)
-        assert not frames.is_open
-        entries += begun
-        self._host.opened()
+            offset, epoch = recovered.snapshot
+            self._loader.load(recovered.records, next_offset=offset, epoch=epoch)
         self._snapshotting.opened()
-        self._commit(entries, recovered.records)
+        self._driver = QuorumDriver(
+            member=self._member,
+            log=self._journal,
+            world=self._world,
+            listener=Listener(
+                became=self._became,
+                committed=self._commit,
+                installed=self._install,
+                settled=self._begin_if_elected,
+            ),
+        )
+        self._driver.start()
         return self.image
 
-    async def run(self) -> None:
-        """Commits and expires until cancelled. A failed sync ends it, and with it the node."""
+    async def run(self, links: Links | None = None) -> None:
+        """Keeps the quorum and its time until cancelled. A failed sync ends it, and with it the
+        node.
+        """
+        assert self._driver is not None, "`open` comes first"
         async with TaskGroup() as tasks:
-            tasks.start(self._keep_committing())
+            tasks.start(self._driver.run(links))
             tasks.start(self._keep_expiring())
             tasks.start(self._snapshotting.run())
 
@@ -127,9 +153,14 @@ class LocalController:
             if not answered.done():
                 answered.set_result(outcome)
 
+        host, driver = self._host, self._driver
+        if host is None or driver is None:
+            raise RequestError(ErrorCode.NOT_CONTROLLER, NotDone.LEADERSHIP_LOST.value)
         deadline_ms = self._world.clock.monotonic_ms() + wait_ms_max
-        self._host.submit(lambda: self._decide(request), deadline_ms=deadline_ms, answer=answer)
-        self._submitted.set()
+        end_offset = self._journal.end_offset
+        host.submit(lambda: self._decide(request), deadline_ms=deadline_ms, answer=answer)
+        if self._journal.end_offset > end_offset:
+            driver.appended()
         if self._expiry_ms is None or deadline_ms < self._expiry_ms:
             self._sooner_deadline.set()
         outcome = await answered
@@ -141,7 +172,80 @@ class LocalController:
 
     def close(self) -> None:
         """Whoever still waits is told that this controller has gone. The log is its owner's."""
-        self._host.lose_leadership()
+        self._end_leading()
+
+    # The quorum
+
+    def _became(self, became: Became) -> None:
+        logger.info(
+            "quorum role=%s epoch=%d leader=%s",
+            became.role, became.epoch, "none" if became.leader_id is None else became.leader_id,
+        )  # fmt: skip
+        self._end_leading()
+        self._elected = became.role == Leader.name
+
+    def _begin_if_elected(self) -> None:
+        """The leader-change record is in the log: this controller becomes active. Its state is
+        built from what is committed and what the log has beyond that; it decides nothing before
+        all of it is committed in its own epoch.
+        """
+        if not self._elected:
+            return
+        self._elected = False
+        journal, driver = self._journal, self._driver
+        assert driver is not None
+        self._state = ControllerState()
+        for record in image_records(self.image):
+            self._state.apply(record)
+        host: Host[MetadataRecord, Outcome] = Host(
+            journal=journal,
+            machine=self._state,
+            watermark=self.image.offset,
+            carry_out=_no_effects,
+        )
+        frames = FrameReader()
+        entries = journal.uncommitted
+        for entry in entries:
+            host.replay(frames.read(entry.records), next_offset=entry.next_offset)
+        end_offset = journal.end_offset
+        if frames.is_open:
+            journal.abort_frame()
+        if not self.image.features and not any(entry.records for entry in entries):
+            journal.append(bootstrap_records())
+        for entry in journal.uncommitted[len(entries) :]:
+            host.replay(frames.read(entry.records), next_offset=entry.next_offset)
+        assert not frames.is_open
+        host.opened()
+        self._host = host
+        if journal.end_offset > end_offset:
+            driver.appended()
+
+    def _end_leading(self) -> None:
+        host, self._host = self._host, None
+        if host is not None:
+            host.lose_leadership()
+
+    def _commit(self, offset: Offset) -> None:
+        """Kept for good from here on: first this broker learns of it, then those who asked."""
+        entries = self._journal.committed(offset)
+        if entries:
+            delta, image = self._loader.load(
+                chain.from_iterable(entry.records for entry in entries),
+                next_offset=entries[-1].next_offset,
+                epoch=entries[-1].epoch,
+            )
+            self._publish(delta, image)
+            self._snapshotting.note(entries)
+        if self._host is not None:
+            self._host.advance(offset)
+
+    def _install(self, snapshot: SnapshotId) -> None:
+        """A snapshot of the leader took the place of the log: this broker learns what is in it."""
+        loader = Loader()
+        records = self._journal.snapshot_records(snapshot)
+        _, image = loader.load(records, next_offset=snapshot.offset, epoch=snapshot.epoch)
+        before, self._loader = self._loader.image, loader
+        self._publish(difference(before, image), image)
 
     def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
         context = DecisionContext(
@@ -169,34 +273,13 @@ class LocalController:
                 ids[fresh] = None
         return list(ids)
 
-    async def _keep_committing(self) -> None:
-        while True:
-            await self._submitted.wait()
-            self._submitted.clear()
-            end_offset = self._journal.end_offset
-            if end_offset > self._host.watermark:
-                await self._world.disk.sync(self._journal.unsynced())
-                self._commit(self._journal.synced(end_offset))
-
-    def _commit(self, entries: list[Entry], snapshot: Sequence[LogRecord] = ()) -> None:
-        """Durable from here on: first this broker learns of it, then those who asked. At a start
-        the records of a snapshot come before the entries.
-        """
-        end_offset = entries[-1].next_offset
-        delta, image = self._loader.load(
-            chain(snapshot, *(entry.records for entry in entries)),
-            next_offset=end_offset,
-            epoch=entries[-1].epoch,
-        )
-        self._publish(delta, image)
-        self._snapshotting.note(entries)
-        self._host.advance(end_offset)
-
     async def _keep_expiring(self) -> None:
         while True:
             now_ms = self._world.clock.monotonic_ms()
-            self._host.expire(now_ms)
-            self._expiry_ms = self._host.next_deadline_ms()
+            host = self._host
+            if host is not None:
+                host.expire(now_ms)
+            self._expiry_ms = None if host is None else host.next_deadline_ms()
             wait_ms = None if self._expiry_ms is None else self._expiry_ms - now_ms
             self._sooner_deadline.clear()
             try:

@@ -1,9 +1,9 @@
 """The metadata log and its snapshots as a journal: decisions in, one batch or frame each; at a
 start the newest whole snapshot comes out, and the log behind it.
 
-At each start the one voter elects itself: a leader-change batch of a new epoch goes in before
-anything else, as Apache Kafka's quorum does it, and the first start of all writes the bootstrap
-records behind it.
+It is also what the quorum knows of the disk (`quorum_driver.QuorumLog`): the ends of the log with
+their epochs, the vote in `quorum-state`, and batches and snapshots of other replicas. An epoch
+begins with a leader-change batch, as in Apache Kafka.
 
 Invariants:
 1. The log begins at or below the offset of the oldest snapshot that is kept, or at 0.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from penstock.log.metadata_snapshots import DamagedSnapshot, MetadataSnapshots, SnapshotPart
 from penstock.log.partition_log import PartitionLog
+from penstock.log.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
 from penstock.metadata.framing import batched
@@ -29,6 +30,9 @@ from penstock.metadata.snapshot import Retention, StoredSnapshot, retained_from
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
+from penstock.raft.effects import HardState
+from penstock.raft.log_ends import LogEnds
+from penstock.raft.voters import ReplicaKey
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
 from penstock.records.control import ControlType, control_batch
@@ -39,7 +43,7 @@ from penstock.wire.codec import encode
 from penstock.wire.messages.control_records import LeaderChangeMessage, Voter
 from penstock.wire.messages.metadata_records.transaction import AbortTransactionRecord
 from penstock.world.errors import DiskError
-from penstock.world.ports import Clock, Disk, File
+from penstock.world.ports import Buffer, Clock, Disk, File
 
 LEADER_CHANGE_VERSION = 0
 
@@ -57,24 +61,35 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What a start finds: a snapshot, if there is one, and the log behind it."""
+    """What a start finds: a snapshot, if there is one. The log behind it is uncommitted."""
 
     snapshot: SnapshotId | None
     records: tuple[LogRecord, ...]  # of the snapshot
-    entries: list[Entry]
     damaged: tuple[DamagedSnapshot, ...]  # newer snapshots that had to be passed over
 
 
 class MetadataJournal:
-    """`__cluster_metadata-0`, in the epoch that `elect` began."""
+    """`__cluster_metadata-0`; this node appends in the epoch of its latest leader change."""
 
-    def __init__(self, *, log: PartitionLog, disk: Disk, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        log: PartitionLog,
+        disk: Disk,
+        clock: Clock,
+        node_id: NodeId,
+        voters: Sequence[NodeId],
+    ) -> None:
         self.snapshots = MetadataSnapshots(disk=disk, directory=log.directory)
         self._log = log
+        self._disk = disk
         self._clock = clock
+        self._node_id = node_id
+        self._voters = voters
         self._epoch = LeaderEpoch(0)
-        self._appended: list[Entry] = []
+        self._uncommitted: list[Entry] = []
         self._damaged: list[SnapshotId] = []
+        self._received: SnapshotPart | None = None
 
     @property
     def start_offset(self) -> Offset:
@@ -95,7 +110,7 @@ class MetadataJournal:
             if candidate.offset < self._log.start_offset:
                 break
             try:
-                records = self._snapshot_records(candidate)
+                records = self.snapshot_records(candidate)
             except DamagedSnapshot as error:
                 damaged.append(error)
                 self._damaged.append(candidate)
@@ -111,12 +126,21 @@ class MetadataJournal:
                 "cannot be read without one: restore the directory from a copy"
             )
         from_offset = self._log.start_offset if snapshot is None else snapshot.offset
-        return Recovered(
-            snapshot=snapshot,
-            records=records,
-            entries=list(self.history(from_offset)),
-            damaged=tuple(damaged),
-        )
+        self._uncommitted = list(self.history(from_offset))
+        return Recovered(snapshot=snapshot, records=records, damaged=tuple(damaged))
+
+    @property
+    def uncommitted(self) -> Sequence[Entry]:
+        """What the quorum may still take back, in order."""
+        return tuple(self._uncommitted)
+
+    def committed(self, offset: Offset) -> list[Entry]:
+        """Everything below `offset` is kept for good; returns what thereby became visible."""
+        count = 0
+        while count < len(self._uncommitted) and self._uncommitted[count].next_offset <= offset:
+            count += 1
+        visible, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]
+        return visible
 
     def history(self, from_offset: Offset) -> Iterator[Entry]:
         """The log from an offset on, in order. UnreadableMetadata for what is not as we wrote it.
@@ -130,13 +154,7 @@ class MetadataJournal:
                     f"{self._log.directory}: the batch at offset {batch.base_offset} does not "
                     f"match its checksum; restore the directory from a copy"
                 )
-            yield Entry(
-                records=tuple(_records_in(batch)),
-                next_offset=batch.next_offset,
-                epoch=batch.leader_epoch,
-                size_bytes=batch.size_bytes,
-                timestamp_ms=batch.max_timestamp,
-            )
+            yield _entry_of(batch)
 
     @property
     def last_epoch(self) -> LeaderEpoch:
@@ -145,32 +163,27 @@ class MetadataJournal:
         stored = self.snapshots.latest
         return LeaderEpoch(max(latest or 0, 0 if stored is None else stored.epoch))
 
-    def batches_from(self, offset: Offset) -> Iterator[BatchView]:
-        """The log as it lies, for a node that fetches it."""
-        assert offset >= self._log.start_offset, (offset, self._log.start_offset)
-        return self._log.batches_from(offset)
-
-    def elect(self, leader: NodeId, *, epoch: LeaderEpoch) -> None:
-        """Begins an epoch in which this node leads; the caller syncs."""
+    def append_leader_change(self, epoch: LeaderEpoch, granting: Sequence[NodeId]) -> None:
+        """Begins an epoch in which this node leads."""
         assert epoch > self.last_epoch, (epoch, self.last_epoch)
         self._epoch = epoch
         message = LeaderChangeMessage(
             version=LEADER_CHANGE_VERSION,
-            leader_id=leader,
-            voters=[Voter(voter_id=leader)],
-            granting_voters=[Voter(voter_id=leader)],
+            leader_id=self._node_id,
+            voters=[Voter(voter_id=voter) for voter in self._voters],
+            granting_voters=[Voter(voter_id=voter) for voter in granting],
         )
         batch = control_batch(
             ControlType.LEADER_CHANGE,
             encode(message, LEADER_CHANGE_VERSION),
             timestamp_ms=self._clock.now_ms(),
             base_offset=self._log.end_offset,
-            leader_epoch=self._epoch,
+            leader_epoch=epoch,
         )
         self._write([batch], ())
 
     def append(self, records: Sequence[MetadataRecord]) -> None:
-        """One decision, in the page cache; `unsynced` and `synced` make it durable."""
+        """One decision, in the page cache; the quorum makes it durable and commits it."""
         batches = []
         base_offset = self._log.end_offset
         for values in batched(records):
@@ -198,6 +211,7 @@ class MetadataJournal:
                 raise CorruptBatch(f"the batch at offset {batch.base_offset} has a wrong checksum")
             next_offset, epoch = batch.next_offset, batch.leader_epoch
         self._log.append(batches, now_ms=self._clock.now_ms())
+        self._uncommitted.extend(_entry_of(batch) for batch in batches)
 
     def abort_frame(self) -> None:
         """Ends a frame that a crash left open: nothing of it takes effect. The caller syncs."""
@@ -207,17 +221,100 @@ class MetadataJournal:
     def unsynced(self) -> list[File]:
         return self._log.unsynced_files()
 
-    def synced(self, end_offset: Offset) -> list[Entry]:
-        """Notes that all up to `end_offset` is durable; returns what thereby became visible."""
+    def synced(self, end_offset: Offset) -> None:
+        """Everything up to `end_offset` is durable, by a sync of what `unsynced` returned."""
         self._log.mark_synced(end_offset)
-        visible = [entry for entry in self._appended if entry.next_offset <= end_offset]
-        self._appended = self._appended[len(visible) :]
-        return visible
 
-    def sync(self) -> list[Entry]:
-        """The same at once, on this thread: for a start."""
-        self._log.sync()
-        return self.synced(self._log.end_offset)
+    def sync(self) -> None:
+        """The sync itself, at once, on this thread: for a start."""
+        for file in self.unsynced():
+            file.sync()
+
+    # For the quorum
+
+    def ends(self) -> LogEnds:
+        """The log as a start finds it, for `raft`."""
+        log, ends = self._log, LogEnds()
+        latest = self.snapshots.latest
+        if log.start_offset > 0:
+            [first] = [one for one in self.snapshots.ids if one.offset == log.start_offset] or [
+                SnapshotId(log.start_offset, log.epochs.entries[0].epoch)
+            ]
+            ends.install(first)
+            ends.snapshot = latest
+        elif latest is not None:
+            ends.snapshot = latest
+        starts = log.epochs.entries
+        for at, begun in enumerate(starts):
+            end = starts[at + 1].start_offset if at + 1 < len(starts) else log.end_offset
+            if end > ends.end_offset:
+                ends.append(begun.epoch, end)
+        return ends
+
+    def hard_state(self) -> HardState:
+        """UnreadableQuorumState when the file is torn."""
+        stored = read_quorum_state(self._disk, self._log.directory)
+        if stored is None or stored.leader_epoch < self.last_epoch:
+            # A log without the file is that of a single voter of an older version: it never voted.
+            return HardState(epoch=self.last_epoch, leader_id=None, voted=None)
+        voted = None if stored.voted is None else ReplicaKey(*stored.voted)
+        return HardState(epoch=stored.leader_epoch, leader_id=stored.leader_id, voted=voted)
+
+    def persist(self, state: HardState) -> None:
+        """Durable when it returns."""
+        write_quorum_state(
+            self._disk,
+            self._log.directory,
+            QuorumState(
+                leader_epoch=state.epoch,
+                leader_id=state.leader_id,
+                voted=state.voted,
+                static_voters=tuple(self._voters),
+            ),
+        )
+
+    def read(self, from_offset: Offset, *, bytes_max: int) -> bytes:
+        """Whole batches from an offset on: at least one, if there is any."""
+        parts: list[bytes] = []
+        size = 0
+        for batch in self._log.batches_from(from_offset):
+            if parts and size + batch.size_bytes > bytes_max:
+                break
+            parts.append(bytes(batch.view))
+            size += batch.size_bytes
+        return b"".join(parts)
+
+    def truncate(self, offset: Offset) -> None:
+        """Cuts off what another leader's log contradicts; nothing that was committed."""
+        latest = self.snapshots.latest
+        assert latest is None or offset >= latest.offset, (offset, latest)
+        self._log.truncate_to(offset)
+        assert self._log.end_offset == offset, "replicas have the same batches"
+        self._uncommitted = [one for one in self._uncommitted if one.next_offset <= offset]
+
+    def snapshot_size(self, snapshot: SnapshotId) -> int | None:
+        return self.snapshots.size_bytes(snapshot) if snapshot in self.snapshots.ids else None
+
+    def read_snapshot(self, snapshot: SnapshotId, *, position: int, bytes_max: int) -> bytes:
+        return self.snapshots.read_chunk(snapshot, position=position, count=bytes_max)
+
+    def store_snapshot_part(self, snapshot: SnapshotId, *, position: int, data: Buffer) -> None:
+        part = self._received
+        if part is None or part.snapshot_id != snapshot or position == 0:
+            if part is not None:
+                self.snapshots.drop(part)
+            part = self._received = self.snapshots.begin(snapshot)
+        assert part.size_bytes == position, (part.size_bytes, position)
+        part.append([data])
+
+    def install_snapshot(self, snapshot: SnapshotId) -> None:
+        """The parts are whole: they take the place of the log, durably. DamagedSnapshot: they are
+        not, and nothing has changed.
+        """
+        part, self._received = self._received, None
+        assert part is not None and part.snapshot_id == snapshot, (part, snapshot)
+        self.install(part)
+        self._uncommitted = []
 
     # Snapshots
 
@@ -255,12 +352,6 @@ class MetadataJournal:
         for superfluous in ids[:first]:
             self.snapshots.remove(superfluous)
 
-    def truncate_to(self, offset: Offset) -> None:
-        """Cuts off what another leader's log contradicts; nothing that was committed."""
-        latest = self.snapshots.latest
-        assert latest is None or offset >= latest.offset, (offset, latest)
-        self._log.truncate_to(offset)
-
     def install(self, part: SnapshotPart) -> None:
         """A snapshot that was received whole takes the place of the log. DamagedSnapshot: it is not
         whole, and nothing has changed.
@@ -280,7 +371,8 @@ class MetadataJournal:
         if latest is None and self._log.end_offset == snapshot.offset:
             self._log.epochs.assign(snapshot.epoch, snapshot.offset)
 
-    def _snapshot_records(self, snapshot_id: SnapshotId) -> tuple[LogRecord, ...]:
+    def snapshot_records(self, snapshot_id: SnapshotId) -> tuple[LogRecord, ...]:
+        """What a snapshot says. DamagedSnapshot when it is not whole."""
         batches = self.snapshots.batches(snapshot_id)
         try:
             return tuple(record for batch in batches for record in _records_in(batch))
@@ -305,7 +397,7 @@ class MetadataJournal:
         views = [BatchView(memoryview(batch)) for batch in batches]
         now_ms = self._clock.now_ms()
         self._log.append(views, now_ms=now_ms)
-        self._appended.append(
+        self._uncommitted.append(
             Entry(
                 records=records,
                 next_offset=self._log.end_offset,
@@ -314,6 +406,16 @@ class MetadataJournal:
                 timestamp_ms=now_ms,
             )
         )
+
+
+def _entry_of(batch: BatchView) -> Entry:
+    return Entry(
+        records=tuple(_records_in(batch)),
+        next_offset=batch.next_offset,
+        epoch=batch.leader_epoch,
+        size_bytes=batch.size_bytes,
+        timestamp_ms=batch.max_timestamp,
+    )
 
 
 def _records_in(batch: BatchView) -> Iterator[LogRecord]:

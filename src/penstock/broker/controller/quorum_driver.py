@@ -7,15 +7,16 @@ often; the replica counts a record when it is told that it is durable.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, assert_never
+from typing import assert_never
 
 from penstock.broker.controller.links import Lane, Links, NodeDown
+from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.client.network.errors import ClientError
 from penstock.model.identity import NodeId
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
-from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
+from penstock.model.offset import Offset, SnapshotId
 from penstock.raft.effects import (
     Answer,
     AnswerFetch,
@@ -25,7 +26,6 @@ from penstock.raft.effects import (
     Became,
     Committed,
     Effect,
-    HardState,
     InstallSnapshot,
     Persist,
     Send,
@@ -33,7 +33,6 @@ from penstock.raft.effects import (
     Sync,
     Truncate,
 )
-from penstock.raft.log_ends import LogEnds
 from penstock.raft.messages import (
     BeginEpochRequest,
     EndEpochRequest,
@@ -51,58 +50,17 @@ from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.raft.wire_form import begin_epoch, end_epoch, fetch, fetch_snapshot, vote
 from penstock.raft.wire_form.envelope import UnusableReply
+from penstock.records.batch import BatchView, whole_batches
 from penstock.wire.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from penstock.wire.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.wire.messages.endpoints import NamedEndpoint
 from penstock.wire.messages.fetch import FetchResponse
 from penstock.wire.messages.fetch_snapshot import FetchSnapshotResponse
 from penstock.wire.messages.vote import VoteResponse
-from penstock.world.ports import Buffer, File, World
+from penstock.world.ports import Buffer, World
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
-
-
-class QuorumLog(Protocol):
-    """The metadata log on disk, its snapshots, and `quorum-state`."""
-
-    def ends(self) -> LogEnds:
-        """Where the log starts and ends, with its epochs, as a start finds it."""
-
-    def hard_state(self) -> HardState: ...
-
-    def persist(self, state: HardState) -> None:
-        """Durable when it returns."""
-
-    def append_leader_change(self, epoch: LeaderEpoch, granting: tuple[NodeId, ...]) -> None: ...
-
-    def append_fetched(self, records: Buffer) -> None:
-        """Batches of the leader, which begin at the log's end."""
-
-    def truncate(self, offset: Offset) -> None: ...
-
-    def read(self, from_offset: Offset, *, bytes_max: int) -> bytes:
-        """Whole batches from an offset on: at least one, if there is any."""
-
-    def unsynced(self) -> list[File]: ...
-
-    def synced(self, end_offset: Offset) -> None: ...
-
-    @property
-    def start_offset(self) -> Offset: ...
-
-    @property
-    def end_offset(self) -> Offset: ...
-
-    def snapshot_size(self, snapshot: SnapshotId) -> int | None:
-        """In bytes; None when there is no such snapshot."""
-
-    def read_snapshot(self, snapshot: SnapshotId, *, position: int, bytes_max: int) -> bytes: ...
-
-    def store_snapshot_part(self, snapshot: SnapshotId, *, position: int, data: Buffer) -> None: ...
-
-    def install_snapshot(self, snapshot: SnapshotId) -> None:
-        """The parts are whole: they take the place of the log, durably."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,21 +75,35 @@ class QuorumMember:
     request_timeout_ms: int
 
 
+def sole_voter(node_id: NodeId, *, directory_id: bytes, cluster_id: str) -> QuorumMember:
+    """A node that is a quorum alone, with static voters: `kraft.version` 0 has no directory ids."""
+    return QuorumMember(
+        key=ReplicaKey(node_id, directory_id),
+        cluster_id=cluster_id,
+        voters=VoterSet([ReplicaKey(node_id, None)]),
+        endpoints=(),
+        times=Times(),
+        request_timeout_ms=0,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """Who is told what becomes of the quorum. Both are called in the middle of a step: they must
-    not call the driver.
+    """Who is told what becomes of the quorum. `became` and `committed` are called in the middle of
+    a step and must not call the driver; `settled` comes after it and may.
     """
 
     became: Callable[[Became], None]
     committed: Callable[[Offset], None]
+    installed: Callable[[SnapshotId], None]  # a snapshot of the leader, in place of the log
+    settled: Callable[[], None]
 
 
 class QuorumDriver:
     """Keep `run` running; `receive` answers requests of other replicas."""
 
     def __init__(
-        self, *, member: QuorumMember, log: QuorumLog, world: World, listener: Listener
+        self, *, member: QuorumMember, log: MetadataJournal, world: World, listener: Listener
     ) -> None:
         self._member = member
         self._log = log
@@ -139,6 +111,7 @@ class QuorumDriver:
         self._listener = listener
         self._links: Links | None = None
         self._tasks: TaskGroup | None = None
+        self._unsent: list[Send] = []  # until `run` has connections
         self._sooner = asyncio.Event()
         self._sync_wanted = asyncio.Event()
         self.replica = Replica(
@@ -150,26 +123,51 @@ class QuorumDriver:
             log=log.ends(),
         )
 
-    async def run(self, links: Links, tasks: TaskGroup) -> None:
-        """Until cancelled. A failed write or sync ends it, and with it the node."""
-        self._links, self._tasks = links, tasks
-        async with TaskGroup() as own:
-            own.start(self._keep_syncing())
-            self.replica.start(self._now_ms())
-            self._carry_out()
-            own.start(self._keep_time())
+    def start(self) -> None:
+        """Before `run`. A voter that is a majority alone leads, with all it has committed, when
+        this returns.
+        """
+        self.replica.start(self._now_ms())
+        self._carry_out()
+        if self._member.voters.majority == 1:
+            while self._sync_wanted.is_set():
+                self._sync_wanted.clear()
+                self.replica.begin_sync()
+                self._log.sync()
+                self._synced()
 
-    async def receive(self, request: Request) -> Reply:
+    async def run(self, links: Links | None) -> None:
+        """Until cancelled. A failed write or sync ends it, and with it the node. A sole voter needs
+        no links.
+        """
+        async with TaskGroup() as tasks:
+            self._links, self._tasks = links, tasks
+            for send in self._unsent:
+                tasks.start(self._ask(send))
+            self._unsent.clear()
+            tasks.start(self._keep_syncing())
+            tasks.start(self._keep_time())
+
+    def receive(self, request: Request) -> "asyncio.Future[Reply]":
         """The answer to a request of another replica; a fetch may wait for records."""
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.replica.receive(request, answer, self._now_ms())
         self._carry_out()
-        return await answer
+        return answer
+
+    @property
+    def log_start_offset(self) -> Offset:
+        return self._log.start_offset
 
     def appended(self) -> None:
         """The leader's own records were appended to the log."""
         self.replica.appended(self._log.end_offset)
         self._carry_out()
+
+    def trimmed(self, snapshot: SnapshotId) -> None:
+        """A snapshot of committed records is on disk, and the log may begin later than before."""
+        self.replica.made_snapshot(snapshot)
+        self.replica.trim(self._log.start_offset)
 
     def resign(self, *, for_good: bool) -> None:
         self.replica.resign(self._now_ms(), for_good=for_good)
@@ -179,15 +177,20 @@ class QuorumDriver:
 
     def _carry_out(self) -> None:
         while effects := self.replica.take_effects():
-            for effect in effects:
-                self._carry_out_one(effect)
+            for at, effect in enumerate(effects):
+                if not (isinstance(effect, Persist) and _is_superseded(effects, at)):
+                    self._carry_out_one(effect)
+            self._listener.settled()
         self._sooner.set()
 
     def _carry_out_one(self, effect: Effect) -> None:
         log = self._log
         match effect:
             case Send():
-                self._start(self._ask(effect))
+                if self._tasks is None:
+                    self._unsent.append(effect)
+                else:
+                    self._tasks.start(self._ask(effect))
             case AnswerFetch():
                 self._answer(effect.token, self._with_records(effect))
             case Answer():
@@ -199,7 +202,7 @@ class QuorumDriver:
             case AppendFetched():
                 records = effect.reply.records
                 assert isinstance(records, bytes | bytearray | memoryview)
-                log.append_fetched(records)
+                log.append_fetched(_batches(records))
             case Committed():
                 self._listener.committed(effect.offset)
             case Became():
@@ -215,6 +218,7 @@ class QuorumDriver:
                 log.store_snapshot_part(effect.snapshot, position=effect.position, data=effect.data)
             case InstallSnapshot():
                 log.install_snapshot(effect.snapshot)
+                self._listener.installed(effect.snapshot)
             case _:
                 assert_never(effect)
 
@@ -250,10 +254,6 @@ class QuorumDriver:
         return reply
 
     # Requests of our own
-
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        assert self._tasks is not None, "`run` comes first"
-        self._tasks.start(coroutine)
 
     async def _ask(self, send: Send) -> None:
         try:
@@ -362,9 +362,29 @@ class QuorumDriver:
             self._sync_wanted.clear()
             self.replica.begin_sync()
             await self._world.disk.sync(self._log.unsynced())
-            self.replica.synced(self._now_ms())
-            self._log.synced(self.replica.synced_offset)
-            self._carry_out()
+            self._synced()
+
+    def _synced(self) -> None:
+        self.replica.synced(self._now_ms())
+        self._log.synced(self.replica.synced_offset)
+        self._carry_out()
 
     def _now_ms(self) -> int:
         return self._world.clock.monotonic_ms()
+
+
+def _batches(records: Buffer) -> list[BatchView]:
+    """In memory of their own: the connection's buffer is used again. A last one that is cut off is
+    fetched again.
+    """
+    return list(whole_batches(memoryview(bytes(records))))
+
+
+def _is_superseded(effects: Sequence[Effect], at: int) -> bool:
+    """Whether hard state is written again before anything depends on it."""
+    for effect in effects[at + 1 :]:
+        if isinstance(effect, Persist):
+            return True
+        if not isinstance(effect, Became):
+            return False
+    return False

@@ -36,11 +36,13 @@ class Snapshotting:
         *,
         journal: MetadataJournal,
         image: Callable[[], Image],
+        trimmed: Callable[[SnapshotId], None],
         world: World,
         settings: BrokerSettings,
     ) -> None:
         self._journal = journal
         self._image = image
+        self._trimmed = trimmed
         self._world = world
         self._bounds = SnapshotBounds(
             log_bytes_max=settings.metadata_log_max_record_bytes_between_snapshots,
@@ -90,6 +92,9 @@ class Snapshotting:
 
     async def _trim(self) -> None:
         self._journal.trim(self._retention, now_ms=self._world.clock.now_ms())
+        latest = self._journal.snapshots.latest
+        if latest is not None:
+            self._trimmed(latest)
 
     def _is_due(self) -> bool:
         return self._log_bytes >= self._retry_log_bytes and snapshot_due(

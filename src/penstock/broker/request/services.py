@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.producer_ids import ProducerIds
+from penstock.broker.controller.quorum_driver import QuorumDriver
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions.partitions import Partitions
@@ -37,6 +38,7 @@ class Services:
     served: Mapping[
         ApiKey, VersionRange
     ]  # what ApiVersions tells: taken from the table of handlers
+    quorum: QuorumDriver | None = None  # of a node that has the metadata log's replica open
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,0 +1,46 @@
+"""Fetch on a controller's listener: the metadata log, for replicas of it.
+
+Versions from 17 on name the fetching replica by directory id as well.
+"""
+
+from collections.abc import Awaitable
+
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.quorum_requests import ask_quorum
+from penstock.broker.request.services import RequestContext, Services
+from penstock.model.error import ErrorCode
+from penstock.model.offset import Offset
+from penstock.raft.messages import FetchReply
+from penstock.raft.wire_form import fetch
+from penstock.wire.api import ApiKey, VersionRange
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse
+
+
+def handle(
+    services: Services, request: FetchRequest, context: RequestContext
+) -> Awaitable[FetchResponse]:
+    def respond(reply: FetchReply) -> FetchResponse:
+        quorum = services.quorum
+        start_offset = Offset(0) if quorum is None else quorum.log_start_offset
+        records = reply.records if isinstance(reply.records, bytes) else b""
+        return fetch.reply_to_wire(reply, records=records, log_start_offset=start_offset)
+
+    return ask_quorum(
+        services,
+        lambda: fetch.request_from_wire(request, cluster_id=services.cluster_id),
+        FetchReply,
+        respond,
+    )
+
+
+def refuse(request: FetchRequest, code: ErrorCode, message: str | None) -> FetchResponse:
+    return FetchResponse(error_code=code)
+
+
+API = Api(
+    key=ApiKey.FETCH,
+    versions=VersionRange(fetch.VERSION_MIN, FetchRequest.VERSIONS.max),
+    request=FetchRequest,
+    handle=handle,
+    refuse=refuse,
+)
