@@ -1,4 +1,4 @@
-"""`penstock cluster describe`."""
+"""`penstock cluster describe` and `penstock cluster quorum`."""
 
 from collections.abc import Callable
 
@@ -21,3 +21,15 @@ def test_broker_that_cannot_be_reached_is_described_without_versions(
     assert shown.status == 0
     assert f"broker 1: its versions are not known: {described['error']}" in shown.lines
     assert "metadata.version" in shown.text
+
+
+def test_quorum_shows_the_one_voter_and_its_end(run: Callable[..., Outcome]) -> None:
+    with running_broker() as broker:
+        told = run("cluster quorum --json", bootstrap=broker.bootstrap).json()
+        shown = run("cluster quorum", bootstrap=broker.bootstrap)
+    [voter] = told["voters"]
+    assert (told["leader"], voter["id"], voter["lag"]) == (1, 1, 0)
+    assert voter["log_end_offset"] >= told["high_watermark"] > 0
+    assert shown.status == 0
+    assert f"leader 1  epoch 1  high watermark {told['high_watermark']}" in shown.lines
+    assert "ms ago" in shown.text

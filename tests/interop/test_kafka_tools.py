@@ -51,6 +51,23 @@ def test_kafka_topics_creates_shows_alters_and_deletes(
     assert name not in done(topics("--list")).split()
 
 
+def test_kafka_metadata_quorum_describes(kafka_agent: KafkaAgent, bootstrap: str) -> None:
+    def describe(what: str) -> str:
+        return done(
+            kafka_agent.run_tool(
+                "kafka-metadata-quorum", "--bootstrap-server", bootstrap, "describe", what
+            )
+        )
+
+    status = dict(line.split(":", 1) for line in describe("--status").splitlines() if ":" in line)
+    assert status["LeaderId"].strip() == "1"
+    assert status["MaxFollowerLag"].strip() == "0"
+    assert int(status["HighWatermark"]) > 0
+    *_, leader = describe("--replication").strip().splitlines()
+    assert leader.split()[0] == "1"
+    assert leader.split()[-1] == "Leader"
+
+
 def test_kafka_configs_describes_and_alters(
     kafka_agent: KafkaAgent, bootstrap: str, topic: TopicMaker
 ) -> None:

@@ -114,6 +114,7 @@ class Control:
     async def start(self) -> None:
         """As a node does it, up to the moment when clients may come."""
         self.controller.open()
+        self.services.quorum = self.controller.quorum
         self._running = asyncio.get_running_loop().create_task(self.controller.run())
         epoch = await self._unless_ended(
             join(

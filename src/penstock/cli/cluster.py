@@ -1,5 +1,6 @@
-"""`penstock cluster`: describe."""
+"""`penstock cluster`: describe, quorum."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,9 +11,10 @@ from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin.admin import Admin, BrokerDescription, ClusterDescription
+from penstock.client.admin.quorum import Quorum, QuorumMember, describe_quorum
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError
-from penstock.model.identity import NodeId
+from penstock.model.identity import NodeId, id_text
 from penstock.wire.api import ApiKey, VersionRange
 
 
@@ -26,7 +28,7 @@ class ClusterReport:
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Describe a cluster."""
+    """Describe a cluster and its metadata quorum."""
 
 
 @cluster.command()
@@ -52,6 +54,67 @@ def describe(versions: bool, bootstrap: str, as_json: bool) -> None:
         print_json(_value(report))
     else:
         _show(report)
+
+
+@cluster.command()
+@cluster_options
+def quorum(bootstrap: str, as_json: bool) -> None:
+    """Describe the metadata quorum: its leader, and how far each replica has come."""
+    described = with_cluster(bootstrap, describe_quorum)
+    if as_json:
+        print_json(_quorum_value(described))
+        return
+    say(
+        f"leader {described.leader_id}  epoch {described.epoch}  "
+        f"high watermark {described.high_watermark}"
+    )
+    now_ms = time.time_ns() // 1_000_000
+    print_table(
+        ("node", "role", "log end", "lag", "last fetch", "last caught up"),
+        (
+            (
+                member.node_id,
+                _role(described, member, votes=votes),
+                _or_dash(member.end_offset),
+                _or_dash(member.lag),
+                _ago(member.fetched_ms, now_ms),
+                _ago(member.caught_up_ms, now_ms),
+            )
+            for votes, members in ((True, described.voters), (False, described.observers))
+            for member in members
+        ),
+    )
+
+
+def _role(described: Quorum, member: QuorumMember, *, votes: bool) -> str:
+    if not votes:
+        return "observer"
+    return "leader" if member.node_id == described.leader_id else "follower"
+
+
+def _ago(at_ms: int | None, now_ms: int) -> str:
+    return "-" if at_ms is None else f"{max(0, now_ms - at_ms)} ms ago"
+
+
+def _quorum_value(described: Quorum) -> dict[str, object]:
+    return {
+        "leader": described.leader_id,
+        "epoch": described.epoch,
+        "high_watermark": described.high_watermark,
+        "voters": [_member_value(member) for member in described.voters],
+        "observers": [_member_value(member) for member in described.observers],
+    }
+
+
+def _member_value(member: QuorumMember) -> dict[str, object]:
+    return {
+        "id": member.node_id,
+        "directory_id": None if member.directory_id is None else id_text(member.directory_id),
+        "log_end_offset": member.end_offset,
+        "lag": member.lag,
+        "last_fetch_ms": member.fetched_ms,
+        "last_caught_up_ms": member.caught_up_ms,
+    }
 
 
 async def _versions(cluster: Cluster, node: NodeId) -> Mapping[int, VersionRange] | ClientError:

@@ -205,6 +205,7 @@ class OpenBroker:
         started_ms = self._world.clock.monotonic_ms()
         refuse_lost_metadata(self._directories)
         self._controller.open()
+        self._services.quorum = self._controller.quorum
         reports = [directory.recovery for directory in self._directories]
         logger.info(
             "recovery segments_scanned=%d clean=%s bytes_scanned=%d bytes_cut=%d "

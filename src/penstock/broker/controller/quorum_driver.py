@@ -17,6 +17,7 @@ from penstock.client.network.errors import ClientError
 from penstock.model.identity import NodeId
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
 from penstock.model.offset import Offset, SnapshotId
+from penstock.raft.description import QuorumDescription, describe_quorum
 from penstock.raft.effects import (
     Answer,
     AnswerFetch,
@@ -154,6 +155,10 @@ class QuorumDriver:
         self.replica.receive(request, answer, self._now_ms())
         self._carry_out()
         return answer
+
+    def describe(self) -> QuorumDescription | None:
+        """How far each replica has come; None where this one does not lead."""
+        return describe_quorum(self.replica.state, self._now_ms())
 
     @property
     def log_start_offset(self) -> Offset:

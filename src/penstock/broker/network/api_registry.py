@@ -17,6 +17,7 @@ from penstock.broker.api import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     end_txn,
@@ -82,5 +83,6 @@ SERVED: tuple[AnyApi, ...] = (
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
     list_config_resources.API,
+    describe_quorum.API,
     describe_topic_partitions.API,
 )

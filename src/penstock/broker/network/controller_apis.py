@@ -3,6 +3,7 @@
 from penstock.broker.api import (
     api_versions,
     begin_quorum_epoch,
+    describe_quorum,
     end_quorum_epoch,
     fetch_metadata_log,
     fetch_snapshot,
@@ -16,5 +17,6 @@ SERVED_BY_CONTROLLERS: tuple[AnyApi, ...] = (
     vote.API,
     begin_quorum_epoch.API,
     end_quorum_epoch.API,
+    describe_quorum.API,
     fetch_snapshot.API,
 )

@@ -35,7 +35,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.VOTE,
                 ApiKey.BEGIN_QUORUM_EPOCH,
                 ApiKey.END_QUORUM_EPOCH,
-                ApiKey.DESCRIBE_QUORUM,
                 ApiKey.ENVELOPE,
                 ApiKey.FETCH_SNAPSHOT,
                 ApiKey.BROKER_REGISTRATION,
