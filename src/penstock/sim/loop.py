@@ -4,8 +4,10 @@ Callbacks run in the order in which they were asked for, and timers of one momen
 which they were set, so a run depends on nothing but what the callbacks do. There are no threads,
 no sockets and no signals: what would need them raises NotImplementedError.
 
-A task belongs to an owner, told by a context variable that tasks inherit from whoever starts them:
-so a crash finds every task of one process. Start reading at `SimLoop.run_until_complete`.
+Two context variables, which tasks and callbacks inherit from whoever starts them, say whose they
+are: OWNER is a process, so a crash finds every task of it; HOST is a machine, so that a pause holds
+every callback of it, and timers keep the time of its clock. What the network and the disks do
+belongs to neither: it runs in the context `outside`. Start reading at `SimLoop.run_until_complete`.
 """
 
 import asyncio
@@ -14,18 +16,30 @@ from asyncio import events
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import Executor
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
 
 from penstock.sim.errors import Deadlock, Livelock, ProcessKilled
+from penstock.sim.pace import Pace
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 OWNER: contextvars.ContextVar[str] = contextvars.ContextVar("OWNER", default="nobody")
+HOST: contextvars.ContextVar[str | None] = contextvars.ContextVar("HOST", default=None)
 STEPS_AT_ONE_MOMENT_MAX = 200_000
 CLOSE_ROUNDS_MAX = 10
 US = 1_000_000
+
+
+class _Held:
+    """Callbacks of a paused machine: those that were ready, and those whose time has come."""
+
+    __slots__ = ("ready", "timers")
+
+    def __init__(self) -> None:
+        self.ready: list[asyncio.Handle] = []
+        self.timers: list[asyncio.Handle] = []
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -37,17 +51,22 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.alarm_step: int | None = None  # between which two steps `alarm` is to be called
         self.alarm: Callable[[], None] = lambda: None
         self.failures: list[BaseException] = []  # of callbacks, which belong to nobody
+        self.outside = contextvars.Context()  # of callbacks that belong to no process
+        self.paces: dict[str, Pace] = {}  # of machines whose monotonic clock is not virtual time
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
         self._timers_set = 0
         self._tasks: dict[asyncio.Task[Any], str] = {}  # those alive, in order, with their owners
+        self._paused: dict[str, _Held] = {}  # by machine
         self._running = False
         self._closed = False
 
     # Queries
 
     def time(self) -> float:
-        return self.now_us / US
+        """As the clock of the machine shows whose code is running."""
+        pace = self._pace_of(None) if self.paces else None
+        return (self.now_us if pace is None else pace.shown_us(self.now_us)) / US
 
     def is_running(self) -> bool:
         return self._running
@@ -81,7 +100,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Arguments,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self._set_timer(self.now_us + round(delay * US), callback, args, context)
+        pace = self._pace_of(context) if self.paces else None
+        if pace is None:
+            when_us = self.now_us + round(delay * US)
+        else:
+            when_us = pace.reached_us(pace.shown_us(self.now_us) + round(delay * US))
+        return self._set_timer(when_us, callback, args, context)
 
     def call_at(
         self,
@@ -90,7 +114,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Arguments,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self._set_timer(round(when * US), callback, args, context)
+        pace = self._pace_of(context) if self.paces else None
+        when_us = round(when * US) if pace is None else pace.reached_us(round(when * US))
+        return self._set_timer(when_us, callback, args, context)
+
+    def call_outside(self, delay_us: int, callback: Callable[..., object], *args: object) -> None:
+        """What the network or a disk does after a while, whatever becomes of the processes."""
+        self._set_timer(self.now_us + delay_us, callback, args, self.outside)
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -110,12 +140,54 @@ class SimLoop(asyncio.AbstractEventLoop):
         return task
 
     def start_for(
-        self, owner: str, coroutine: Coroutine[Any, Any, Result], *, name: str
+        self,
+        owner: str,
+        coroutine: Coroutine[Any, Any, Result],
+        *,
+        name: str,
+        host: str | None = None,
     ) -> asyncio.Task[Result]:
         """Starts a task that belongs to `owner`, and with it all that it will start."""
         context = contextvars.copy_context()
         context.run(OWNER.set, owner)
+        context.run(HOST.set, host)
         return self.create_task(coroutine, name=name, context=context)
+
+    # Machines
+
+    def is_paused(self, host: str) -> bool:
+        return host in self._paused
+
+    def pause(self, host: str) -> None:
+        """From now on no callback of this machine runs."""
+        self._paused.setdefault(host, _Held())
+
+    def resume(self, host: str, *, timers_first: bool = False) -> None:
+        """What was held runs now: what had become ready, and all timers that are late, in the order
+        of their deadlines. asyncio takes up what is ready first; other loops begin with timers.
+        """
+        held = self._paused.pop(host, None)
+        if held is None:
+            return
+        first, then = (held.timers, held.ready) if timers_first else (held.ready, held.timers)
+        self._ready.extend(first)
+        self._ready.extend(then)
+
+    def drop(self, owner: str) -> None:
+        """Forgets the callbacks and timers of a process that has ended."""
+
+        def is_other(handle: asyncio.Handle) -> bool:
+            return _context(handle).get(OWNER) != owner
+
+        # In place: this is asked for by a callback, while the loop goes through them.
+        kept = list(filter(is_other, self._ready))
+        self._ready.clear()
+        self._ready.extend(kept)
+        self._timers[:] = [timer for timer in self._timers if is_other(timer[2])]
+        heapify(self._timers)
+        for held in self._paused.values():
+            held.ready = list(filter(is_other, held.ready))
+            held.timers = list(filter(is_other, held.timers))
 
     # Running
 
@@ -147,6 +219,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
+            for host in list(self._paused):
+                self.resume(host)
             for _ in range(CLOSE_ROUNDS_MAX):
                 for task in list(self._tasks):
                     task.cancel()
@@ -191,6 +265,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         steps = 0
         while ready and not (done is not None and done.done()):
             handle = ready.popleft()
+            if self._paused and (held := self._held_for(handle)) is not None:
+                held.ready.append(handle)
+                continue
             if not handle.cancelled():
                 handle._run()
             steps += 1
@@ -211,7 +288,11 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.now_us = max(self.now_us, timers[0][0])
         while timers and timers[0][0] <= self.now_us:
             handle = heappop(timers)[2]
-            if not handle.cancelled():
+            if handle.cancelled():
+                continue
+            if self._paused and (held := self._held_for(handle)) is not None:
+                held.timers.append(handle)
+            else:
                 self._ready.append(handle)
 
     def _set_timer(
@@ -226,6 +307,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         heappush(self._timers, (when_us, self._timers_set, handle))
         return handle
 
+    def _pace_of(self, context: contextvars.Context | None) -> Pace | None:
+        host = HOST.get() if context is None else context.get(HOST)
+        return None if host is None else self.paces.get(host)
+
+    def _held_for(self, handle: asyncio.Handle) -> _Held | None:
+        host = _context(handle).get(HOST)
+        return None if host is None else self._paused.get(host)
+
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         pass  # passed over when its time comes
 
@@ -234,3 +323,8 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _waiting(self) -> str:
         return "; ".join(f"{owner}: {task.get_name()}" for task, owner in self._tasks.items())
+
+
+def _context(handle: asyncio.Handle) -> contextvars.Context:
+    context: contextvars.Context = handle._context  # type: ignore[attr-defined]  # of asyncio
+    return context
