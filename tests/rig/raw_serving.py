@@ -19,8 +19,8 @@ from penstock.sim.clock import SimClock
 from penstock.sim.file_system import FileSystem
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
-from penstock.sim.network import Wire
 from penstock.sim.trace import Trace
+from penstock.sim.wire import Wire
 from penstock.sim.world import sim_world
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Part

@@ -10,8 +10,9 @@ from penstock.sim.errors import ProcessKilled
 from penstock.sim.frame_tap import FrameTap
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
-from penstock.sim.network import SimNetwork, Wire
+from penstock.sim.network import SimNetwork
 from penstock.sim.trace import Trace
+from penstock.sim.wire import Wire
 from penstock.world.errors import NetworkError
 from penstock.world.ports import Address, Stream
 
@@ -113,9 +114,9 @@ def test_a_half_open_connection_takes_bytes_and_tells_nothing() -> None:
 
 def test_a_machine_that_came_back_resets_what_it_does_not_know() -> None:
     async def scenario(pair: Pair) -> None:
-        pair.wire.server_lost_power()
+        pair.wire.power_lost(PLACE.host)
         await pair.client.send([b"still there?"])
-        pair.wire.server_is_up()
+        pair.wire.machine_starts(PLACE.host)
         await pair.client.send([b"still there?"])
         with pytest.raises(NetworkError):
             await receive(pair.client, 1)

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.sim.crash_points import small_transactions
+from penstock.sim.host import Crash
 from penstock.sim.run import run_seed
 from penstock.sim.scenario import draw
-from penstock.sim.sim_node import Crash
 
 FOUND_BUGS = (
     3,  # a fetch that began at an abort marker hid the committed records behind it

@@ -23,8 +23,8 @@ from penstock.cli.show import print_json
 from penstock.model.error import PenstockError
 from penstock.sim.campaign import Verdict, campaign
 from penstock.sim.crash_points import small_transactions
+from penstock.sim.host import Crash
 from penstock.sim.run import run_seed
-from penstock.sim.sim_node import Crash
 
 
 class PromiseBroken(PenstockError):

@@ -30,10 +30,11 @@ from penstock.sim.clock import SimClock
 from penstock.sim.errors import Violation
 from penstock.sim.history import History, Sent
 from penstock.sim.kill_switch import KillSwitch
-from penstock.sim.network import SimNetwork, Wire
+from penstock.sim.network import SimNetwork
+from penstock.sim.one_node import ADDRESS
 from penstock.sim.scenario import Scenario
-from penstock.sim.sim_node import ADDRESS
 from penstock.sim.trace import Trace
+from penstock.sim.wire import Wire
 
 Result = TypeVar("Result")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from penstock.sim.entropy import stream
+from penstock.sim.host import Crash
 from penstock.sim.scenario import Scenario, draw, with_transactions
-from penstock.sim.sim_node import Crash
 
 
 class Unit(Enum):

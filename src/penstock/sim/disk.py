@@ -251,7 +251,7 @@ class SimDisk:
             return done
         delay_us = self.file_system.chance.randint(*self.file_system.sync_us)
         begun = file.content.begin_sync()
-        self._loop.call_later(delay_us / 1_000_000, self._end_sync, file, begun, done)
+        self._loop.call_outside(delay_us, self._end_sync, file, begun, done)
         return done
 
     def _end_sync(

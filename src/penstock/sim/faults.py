@@ -13,11 +13,13 @@ from penstock.records.layout import HEADER_BYTES
 from penstock.sim.clock import SimClock
 from penstock.sim.file_system import Content
 from penstock.sim.history import History
-from penstock.sim.network import Link, Wire
+from penstock.sim.host import Crash
+from penstock.sim.link import Link
 from penstock.sim.scenario import Fault, FaultKind
-from penstock.sim.sim_node import Crash, SimNode
+from penstock.sim.sim_node import SimNode
 from penstock.sim.trace import Trace
 from penstock.sim.transacting.plan import PREFIX
+from penstock.sim.wire import Wire
 
 # A damaged journal is not served: what was acked is neither told nor forgotten.
 SPARED = (METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC)
@@ -44,7 +46,7 @@ class Faults:
         self._history = history
         self._chance = chance
         self._crash_client = crash_client
-        self._healthy = wire.delay_us_max, node.file_system.sync_us
+        self._healthy = wire.delays.us_max, node.host.file_system.sync_us
 
     async def carry_out(self, faults: tuple[Fault, ...]) -> None:
         for fault in faults:
@@ -54,13 +56,13 @@ class Faults:
 
     def heal(self) -> None:
         """The world is well again, and stays so."""
-        self._wire.delay_us_max, self._node.file_system.sync_us = self._healthy
-        self._node.file_system.room, self._node.file_system.squeeze = None, 0.0
-        self._node.file_system.syncs_fail = False
+        self._wire.delays.us_max, self._node.host.file_system.sync_us = self._healthy
+        self._node.host.file_system.room, self._node.host.file_system.squeeze = None, 0.0
+        self._node.host.file_system.syncs_fail = False
         self._node.settle()
 
     async def _strike(self, fault: Fault) -> None:
-        node, file_system, wire = self._node, self._node.file_system, self._wire
+        node, file_system, wire = self._node, self._node.host.file_system, self._wire
         calls = round(fault.amount * CALLS_MAX)
         match fault.kind:
             case FaultKind.KILL:
@@ -97,7 +99,7 @@ class Faults:
                 for link in self._some(wire.live_links()):
                     link.silence()
             case FaultKind.SLOW_NETWORK:
-                wire.delay_us_max = 2_000 + round(fault.amount * 300_000)
+                wire.delays.us_max = 2_000 + round(fault.amount * 300_000)
             case FaultKind.CLOCK_JUMP:
                 self._clock.ahead_ms += round((fault.amount - 0.5) * 7_200_000)
             case FaultKind.CLIENT_CRASH:
@@ -125,7 +127,7 @@ class Faults:
         if not found:
             return
         partition, path, base_offset = self._chance.choice(found)
-        content = self._node.file_system.find(path)
+        content = self._node.host.file_system.find(path)
         assert isinstance(content, Content), path
         candidates = []
         start, end_offset = 0, base_offset

@@ -165,6 +165,13 @@ class FileSystem:
         self.unsynced.clear()
         self._restore(self.root, keep)
 
+    def erase(self) -> None:
+        """An empty disk in the place of this one."""
+        assert not self.locks, self.locks
+        self.root = Folder()
+        self.unsynced.clear()
+        self.room = None
+
     def check(self, entry: Entry | None = None) -> None:
         entry = entry or self.root
         if isinstance(entry, Folder):

@@ -35,7 +35,6 @@ from penstock.sim.checker.offsets import check_offsets
 from penstock.sim.checker.order import check_order
 from penstock.sim.client_process import Client, Work
 from penstock.sim.clients import Laboratory, administer, answered, produce, read_along
-from penstock.sim.clock import SimClock
 from penstock.sim.committing import commit_along
 from penstock.sim.crash_points import CrashPoint, Places, Unit, draw_crash_point
 from penstock.sim.entropy import stream
@@ -43,15 +42,17 @@ from penstock.sim.errors import Deadlock, Livelock, Violation
 from penstock.sim.faults import Faults
 from penstock.sim.file_system import FileSystem
 from penstock.sim.history import NEVER, History
+from penstock.sim.host import Host
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
-from penstock.sim.network import Wire
+from penstock.sim.one_node import ADDRESS, HistoryWatch, node_config
 from penstock.sim.reading import read_all
 from penstock.sim.retention_watch import RetentionWatch
 from penstock.sim.scenario import Scenario, draw
 from penstock.sim.sim_node import SimNode, where
 from penstock.sim.trace import Line, Trace
 from penstock.sim.transacting.stage import judge, set_up, works
+from penstock.sim.wire import Wire
 from penstock.world.tasks import TaskGroup
 
 INSPECT_MS = 100
@@ -150,8 +151,18 @@ class Simulation:
         seed = scenario.seed
         self.trace = Trace(loop)
         self.history = History()
-        self.clock = SimClock(loop)
+        self.wire = Wire(loop, stream(seed, "network"), self.trace, crashes_are_simple=True)
+        self.wire.short_chance = scenario.short_chance
         file_system = FileSystem(stream(seed, "disk"))
+        host = Host(
+            ADDRESS.host,
+            loop=loop,
+            wire=self.wire,
+            trace=self.trace,
+            chance=stream(seed, "node"),
+            file_system=file_system,
+        )
+        self.clock = host.clock
         self.retention = RetentionWatch(
             file_system=file_system,
             clock=self.clock,
@@ -160,18 +171,11 @@ class Simulation:
             topics=scenario.topics,
         )
         file_system.about_to_rename = self.retention.about_to_rename
-        self.wire = Wire(loop, stream(seed, "network"), self.trace)
-        self.wire.short_chance = scenario.short_chance
         self.node = SimNode(
-            loop=loop,
-            chance=stream(seed, "node"),
-            clock=self.clock,
-            file_system=file_system,
-            wire=self.wire,
+            host,
+            node_config(scenario.broker_settings),
             trace=self.trace,
-            history=self.history,
-            settings=scenario.broker_settings,
-            lasting=scenario.lasting,
+            watch=HistoryWatch(self.history, lasting=scenario.lasting),
         )
         self.lab = Laboratory(
             scenario=scenario,
@@ -278,7 +282,7 @@ class Simulation:
     async def _require_service(self) -> None:
         """Every partition is led again; where a disk was in the way, after a restart."""
         await self._until_up()
-        if self._unserved() and self.node.file_system.has_failed:
+        if self._unserved() and self.node.host.file_system.has_failed:
             self.node.stop()
             await asyncio.sleep(0.1)
             await self._until_up()

@@ -1,4 +1,4 @@
-"""One real node on simulated storage: it lives, crashes, and is started again on what is left.
+"""One real node on a simulated machine: it lives, crashes, and is started again on what is left.
 
 A life ends with a crash, with an error of its own, or with a clean stop; then the node is started
 anew after a while. A crash trips the kill switch first, so that nothing more reaches disk or
@@ -7,75 +7,67 @@ network, and only then cancels the tasks of that life. Start reading at `SimNode
 
 import asyncio
 from collections.abc import Mapping
-from enum import Enum
-from random import Random
+from typing import Protocol
 
 from penstock.log.partition_log import PartitionLog
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import METADATA_TOPIC, NodeId, TopicPartition
-from penstock.model.settings.broker import parse_broker
+from penstock.model.identity import TopicPartition
 from penstock.node.build import OpenBroker, open_broker
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
-from penstock.sim.clock import SimClock
 from penstock.sim.errors import ProcessKilled, Violation
-from penstock.sim.file_system import FileSystem
-from penstock.sim.history import History
+from penstock.sim.host import Crash, Host
 from penstock.sim.kill_switch import KillSwitch
-from penstock.sim.loop import SimLoop
-from penstock.sim.network import Wire
 from penstock.sim.trace import Trace
-from penstock.sim.world import sim_world
 from penstock.world.errors import DiskError
-from penstock.world.ports import Address, World
+from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
-ADDRESS = Address(host="broker", port=9092)
 DIRECTORY = "/data"
-CANCEL_ROUNDS_MAX = 20
 START_MS_MAX = 60_000
 STOP_MS_MAX = 60_000
+DOWN_MS = (1, 20, 300, 1_500)  # how long it may be down after a crash
 
 
-class Crash(Enum):
-    KILL = "kill"  # the page cache survives
-    POWER_LOSS = "power loss"
+class LifeWatch(Protocol):
+    """Who wants to know of the lives of a node: a history that judges what they may lose."""
+
+    def life_begins(self) -> None: ...
+
+    def life_ends(self, broker: OpenBroker | None) -> None:
+        """For whatever reason, with the node as it was; None when it had not started."""
+
+    def power_lost(self) -> None:
+        """That was its end, and what was not synced may be gone."""
 
 
 class SimNode:
     def __init__(
         self,
+        host: Host,
+        config: NodeConfig,
         *,
-        loop: SimLoop,
-        chance: Random,
-        clock: SimClock,
-        file_system: FileSystem,
-        wire: Wire,
         trace: Trace,
-        history: History,
-        settings: dict[str, str],
-        lasting: frozenset[str],
+        watch: LifeWatch,
+        label: str = "node",
+        down_ms: tuple[int, ...] = DOWN_MS,
     ) -> None:
-        self.file_system = file_system
+        """`label` is what the trace calls it."""
+        self.host = host
+        self.label = label
         self.broker: OpenBroker | None = None
         self.up = asyncio.Event()
         self.lives = 0
-        self._loop = loop
-        self._chance = chance
-        self._clock = clock
-        self._wire = wire
+        self._config = config
         self._trace = trace
-        self._history = history
-        self._lasting = lasting  # topics whose acks hold through a power loss
-        self._config = NodeConfig(
-            node_id=NodeId(1),
-            data_directory=DIRECTORY,
-            settings=parse_broker({"listeners": f"PLAINTEXT://{ADDRESS}", **settings}),
-        )
+        self._watch = watch
+        self._down_ms = down_ms
         self._kill_switch = KillSwitch()
         self._crash = Crash.KILL
         self._tear_start_after: int | None = None
         self._stop_asked = asyncio.Event()
+        self._may_start = asyncio.Event()
+        self._may_start.set()
         self._settled = False  # no restart is slow or torn any more
 
     @property
@@ -94,8 +86,9 @@ class SimNode:
             await self._live()
             self.up.clear()
             self.broker = None
-            down_ms = 10 if self._settled else self._chance.choice((1, 20, 300, 1_500))
+            down_ms = 10 if self._settled else self.host.chance.choice(self._down_ms)
             await asyncio.sleep(down_ms / 1000)
+            await self._may_start.wait()
 
     def crash(self, kind: Crash) -> None:
         """Now, between two steps of the node."""
@@ -112,6 +105,13 @@ class SimNode:
 
     def stop(self) -> None:
         self._stop_asked.set()
+
+    def keep_down(self) -> None:
+        """After its next end it does not start again until `let_start`."""
+        self._may_start.clear()
+
+    def let_start(self) -> None:
+        self._may_start.set()
 
     def settle(self) -> None:
         """Faults are over: from now on a restart is quick, and no armed crash strikes."""
@@ -130,26 +130,24 @@ class SimNode:
 
     async def _live(self) -> None:
         self.lives += 1
-        owner = f"node {self.lives}"
+        owner = f"{self.label} {self.lives}"
         self._kill_switch = kill_switch = KillSwitch()
         if self._tear_start_after is not None:
             kill_switch.trip_after(self._tear_start_after)
             self._tear_start_after = None
         self._stop_asked.clear()
-        self._history.restarted()
-        self._trace.note("node", f"starts, life {self.lives}")
-        world = sim_world(
-            loop=self._loop, clock=self._clock, chance=self._chance, file_system=self.file_system,
-            wire=self._wire, kill_switch=kill_switch, trace=self._trace, host=ADDRESS.host,
-        )  # fmt: skip
+        self._watch.life_begins()
+        self._trace.note(self.label, f"starts, life {self.lives}")
+        self.host.power_on()
+        world = self.host.world(kill_switch)
         node = Node(lambda group: self._open(world, group))
         failure = await self._serve(node, owner, kill_switch)
-        self._note_synced()
+        self._watch.life_ends(self.broker)
         if kill_switch.is_tripped:
             await self._end_by_crash(owner)
         else:
-            await self._end_tasks(owner)
-            self.file_system.process_killed()
+            await self.host.end_tasks(owner)
+            self.host.lose_memory(Crash.KILL)
         if failure is not None and not kill_switch.is_tripped:
             self._judge(failure)
 
@@ -159,7 +157,7 @@ class SimNode:
 
     async def _serve(self, node: Node, owner: str, kill_switch: KillSwitch) -> BaseException | None:
         """From the start to whatever ends this life; what went wrong, if it was not a crash."""
-        starting = self._loop.start_for(owner, node.start(), name="start")
+        starting = self.host.start(owner, node.start(), name="start")
         await _first_of(starting, kill_switch.tripped, within_ms=START_MS_MAX)
         if kill_switch.is_tripped:
             return None
@@ -167,69 +165,44 @@ class SimNode:
             raise Violation("restart", f"the node has not started within {START_MS_MAX} ms")
         if starting.exception() is not None:
             return starting.exception()
-        self._wire.server_is_up()
+        self.host.serves()
         self.up.set()
-        self._trace.note("node", "is up")
-        ended = self._loop.start_for(owner, node.failed(), name="failed")
+        self._trace.note(self.label, "is up")
+        ended = self.host.start(owner, node.failed(), name="failed")
         await _first_of(ended, kill_switch.tripped, self._stop_asked)
         if kill_switch.is_tripped:
             return None
         if ended.done():
             return ended.result()
         self.up.clear()
-        stopping = self._loop.start_for(owner, node.stop(), name="stop")
+        stopping = self.host.start(owner, node.stop(), name="stop")
         await _first_of(stopping, kill_switch.tripped, within_ms=STOP_MS_MAX)
         if not kill_switch.is_tripped and not stopping.done():
             raise Violation("restart", f"the node has not stopped within {STOP_MS_MAX} ms")
         if not kill_switch.is_tripped:
-            self._trace.note("node", "has stopped")
+            self._trace.note(self.label, "has stopped")
             await asyncio.sleep(0)
             return ended.result() if ended.done() else None
         return None
 
     async def _end_by_crash(self, owner: str) -> None:
         kind = self._crash
-        self._trace.note("node", f"crashes: {kind.value}")
-        if kind is Crash.KILL:
-            self._wire.server_killed()
-        else:
-            self._wire.server_lost_power()
-        await self._end_tasks(owner)
+        self._trace.note(self.label, f"crashes: {kind.value}")
+        self.host.lose_connections(kind)
+        await self.host.end_tasks(owner)
         # What clients had received by then, they may still make up their minds about.
         await asyncio.sleep(0.001)
-        if kind is Crash.KILL:
-            self.file_system.process_killed()
-            return
-        self.file_system.power_lost()
-        self._history.power_lost(lasting=self._lasting)
-
-    async def _end_tasks(self, owner: str) -> None:
-        for _ in range(CANCEL_ROUNDS_MAX):
-            tasks = self._loop.tasks_of(owner)
-            if not tasks:
-                return
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks, timeout=0.001)
-        names = [task.get_name() for task in self._loop.tasks_of(owner)]
-        raise Violation("restart", f"tasks outlive the end of their node: {names}")
-
-    def _note_synced(self) -> None:
-        """How far each log claimed to last when this life ended."""
-        if self.broker is None:
-            return
-        for partition, log in self.broker.logs.items():
-            if partition.topic != METADATA_TOPIC:
-                known = self._history.of(partition)
-                known.synced_offset = max(known.synced_offset, log.recovery_point)
+        self.host.lose_memory(kind)
+        if kind is Crash.POWER_LOSS:
+            self._watch.power_lost()
 
     def _judge(self, failure: BaseException) -> None:
         """A node may give up for want of a disk, and for nothing else."""
         by_disk = isinstance(failure, DiskError) or (
             isinstance(failure, RequestError) and failure.code == ErrorCode.KAFKA_STORAGE_ERROR
         )
-        if by_disk and self.file_system.has_failed:
-            self._trace.note("node", f"gave up: {failure}")
+        if by_disk and self.host.file_system.has_failed:
+            self._trace.note(self.label, f"gave up: {failure}")
             return
         if isinstance(failure, ProcessKilled):
             return

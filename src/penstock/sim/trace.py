@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from penstock.sim.loop import SimLoop
+from penstock.sim.loop import HOST, SimLoop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,7 @@ class _Remarks(logging.Handler):
         self._trace = trace
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._trace.remark("log", f"{record.levelname} {record.getMessage()}")
+        who = HOST.get() or "log"
+        self._trace.remark(who, f"{record.levelname} {record.getMessage()}")
         if record.exc_info is not None:
-            self._trace.remark("log", logging.Formatter().formatException(record.exc_info))
+            self._trace.remark(who, logging.Formatter().formatException(record.exc_info))

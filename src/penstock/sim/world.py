@@ -10,8 +10,9 @@ from penstock.sim.entropy import SimEntropy
 from penstock.sim.file_system import FileSystem
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
-from penstock.sim.network import SimNetwork, Wire
+from penstock.sim.network import SimNetwork
 from penstock.sim.trace import Trace
+from penstock.sim.wire import Wire
 from penstock.world.offload import run_inline, run_inline_on_disk
 from penstock.world.ports import Rest, World
 

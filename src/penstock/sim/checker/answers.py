@@ -1,7 +1,7 @@
 """Every request is answered: a tap on the wire counts, whatever clients make of silence."""
 
 from penstock.sim.errors import Violation
-from penstock.sim.network import Wire
+from penstock.sim.wire import Wire
 
 ANSWER_MS_MAX = 9_000  # below what clients wait, who would end the connection and with it the proof
 
