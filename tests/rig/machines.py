@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from penstock.sim.host import Host, draw_host
+from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.sim_process import Main, SimProcess
 from penstock.sim.trace import Trace
@@ -45,6 +46,10 @@ class Machines:
                 name, seed=self.seed, loop=self.loop, wire=self.wire, trace=self.trace
             )
         return self.hosts[name]
+
+    def world(self, name: str) -> World:
+        """The ports of a process on that machine, which no fault ends."""
+        return self.host(name).world(KillSwitch())
 
     def start(self, name: str, main: Main) -> SimProcess:
         """A process on the machine of that name, kept alive until the scenario ends."""

@@ -6,7 +6,6 @@ import pytest
 
 from penstock.sim.errors import ProcessKilled
 from penstock.sim.host import Crash
-from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.link import WINDOW_BYTES
 from penstock.world.errors import ConnectionRefused, NetworkError
 from penstock.world.ports import Stream, World
@@ -39,12 +38,7 @@ async def _some(stream: Stream) -> bytes:
 
 
 async def connect(machines: Machines, source: str, target: str) -> Stream:
-    return await client(machines, source).network.connect(address(target))
-
-
-def client(machines: Machines, name: str) -> World:
-    """The world of a process that no fault touches."""
-    return machines.host(name).world(KillSwitch())
+    return await machines.world(source).network.connect(address(target))
 
 
 def test_a_machine_is_reached_by_its_name_on_each_of_its_ports() -> None:
@@ -64,7 +58,7 @@ def test_a_machine_is_reached_by_its_name_on_each_of_its_ports() -> None:
         machines.start("node-1", main)
         machines.start("node-2", main)
         await asyncio.sleep(0.1)
-        world = client(machines, "client")
+        world = machines.world("client")
         for name, port in (("node-1", PORT), ("node-2", PORT + 1), ("node-1", PORT + 1)):
             stream = await world.network.connect(address(name, port))
             assert stream.peer == address(name, port)

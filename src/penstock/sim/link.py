@@ -56,10 +56,11 @@ class Delays:
 class Path:
     """One direction between two machines."""
 
-    __slots__ = ("_delays", "bytes_per_second", "is_blocked", "slow_us_max")
+    __slots__ = ("_blocks", "_delays", "bytes_per_second", "is_blocked", "slow_us_max")
 
     def __init__(self, delays: Delays) -> None:
         self.is_blocked = False  # packets are lost, without a word
+        self._blocks = 0
         self.slow_us_max: int | None = None  # a delay of its own
         self.bytes_per_second: int | None = None  # None: as many as come
         self._delays = delays
@@ -68,6 +69,17 @@ class Path:
         if self.slow_us_max is None:
             return self._delays.us()
         return self._delays.chance.randint(DELAY_US_MIN, self.slow_us_max)
+
+    def block(self) -> None:
+        self._blocks += 1
+        self.is_blocked = True
+
+    def unblock(self) -> bool:
+        """Takes back one `block`; whether the path is open now."""
+        assert self._blocks > 0
+        self._blocks -= 1
+        self.is_blocked = self._blocks > 0
+        return not self.is_blocked
 
     def transfer_us(self, byte_count: int) -> int:
         if self.bytes_per_second is None:

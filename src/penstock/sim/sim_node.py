@@ -116,8 +116,12 @@ class SimNode:
     def settle(self) -> None:
         """Faults are over: from now on a restart is quick, and no armed crash strikes."""
         self._settled = True
-        self._tear_start_after = None
         self._stop_asked.clear()
+        self.disarm()
+
+    def disarm(self) -> None:
+        """A crash in a call that has not come yet will not come."""
+        self._tear_start_after = None
         self._kill_switch.disarm()
 
     def check(self) -> None:

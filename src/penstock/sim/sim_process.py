@@ -44,8 +44,8 @@ class SimProcess:
         self._crash = kind
         self._kill_switch.trip_after(calls)
 
-    def settle(self) -> None:
-        """Faults are over: no armed crash strikes."""
+    def disarm(self) -> None:
+        """A crash in a call that has not come yet will not come."""
         self._kill_switch.disarm()
 
     def keep_down(self) -> None:

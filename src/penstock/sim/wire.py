@@ -81,6 +81,9 @@ class Wire:
         ]
         return self.links
 
+    def links_of(self, host: str) -> list[Link]:
+        return [link for link in self.live_links() if link.joins(host)]
+
     def links_between(self, one: str, other: str) -> list[Link]:
         return [link for link in self.live_links() if link.joins(one) and link.joins(other)]
 
@@ -88,9 +91,13 @@ class Wire:
         """A connection on which a request has waited for so long, and nothing explains it."""
         moment_us = self.loop.now_us - older_than_ms * 1000
         for link in self.live_links():
-            if link.unanswered and link.unanswered[0] < moment_us:
+            if link.unanswered and link.unanswered[0] < moment_us and not self._excuses(link):
                 return link
         return None
+
+    def _excuses(self, link: Link) -> bool:
+        blocked = link.requests.path.is_blocked or link.replies.path.is_blocked
+        return blocked or self.loop.is_paused(link.server.host)
 
     # Commands
 
@@ -121,15 +128,16 @@ class Wire:
     def block(self, sources: Iterable[str], targets: Iterable[str]) -> None:
         """Packets from the first to the second are lost; those the other way are not."""
         for source, target in _pairs(sources, targets):
-            self.path(source, target).is_blocked = True
+            self.path(source, target).block()
 
     def unblock(self, sources: Iterable[str], targets: Iterable[str]) -> None:
+        """Takes back one `block`: a path that two of them have blocked stays so."""
         for source, target in _pairs(sources, targets):
             path = self.path(source, target)
-            if path.is_blocked:
-                path.is_blocked = False
+            if path.unblock():
                 for link in self.links_between(source, target):
                     link.path_opens(path)
+                    link.excuse()
 
     def part(self, some: Iterable[str], others: Iterable[str]) -> None:
         """No packet gets from one side to the other."""
@@ -143,7 +151,7 @@ class Wire:
     def process_killed(self, host: str) -> None:
         """The system of the machine closes what its process had open: peers are told at once."""
         self._stop_listening(host)
-        for link in self._links_of(host):
+        for link in self.links_of(host):
             if self._crashes_are_simple:
                 # Nobody reads what was sent to it; those who wait are told a moment later.
                 link.silence()
@@ -155,7 +163,7 @@ class Wire:
     def power_lost(self, host: str) -> None:
         """Peers are told nothing."""
         self._stop_listening(host)
-        for link in self._links_of(host):
+        for link in self.links_of(host):
             if self._crashes_are_simple:
                 link.silence()
             else:
@@ -175,15 +183,12 @@ class Wire:
 
     def excuse(self, host: str) -> None:
         """The machine could not have answered until now."""
-        for link in self._links_of(host):
+        for link in self.links_of(host):
             link.excuse()
 
     def _forget_links(self, host: str) -> None:
-        for link in self._links_of(host):
+        for link in self.links_of(host):
             link.forget(host)
-
-    def _links_of(self, host: str) -> Iterator[Link]:
-        return (link for link in self.live_links() if link.joins(host))
 
     def _stop_listening(self, host: str) -> None:
         for place in [place for place in self._listeners if place.host == host]:

@@ -1,0 +1,189 @@
+"""Carrying out a plan of faults on machines and on the network between them, to its end.
+
+When the last fault has ended everything works as before the first; `require_healthy` then gives the
+cluster a bounded virtual time to become healthy.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+from typing import Protocol, assert_never
+
+from penstock.sim.errors import Violation
+from penstock.sim.fault_plan import FaultPlan, HostFaultKind, PlannedFault
+from penstock.sim.host import Crash, Host
+from penstock.sim.trace import Trace
+from penstock.sim.wire import Wire
+
+CALLS_MAX = 60  # how many changes of the disk an armed crash waits for, at most
+LINKS_STRUCK = 0.6  # of those of a machine whose connections break
+ROOM_BYTES_MAX = 4_000  # of a disk that is about to be full
+JUMP_MS_MAX = 3_600_000
+HEALTH_MS = 100
+
+
+class Target(Protocol):
+    """A process that faults strike, and its machine: a SimNode or a SimProcess."""
+
+    @property
+    def host(self) -> Host: ...
+
+    def crash(self, kind: Crash) -> None: ...
+
+    def crash_in_a_call(self, kind: Crash, *, calls: int) -> None: ...
+
+    def disarm(self) -> None: ...
+
+    def keep_down(self) -> None: ...
+
+    def let_start(self) -> None: ...
+
+
+class HostFaults:
+    def __init__(
+        self,
+        *,
+        targets: Mapping[str, Target],
+        bystanders: tuple[str, ...] = (),
+        wire: Wire,
+        trace: Trace,
+        chance: Random,
+    ) -> None:
+        """By machine. Bystanders are machines that only partitions touch: those of clients, which
+        are on the side of the majority, or on that of the minority, as it is drawn.
+        """
+        self._targets = targets
+        self._bystanders = bystanders
+        self._wire = wire
+        self._trace = trace
+        self._chance = chance
+        self._sides: dict[PlannedFault, tuple[list[str], list[str]]] = {}
+        self._healthy_sync_us = {
+            name: target.host.file_system.sync_us for name, target in targets.items()
+        }
+
+    async def carry_out(self, plan: FaultPlan) -> None:
+        """Returns when the last fault has ended."""
+        began_us = self._wire.loop.now_us
+        moments = [
+            *((fault.start_ms, 1, number) for number, fault in enumerate(plan.faults)),
+            *((fault.end_ms, 0, number) for number, fault in enumerate(plan.faults)),
+        ]
+        for at_ms, begins, number in sorted(moments):
+            elapsed_us = self._wire.loop.now_us - began_us
+            await asyncio.sleep(max(0, at_ms * 1000 - elapsed_us) / 1_000_000)
+            fault = plan.faults[number]
+            what = "begins" if begins else "ends"
+            self._trace.note("fault", f"{fault.kind.value} {what}: {' '.join(fault.hosts)}")
+            if begins and fault.kind in (HostFaultKind.PARTITION, HostFaultKind.ONE_WAY):
+                self._divide(fault)
+            elif fault in self._sides:
+                self._unite(fault)
+            else:
+                for name in fault.hosts:
+                    (self._begin if begins else self._end)(fault, self._targets[name])
+
+    def _begin(self, fault: PlannedFault, target: Target) -> None:
+        host, kind = target.host, fault.kind
+        calls = round(fault.amount * CALLS_MAX)
+        match kind:
+            case HostFaultKind.KILL | HostFaultKind.REPLACED_DISK:
+                target.keep_down()
+                target.crash(Crash.KILL)
+            case HostFaultKind.POWER_LOSS:
+                target.keep_down()
+                target.crash(Crash.POWER_LOSS)
+            case HostFaultKind.KILL_IN_A_CALL:
+                target.crash_in_a_call(Crash.KILL, calls=calls)
+            case HostFaultKind.POWER_LOSS_IN_A_CALL:
+                target.crash_in_a_call(Crash.POWER_LOSS, calls=calls)
+            case HostFaultKind.PAUSE:
+                host.pause()
+            case HostFaultKind.RESET:
+                for link in self._wire.links_of(host.name):
+                    if self._chance.random() < LINKS_STRUCK:
+                        link.reset()
+            case HostFaultKind.HALF_OPEN:
+                for link in self._wire.links_of(host.name):
+                    if self._chance.random() < LINKS_STRUCK:
+                        link.silence()
+            case HostFaultKind.SLOW_LINK:
+                self._slow_down(host, 2_000 + round(fault.amount * 300_000))
+            case HostFaultKind.SLOW_DISK:
+                host.file_system.sync_us = (20_000, 20_000 + round(fault.amount * 1_200_000))
+            case HostFaultKind.FULL_DISK:
+                host.file_system.has_failed = True
+                host.file_system.room = round(fault.amount * ROOM_BYTES_MAX)
+            case HostFaultKind.CLOCK_JUMP:
+                host.clock.ahead_ms += _jump_ms(fault)
+            case HostFaultKind.PARTITION | HostFaultKind.ONE_WAY:
+                raise AssertionError("a partition has two sides")
+            case _:
+                assert_never(kind)
+
+    def _end(self, fault: PlannedFault, target: Target) -> None:
+        host, kind = target.host, fault.kind
+        match kind:
+            case HostFaultKind.KILL | HostFaultKind.POWER_LOSS:
+                target.let_start()
+            case HostFaultKind.KILL_IN_A_CALL | HostFaultKind.POWER_LOSS_IN_A_CALL:
+                target.disarm()
+            case HostFaultKind.REPLACED_DISK:
+                host.replace_disk()
+                target.let_start()
+            case HostFaultKind.PAUSE:
+                host.resume()
+            case HostFaultKind.SLOW_LINK:
+                self._slow_down(host, None)
+            case HostFaultKind.SLOW_DISK:
+                host.file_system.sync_us = self._healthy_sync_us[host.name]
+            case HostFaultKind.FULL_DISK:
+                host.file_system.room = None
+            case HostFaultKind.CLOCK_JUMP:
+                host.clock.ahead_ms -= _jump_ms(fault)
+            case _:
+                pass  # over as soon as it had struck
+
+    def _divide(self, fault: PlannedFault) -> None:
+        some = list(fault.hosts)
+        others = [name for name in self._targets if name not in fault.hosts]
+        for name in self._bystanders:
+            (some if self._chance.random() < 0.3 else others).append(name)
+        if fault.kind is HostFaultKind.PARTITION:
+            self._wire.part(some, others)
+        else:
+            # Those struck cannot be heard, or cannot hear.
+            some, others = (some, others) if fault.amount < 0.5 else (others, some)
+            self._wire.block(some, others)
+        self._sides[fault] = some, others
+
+    def _unite(self, fault: PlannedFault) -> None:
+        some, others = self._sides.pop(fault)
+        if fault.kind is HostFaultKind.PARTITION:
+            self._wire.join(some, others)
+        else:
+            self._wire.unblock(some, others)
+
+    def _slow_down(self, host: Host, us_max: int | None) -> None:
+        for name in (*self._targets, *self._bystanders):
+            if name != host.name:
+                self._wire.path(host.name, name).slow_us_max = us_max
+                self._wire.path(name, host.name).slow_us_max = us_max
+
+
+async def require_healthy(
+    what_lacks: Callable[[], Awaitable[str | None]], *, within_ms: int
+) -> int:
+    """Waits until nothing lacks; how long that took, in ms. Violation when it takes too long."""
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    while (lacking := await what_lacks()) is not None:
+        elapsed_ms = round((loop.time() - began_s) * 1000)
+        if elapsed_ms >= within_ms:
+            raise Violation("health", f"{lacking}, {elapsed_ms} ms after the last fault has ended")
+        await asyncio.sleep(HEALTH_MS / 1000)
+    return round((loop.time() - began_s) * 1000)
+
+
+def _jump_ms(fault: PlannedFault) -> int:
+    return round((fault.amount - 0.5) * 2 * JUMP_MS_MAX)
