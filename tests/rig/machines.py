@@ -3,28 +3,24 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any
 
-from penstock.sim.host import Host, draw_host
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
+from penstock.sim.sim_cluster import SimCluster
+from penstock.sim.sim_node import SimNode
 from penstock.sim.sim_process import Main, SimProcess
-from penstock.sim.trace import Trace
-from penstock.sim.wire import Wire
 from penstock.world.ports import Address, Stream, World
 from penstock.world.tasks import TaskGroup
 
 PORT = 9092
 
 
-class Machines:
+class Machines(SimCluster):
+    """Processes of a test's own on machines that are there once they are named."""
+
     def __init__(self, seed: int = 1) -> None:
-        self.loop = SimLoop()  # type: ignore[abstract]
-        self.trace = Trace(self.loop)
-        self.wire = Wire(self.loop, Random(f"network {seed}"), self.trace)
-        self.seed = seed
-        self.hosts: dict[str, Host] = {}
+        super().__init__(SimLoop(), seed)  # type: ignore[abstract]
         self.processes: dict[str, SimProcess] = {}
         self._group: TaskGroup | None = None
 
@@ -40,12 +36,12 @@ class Machines:
         finally:
             self.loop.close()
 
-    def host(self, name: str) -> Host:
-        if name not in self.hosts:
-            self.hosts[name] = draw_host(
-                name, seed=self.seed, loop=self.loop, wire=self.wire, trace=self.trace
-            )
-        return self.hosts[name]
+    def start_node(self, name: str, properties: dict[str, str]) -> SimNode:
+        """A real node, kept alive until the scenario ends."""
+        assert self._group is not None
+        node = self.add_node(name, properties)
+        self._group.start(node.keep_alive(), name=name)
+        return node
 
     def world(self, name: str) -> World:
         """The ports of a process on that machine, which no fault ends."""
