@@ -9,12 +9,20 @@ BEGIN_MS = 1_767_225_600_000  # 2026-01-01
 class SimClock:
     def __init__(self, loop: SimLoop, pace: Pace = TRUE_PACE) -> None:
         self.ahead_ms = 0  # how far the wall clock is off
-        self.pace = pace
+        self._pace = pace
         self._loop = loop
 
+    @property
+    def pace(self) -> Pace:
+        return self._pace
+
     def now_ms(self) -> int:
-        shown_us = self.pace.shown_us(self._loop.now_us) - self.pace.offset_us
+        shown_us = self._loop.now_us
+        if self._pace is not TRUE_PACE:
+            shown_us = self._pace.shown_us(shown_us) - self._pace.offset_us
         return BEGIN_MS + shown_us // 1000 + self.ahead_ms
 
     def monotonic_ms(self) -> int:
-        return self.pace.shown_us(self._loop.now_us) // 1000
+        if self._pace is TRUE_PACE:
+            return self._loop.now_us // 1000
+        return self._pace.shown_us(self._loop.now_us) // 1000

@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 from asyncio import events
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Executor
 from heapq import heapify, heappop, heappush
 from typing import Any, NoReturn, TypeVar, TypeVarTuple
@@ -32,14 +32,75 @@ CLOSE_ROUNDS_MAX = 10
 US = 1_000_000
 
 
+class Callback(asyncio.Handle):
+    """A handle that is cheap to make: without what only a loop in debug mode looks at."""
+
+    __slots__ = ()
+    _callback: Callable[..., object] | None
+    _context: contextvars.Context
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        context: contextvars.Context | None,
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = None
+        self._args = ()
+
+    def __repr__(self) -> str:
+        return f"<{self._callback} {self._args}>"
+
+
+class Timer(asyncio.TimerHandle):
+    """The same for a callback at some time."""
+
+    __slots__ = ()
+    _callback: Callable[..., object] | None
+    _context: contextvars.Context
+    _when: float
+
+    def __init__(
+        self,
+        when_s: float,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        context: contextvars.Context | None,
+    ) -> None:
+        self._when = when_s
+        self._callback = callback
+        self._args = args
+        self._context = contextvars.copy_context() if context is None else context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Passed over when its time comes."""
+        self._cancelled = True
+        self._callback = None
+        self._args = ()
+
+    def __repr__(self) -> str:
+        return f"<{self._callback} {self._args} at {self._when} s>"
+
+
+Step = Callback | Timer
+
+
 class _Held:
     """Callbacks of a paused machine: those that were ready, and those whose time has come."""
 
     __slots__ = ("ready", "timers")
 
     def __init__(self) -> None:
-        self.ready: list[asyncio.Handle] = []
-        self.timers: list[asyncio.Handle] = []
+        self.ready: list[Step] = []
+        self.timers: list[Step] = []
 
 
 class SimLoop(asyncio.AbstractEventLoop):
@@ -53,8 +114,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.failures: list[BaseException] = []  # of callbacks, which belong to nobody
         self.outside = contextvars.Context()  # of callbacks that belong to no process
         self.paces: dict[str, Pace] = {}  # of machines whose monotonic clock is not virtual time
-        self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
+        self._ready: deque[Step] = deque()
+        self._timers: list[tuple[int, int, Timer]] = []
         self._timers_set = 0
         self._tasks: dict[asyncio.Task[Any], str] = {}  # those alive, in order, with their owners
         self._paused: dict[str, _Held] = {}  # by machine
@@ -89,7 +150,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Arguments,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = Callback(callback, args, context)
         self._ready.append(handle)
         return handle
 
@@ -176,8 +237,8 @@ class SimLoop(asyncio.AbstractEventLoop):
     def drop(self, owner: str) -> None:
         """Forgets the callbacks and timers of a process that has ended."""
 
-        def is_other(handle: asyncio.Handle) -> bool:
-            return _context(handle).get(OWNER) != owner
+        def is_other(step: Step) -> bool:
+            return step._context.get(OWNER) != owner
 
         # In place: this is asked for by a callback, while the loop goes through them.
         kept = list(filter(is_other, self._ready))
@@ -261,39 +322,45 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _run_moment(self, done: asyncio.Future[Any] | None) -> None:
         """Runs all that is ready now, and what that makes ready at the same moment."""
-        ready = self._ready
-        steps = 0
+        ready, paused = self._ready, self._paused
+        steps_max = self.steps + STEPS_AT_ONE_MOMENT_MAX
         while ready and not (done is not None and done.done()):
-            handle = ready.popleft()
-            if self._paused and (held := self._held_for(handle)) is not None:
-                held.ready.append(handle)
+            step = ready.popleft()
+            if paused and (held := self._held_for(step)) is not None:
+                held.ready.append(step)
                 continue
-            if not handle.cancelled():
-                handle._run()
-            steps += 1
+            if step._callback is not None:
+                try:
+                    step._context.run(step._callback, *step._args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    self.call_exception_handler({"exception": error, "handle": step})
             self.steps += 1
             if self.alarm_step is not None and self.steps >= self.alarm_step:
                 self.alarm_step = None
                 self.alarm()
-            if steps > STEPS_AT_ONE_MOMENT_MAX:
-                raise Livelock(f"{steps} steps at {self.now_us} us; the last was {handle!r}")
+            if self.steps > steps_max:
+                raise Livelock(
+                    f"{STEPS_AT_ONE_MOMENT_MAX} steps at {self.now_us} us; the last was {step!r}"
+                )
 
     def _jump(self) -> None:
         """On to the next deadline: all timers of that moment become ready."""
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heappop(timers)
         if not timers:
             raise Deadlock(f"nothing will ever happen again; these wait: {self._waiting()}")
         self.now_us = max(self.now_us, timers[0][0])
         while timers and timers[0][0] <= self.now_us:
-            handle = heappop(timers)[2]
-            if handle.cancelled():
+            timer = heappop(timers)[2]
+            if timer._cancelled:
                 continue
-            if self._paused and (held := self._held_for(handle)) is not None:
-                held.timers.append(handle)
+            if self._paused and (held := self._held_for(timer)) is not None:
+                held.timers.append(timer)
             else:
-                self._ready.append(handle)
+                self._ready.append(timer)
 
     def _set_timer(
         self,
@@ -302,7 +369,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         args: Any,
         context: contextvars.Context | None,
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when_us / US, callback, args, self, context)
+        handle = Timer(when_us / US, callback, args, context)
         self._timers_set += 1
         heappush(self._timers, (when_us, self._timers_set, handle))
         return handle
@@ -311,20 +378,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         host = HOST.get() if context is None else context.get(HOST)
         return None if host is None else self.paces.get(host)
 
-    def _held_for(self, handle: asyncio.Handle) -> _Held | None:
-        host = _context(handle).get(HOST)
+    def _held_for(self, step: Step) -> _Held | None:
+        host = step._context.get(HOST)
         return None if host is None else self._paused.get(host)
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass  # passed over when its time comes
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
 
     def _waiting(self) -> str:
         return "; ".join(f"{owner}: {task.get_name()}" for task, owner in self._tasks.items())
-
-
-def _context(handle: asyncio.Handle) -> contextvars.Context:
-    context: contextvars.Context = handle._context  # type: ignore[attr-defined]  # of asyncio
-    return context
