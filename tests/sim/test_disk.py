@@ -178,3 +178,42 @@ def test_a_sync_that_failed_spoils_the_file() -> None:
     file_system.syncs_fail = False
     with pytest.raises(DiskError):
         file.append([b"more"])
+
+
+def test_a_folder_is_found_by_its_name_of_now() -> None:
+    disk = disk_on(FileSystem(Random(1)))
+    disk.make_directory("/a/b")
+    disk.open("/a/b/file", create=True).append([b"first"])
+    assert disk.read("/a/b/file") == b"first"
+    disk.rename("/a/b", "/a/c")
+    assert not disk.exists("/a/b/file")
+    assert disk.read("/a/c/file") == b"first"
+    disk.make_directory("/a/b")
+    disk.open("/a/b/file", create=True).append([b"second"])
+    assert disk.read("/a/b/file") == b"second"
+    disk.remove_tree("/a")
+    assert not disk.exists("/a/c/file")
+
+
+def test_a_sync_stores_what_was_there_when_it_began() -> None:
+    """Whatever is written, cut or synced until it ends."""
+    for seed in range(TRIES):
+        chance = Random(seed)
+        file_system = FileSystem(Random(seed))
+        file = disk_on(file_system).open("/a", create=True)
+        file.append([bytes(chance.randrange(2_000))])
+        file.sync()
+        begun = []
+        for _ in range(6):
+            file.write_at(chance.randint(0, file.size), chance.randbytes(chance.randrange(1_500)))
+            if chance.random() < 0.5:
+                file.truncate(chance.randrange(2_500))
+            begun.append((bytes(file.content.data), file.content.begin_sync()))
+        latest = -1
+        for number in chance.sample(range(6), 6):
+            expected, sync = begun[number]
+            file.content.end_sync(sync)
+            if number > latest:
+                latest = number
+                assert file.content.durable == expected
+            file_system.check()

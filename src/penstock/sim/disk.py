@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.sim.clock import BEGIN_MS
 from penstock.sim.errors import ProcessKilled
-from penstock.sim.file_system import Content, Edit, FileSystem, Folder
+from penstock.sim.file_system import BegunSync, Content, Edit, FileSystem, Folder
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.trace import Trace
@@ -254,13 +254,13 @@ class SimDisk:
         self._loop.call_outside(delay_us, self._end_sync, file, begun, done)
         return done
 
-    def _end_sync(
-        self, file: SimFile, begun: tuple[int, bytes], done: "asyncio.Future[None]"
-    ) -> None:
-        self._trace.detail("synced", file.path, len(begun[1]))
+    def _end_sync(self, file: SimFile, begun: BegunSync, done: "asyncio.Future[None]") -> None:
+        self._trace.detail("synced", file.path, begun.size)
         if self.kill_switch.is_tripped:
+            file.content.give_up_sync(begun)
             _fail(done, ProcessKilled())
         elif self.file_system.syncs_fail or file.spoiled:
+            file.content.give_up_sync(begun)
             _fail(done, file.spoil())
         else:
             file.content.end_sync(begun)

@@ -28,40 +28,65 @@ class Content:
     """One file, whatever its name."""
 
     data: bytearray = field(default_factory=bytearray)
-    durable: bytes = b""
+    durable: bytearray = field(default_factory=bytearray)
     dirty: set[int] = field(default_factory=set)  # numbers of sectors
     syncs_begun: int = 0
     synced: int = 0  # the latest begun of those that have ended
+    under_way: dict[int, dict[int, bytes]] = field(default_factory=dict)  # syncs, by number
     modified_us: int = 0  # when it was last written to, in virtual time
 
     def touch(self, start: int, end: int) -> None:
         if end > start:
             self.dirty.update(range(start // SECTOR_BYTES, (end - 1) // SECTOR_BYTES + 1))
 
-    def begin_sync(self) -> tuple[int, bytes]:
+    def begin_sync(self) -> "BegunSync":
         """What a sync that begins now will have stored when it ends."""
         self.syncs_begun += 1
-        return self.syncs_begun, bytes(self.data)
+        # Also what other syncs will have stored until this one ends.
+        sectors = self.dirty.union(*self.under_way.values())
+        begun = BegunSync(
+            number=self.syncs_begun,
+            size=len(self.data),
+            sectors={sector: bytes(self.data[_span(sector)]) for sector in sectors},
+        )
+        self.under_way[begun.number] = begun.sectors
+        return begun
 
-    def end_sync(self, begun: tuple[int, bytes]) -> None:
-        number, data = begun
-        if number < self.synced:
+    def give_up_sync(self, begun: "BegunSync") -> None:
+        self.under_way.pop(begun.number, None)
+
+    def end_sync(self, begun: "BegunSync") -> None:
+        self.give_up_sync(begun)
+        if begun.number < self.synced:
             return  # one that began later has ended before
-        self.synced = number
-        self.durable = data
-        self.dirty = {sector for sector in self.dirty if not self.agrees(sector)}
+        self.synced = begun.number
+        durable = self.durable
+        if len(durable) < begun.size:
+            durable.extend(bytes(begun.size - len(durable)))
+        for sector, data in begun.sectors.items():
+            durable[sector * SECTOR_BYTES : sector * SECTOR_BYTES + len(data)] = data
+        del durable[begun.size :]
+        touched = self.dirty.union(begun.sectors)
+        self.dirty = {sector for sector in touched if not self.agrees(sector)}
 
     def flip(self, position: int, bit: int) -> None:
         """A bit changes at rest, in both memories."""
         self.data[position] ^= 1 << bit
         if position < len(self.durable):
-            durable = bytearray(self.durable)
-            durable[position] ^= 1 << bit
-            self.durable = bytes(durable)
+            self.durable[position] ^= 1 << bit
 
     def agrees(self, sector: int) -> bool:
-        part = slice(sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES)
-        return self.data[part] == self.durable[part]
+        span = _span(sector)
+        return self.data[span] == self.durable[span]
+
+
+@dataclass(slots=True, kw_only=True)
+class BegunSync:
+    """A file as it was when a sync of it began, where that differs from what is durable."""
+
+    number: int
+    size: int
+    sectors: dict[int, bytes]
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +118,7 @@ class FileSystem:
 
     def __init__(self, chance: Random) -> None:
         self.root = Folder()
+        self._folders: dict[str, Folder] = {}  # found before, by path, until folders change
         self.unsynced: list[tuple[Edit, ...]] = []
         self.locks: set[str] = set()
         self.room: int | None = None  # bytes until it is full; None: no end of it
@@ -104,17 +130,14 @@ class FileSystem:
         self.about_to_rename: Callable[[str, str], None] | None = None  # somebody looks on
 
     def find(self, path: str) -> Entry | None:
-        entry: Entry = self.root
-        for name in path.split("/"):
-            if not name:
-                continue
-            if not isinstance(entry, Folder):
+        above, _, name = path.rpartition("/")
+        folder = self._folders.get(above)
+        if folder is None:
+            found = self._walk(above)
+            if not isinstance(found, Folder):
                 return None
-            below = entry.entries.get(name)
-            if below is None:
-                return None
-            entry = below
-        return entry
+            folder = self._folders[above] = found
+        return folder.entries.get(name) if name else folder
 
     def folder_of(self, path: str) -> tuple[Folder, str]:
         above, _, name = path.rpartition("/")
@@ -126,6 +149,9 @@ class FileSystem:
     def change(self, *edits: Edit) -> None:
         """Changes names, as one step that a power loss keeps or loses."""
         for edit in edits:
+            before = edit.folder.entries.get(edit.name)
+            if isinstance(before, Folder) or isinstance(edit.entry, Folder):
+                self._folders.clear()
             edit.apply(edit.folder.entries)
         self.unsynced.append(edits)
 
@@ -163,12 +189,14 @@ class FileSystem:
                 for edit in edits:
                     edit.apply(edit.folder.durable)
         self.unsynced.clear()
+        self._folders.clear()
         self._restore(self.root, keep)
 
     def erase(self) -> None:
         """An empty disk in the place of this one."""
         assert not self.locks, self.locks
         self.root = Folder()
+        self._folders.clear()
         self.unsynced.clear()
         self.room = None
 
@@ -182,6 +210,19 @@ class FileSystem:
         for sector in range(length // SECTOR_BYTES + 1):
             assert sector in entry.dirty or entry.agrees(sector), "invariant 1"
 
+    def _walk(self, path: str) -> Entry | None:
+        entry: Entry = self.root
+        for name in path.split("/"):
+            if not name:
+                continue
+            if not isinstance(entry, Folder):
+                return None
+            below = entry.entries.get(name)
+            if below is None:
+                return None
+            entry = below
+        return entry
+
     def _restore(self, folder: Folder, keep: float) -> None:
         # In the order of names: two runs must draw the same numbers for the same files.
         folder.entries = {name: folder.durable[name] for name in sorted(folder.durable)}
@@ -191,19 +232,24 @@ class FileSystem:
                 self._restore(entry, keep)
             else:
                 left = self._survivors(entry, keep)
-                entry.data, entry.durable = bytearray(left), left
+                entry.data, entry.durable = bytearray(left), bytearray(left)
                 entry.dirty.clear()
+                entry.under_way.clear()
 
-    def _survivors(self, content: Content, keep: float) -> bytes:
+    def _survivors(self, content: Content, keep: float) -> bytearray:
         data, durable = content.data, content.durable
         if not content.dirty:
             return durable
         shorter, longer = sorted((len(data), len(durable)))
         size = self.chance.choice((len(data), len(durable), self.chance.randint(shorter, longer)))
-        left = bytearray(durable[:size]) + bytes(max(0, size - len(durable)))
+        left = durable[:size] + bytes(max(0, size - len(durable)))
         for sector in sorted(content.dirty):
             start = sector * SECTOR_BYTES
             end = min(start + SECTOR_BYTES, size, len(data))
             if end > start and self.chance.random() < keep:
                 left[start:end] = data[start:end]
-        return bytes(left)
+        return left
+
+
+def _span(sector: int) -> slice:
+    return slice(sector * SECTOR_BYTES, (sector + 1) * SECTOR_BYTES)
