@@ -17,7 +17,6 @@ class Verdict:
 
     seed: int
     violation: str | None
-    trace_hash: str
     lives: int
     acks: int
     commits: int  # of transactions
@@ -45,7 +44,6 @@ def _verdict(seed: int) -> Verdict:
     return Verdict(
         seed=seed,
         violation=outcome.violation,
-        trace_hash=outcome.trace_hash,
         lives=outcome.lives,
         acks=outcome.acks,
         commits=outcome.commits,

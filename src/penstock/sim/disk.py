@@ -235,11 +235,11 @@ class SimDisk:
 
     # Parts
 
-    def check_disk_change(self, *what: object) -> bool:
+    def check_disk_change(self, *what: str | int) -> bool:
         self._trace.detail(*what)
         return self.kill_switch.check_disk_change()
 
-    def check_disk_change_or_end(self, *what: object) -> None:
+    def check_disk_change_or_end(self, *what: str | int) -> None:
         if self.check_disk_change(*what):
             raise ProcessKilled
 

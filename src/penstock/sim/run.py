@@ -72,14 +72,21 @@ CHECKERS = (
 class Outcome:
     seed: int
     violation: str | None
-    trace_hash: str
-    lines: tuple[Line, ...]
+    trace: Trace
     lives: int
     acks: int
     commits: int  # of transactions
     virtual_ms: int
     steps: int
     places: Places  # for a crash
+
+    @property
+    def trace_hash(self) -> str:
+        return self.trace.hash
+
+    @property
+    def lines(self) -> list[Line]:
+        return self.trace.lines
 
 
 def run_seed(
@@ -104,8 +111,7 @@ def run_seed(
     return Outcome(
         seed=seed,
         violation=violation,
-        trace_hash=trace.hash,
-        lines=tuple(trace.lines),
+        trace=trace,
         lives=simulation.node.lives,
         acks=simulation.history.acks,
         commits=simulation.history.transactions.commits,

@@ -2,6 +2,7 @@
 
 Every write to the disk and every piece on the network goes into the hash, so that two runs that
 differ anywhere differ here. What people read is less: what clients did, faults, and log lines.
+Events are kept as tuples; they become text when there are many of them, or when somebody asks.
 """
 
 import hashlib
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from penstock.sim.loop import HOST, SimLoop
+
+EVENTS_KEPT_MAX = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +29,21 @@ class Line:
 class Trace:
     def __init__(self, loop: SimLoop) -> None:
         self.lines: list[Line] = []
-        self.events = 0
         self._loop = loop
+        self._events: list[tuple[int, tuple[str | int, ...]]] = []  # not yet in the hash
         self._hash = hashlib.blake2b(digest_size=16)
 
     @property
     def hash(self) -> str:
+        self._take_up()
         return self._hash.hexdigest()
 
-    def detail(self, *what: object) -> None:
+    def detail(self, *what: str | int) -> None:
         """Something small: into the hash alone."""
-        self.events += 1
-        self._hash.update(f"{self._loop.now_us} {what!r}\n".encode())
+        events = self._events
+        events.append((self._loop.now_us, what))
+        if len(events) >= EVENTS_KEPT_MAX:
+            self._take_up()
 
     def note(self, who: str, what: str) -> None:
         """Something that a reader of the trace wants to know."""
@@ -63,6 +69,10 @@ class Trace:
     def remark(self, who: str, what: str) -> None:
         """The same, for what may differ between two runs that are one: texts of log lines."""
         self.lines.append(Line(at_us=self._loop.now_us, who=who, what=what))
+
+    def _take_up(self) -> None:
+        self._hash.update("".join([f"{at_us} {what!r}\n" for at_us, what in self._events]).encode())
+        self._events.clear()
 
 
 class _Remarks(logging.Handler):
