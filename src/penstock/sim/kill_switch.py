@@ -11,12 +11,13 @@ from penstock.sim.errors import ProcessKilled
 
 
 class KillSwitch:
-    __slots__ = ("_calls_left", "calls", "is_tripped", "tripped")
+    __slots__ = ("_calls_left", "calls", "checks", "is_tripped", "tripped")
 
     def __init__(self) -> None:
         self.is_tripped = False
         self.tripped = asyncio.Event()
         self.calls = 0  # that have changed the disk
+        self.checks = 0  # calls of any kind
         self._calls_left: int | None = None
 
     def trip(self) -> None:
@@ -32,6 +33,7 @@ class KillSwitch:
 
     def check(self) -> None:
         """Before every call: ProcessKilled when the process is gone."""
+        self.checks += 1
         if self.is_tripped:
             raise ProcessKilled
 
@@ -39,6 +41,7 @@ class KillSwitch:
         """Before every change of the disk; true when this is where the process ends."""
         if self.is_tripped:
             raise ProcessKilled
+        self.checks += 1
         self.calls += 1
         if self._calls_left is None:
             return False
