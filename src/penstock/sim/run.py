@@ -9,9 +9,7 @@ Start reading at `run_seed`.
 """
 
 import asyncio
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -38,7 +36,7 @@ from penstock.sim.clients import Laboratory, administer, answered, produce, read
 from penstock.sim.committing import commit_along
 from penstock.sim.crash_points import CrashPoint, Places, Unit, draw_crash_point
 from penstock.sim.entropy import stream
-from penstock.sim.errors import Deadlock, Livelock, Violation
+from penstock.sim.errors import Violation
 from penstock.sim.faults import Faults
 from penstock.sim.file_system import FileSystem
 from penstock.sim.history import NEVER, History
@@ -49,9 +47,10 @@ from penstock.sim.one_node import ADDRESS, HistoryWatch, node_config
 from penstock.sim.reading import read_all
 from penstock.sim.retention_watch import RetentionWatch
 from penstock.sim.scenario import Scenario, draw
-from penstock.sim.sim_node import SimNode, where
+from penstock.sim.sim_node import SimNode
 from penstock.sim.trace import Line, Trace
 from penstock.sim.transacting.stage import judge, set_up, works
+from penstock.sim.verdict import verdict_of
 from penstock.sim.wire import Wire
 from penstock.world.tasks import TaskGroup
 
@@ -106,8 +105,7 @@ def run_seed(
         crash_point = draw_crash_point(seed, scenario)
     simulation = Simulation(loop, scenario, crash_point)
     trace = simulation.trace
-    with _quiet(), trace.log_lines(wanted=log_lines):
-        violation = _verdict(simulation)
+    violation = verdict_of(loop, trace, simulation.run(), log_lines=log_lines)
     return Outcome(
         seed=seed,
         violation=violation,
@@ -119,31 +117,6 @@ def run_seed(
         steps=loop.steps,
         places=simulation.places,
     )
-
-
-def _verdict(simulation: "Simulation") -> str | None:
-    """What is wrong, if anything is; told in the trace too."""
-    violation = None
-    try:
-        simulation.loop.run_until_complete(simulation.run())
-    except (Violation, Deadlock, Livelock) as error:
-        violation = str(error)
-    except Exception as error:
-        # An assert of ours or of a client: no simulation may end like that.
-        violation = f"error: {where(error)}"
-    finally:
-        simulation.loop.close()
-    if violation is not None:
-        simulation.trace.note("verdict", violation)
-    return violation
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """A crash leaves coroutines that were never begun; nobody needs to be told of them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
-        yield
 
 
 class Simulation:

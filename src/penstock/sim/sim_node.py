@@ -19,6 +19,7 @@ from penstock.sim.errors import ProcessKilled, Violation
 from penstock.sim.host import Crash, Host
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.trace import Trace
+from penstock.sim.verdict import where
 from penstock.world.errors import DiskError
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -51,6 +52,7 @@ class SimNode:
         watch: LifeWatch,
         label: str = "node",
         down_ms: tuple[int, ...] = DOWN_MS,
+        start_ms_max: int = START_MS_MAX,
     ) -> None:
         """`label` is what the trace calls it."""
         self.host = host
@@ -62,6 +64,7 @@ class SimNode:
         self._trace = trace
         self._watch = watch
         self._down_ms = down_ms
+        self._start_ms_max = start_ms_max
         self._kill_switch = KillSwitch()
         self._crash = Crash.KILL
         self._tear_start_after: int | None = None
@@ -171,11 +174,13 @@ class SimNode:
     async def _serve(self, node: Node, owner: str, kill_switch: KillSwitch) -> BaseException | None:
         """From the start to whatever ends this life; what went wrong, if it was not a crash."""
         starting = self.host.start(owner, node.start(), name="start")
-        await _first_of(starting, kill_switch.tripped, within_ms=START_MS_MAX)
+        await _first_of(starting, kill_switch.tripped, within_ms=self._start_ms_max)
         if kill_switch.is_tripped:
             return None
         if not starting.done():
-            raise Violation("restart", f"the node has not started within {START_MS_MAX} ms")
+            raise Violation(
+                "restart", f"{self.label} has not started within {self._start_ms_max} ms"
+            )
         if starting.exception() is not None:
             return starting.exception()
         self.host.serves()
@@ -191,7 +196,7 @@ class SimNode:
         stopping = self.host.start(owner, node.stop(), name="stop")
         await _first_of(stopping, kill_switch.tripped, within_ms=STOP_MS_MAX)
         if not kill_switch.is_tripped and not stopping.done():
-            raise Violation("restart", f"the node has not stopped within {STOP_MS_MAX} ms")
+            raise Violation("restart", f"{self.label} has not stopped within {STOP_MS_MAX} ms")
         if not kill_switch.is_tripped:
             self._trace.note(self.label, "has stopped")
             await asyncio.sleep(0)
@@ -219,7 +224,7 @@ class SimNode:
             return
         if isinstance(failure, ProcessKilled):
             return
-        raise Violation("restart", f"the node ended: {where(failure)}") from failure
+        raise Violation("restart", f"{self.label} ended: {where(failure)}") from failure
 
 
 async def _first_of(
@@ -235,14 +240,3 @@ async def _first_of(
     finally:
         for wait in waits:
             wait.cancel()
-
-
-def where(failure: BaseException) -> str:
-    """The error, and the line of our code that raised it."""
-    trace = failure.__traceback__
-    place = ""
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        place = f"{code.co_filename.rpartition('/penstock/')[2]}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return f"{type(failure).__name__}: {failure} at {place}"
