@@ -6,8 +6,9 @@
                        is told of and which takes what was not synced
     replace_disk       an empty one, once no process runs
 
-A process runs on a `world` of its own, whose ports fail once its kill switch has tripped; what it
-starts belongs to it and to the machine. `SimNode` and `SimProcess` are such processes.
+A machine runs one process at a time, on a `world` whose ports fail once its kill switch has
+tripped; what it starts belongs to it and to the machine. `SimNode` and `SimProcess` are such
+processes.
 """
 
 import asyncio
