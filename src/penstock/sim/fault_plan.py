@@ -94,6 +94,7 @@ class FaultLimits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan:
     faults: tuple[PlannedFault, ...]  # in the order in which they begin
+    lasts_ms: int = 0  # at least; longer when a fault ends later
 
     @property
     def quiet_from_ms(self) -> int:
@@ -127,7 +128,10 @@ def draw_plan(chance: Random, hosts: tuple[str, ...], limits: FaultLimits) -> Fa
             if _is_allowed(fault, faults, hosts, limits):
                 faults.append(fault)
                 break
-    return FaultPlan(faults=tuple(sorted(faults, key=lambda fault: (fault.start_ms, fault.hosts))))
+    return FaultPlan(
+        faults=tuple(sorted(faults, key=lambda fault: (fault.start_ms, fault.hosts))),
+        lasts_ms=limits.last_ms,
+    )
 
 
 def shrink(plan: FaultPlan, fails: Callable[[FaultPlan], bool]) -> FaultPlan:

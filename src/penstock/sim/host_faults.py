@@ -63,15 +63,14 @@ class HostFaults:
         }
 
     async def carry_out(self, plan: FaultPlan) -> None:
-        """Returns when the last fault has ended."""
+        """Returns when the last fault has ended, and the time of the plan is over."""
         began_us = self._wire.loop.now_us
         moments = [
             *((fault.start_ms, 1, number) for number, fault in enumerate(plan.faults)),
             *((fault.end_ms, 0, number) for number, fault in enumerate(plan.faults)),
         ]
         for at_ms, begins, number in sorted(moments):
-            elapsed_us = self._wire.loop.now_us - began_us
-            await asyncio.sleep(max(0, at_ms * 1000 - elapsed_us) / 1_000_000)
+            await self._until(began_us + at_ms * 1000)
             fault = plan.faults[number]
             what = "begins" if begins else "ends"
             self._trace.note("fault", f"{fault.kind.value} {what}: {' '.join(fault.hosts)}")
@@ -82,6 +81,10 @@ class HostFaults:
             else:
                 for name in fault.hosts:
                     (self._begin if begins else self._end)(fault, self._targets[name])
+        await self._until(began_us + plan.lasts_ms * 1000)
+
+    async def _until(self, moment_us: int) -> None:
+        await asyncio.sleep(max(0, moment_us - self._wire.loop.now_us) / 1_000_000)
 
     def _begin(self, fault: PlannedFault, target: Target) -> None:
         host, kind = target.host, fault.kind
