@@ -93,7 +93,9 @@ class SimCluster:
         kill_switch: KillSwitch | None = None,
         rules: ClusterRules = CLIENT_RULES,
     ) -> AsyncIterator[Cluster]:
-        """A client on the machine of that name."""
+        """A client on the machine of that name, run by whoever asks: for set-up and judgement. One
+        that is to be paused or crashed with its machine is the `main` of a SimProcess.
+        """
         world = self.host(name).world(kill_switch or KillSwitch())
         async with Cluster(world.network, world.clock, list(bootstrap), rules=rules) as cluster:
             yield cluster
