@@ -1,10 +1,10 @@
 """What a coordinator's decision may read besides its own state."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from penstock.metadata.effective import effective_group
 from penstock.metadata.image.image import Image
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.groups import GroupSettings
 
 

@@ -3,8 +3,6 @@
 Each protocol has its own answer; this module only selects it.
 """
 
-from dataclasses import dataclass
-
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.classic import checks as classic_checks
 from penstock.groups.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicState
@@ -18,6 +16,7 @@ from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import ClassicGroupStored, GroupRecord, OffsetValue
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.messages.list_groups import ListedGroup
 
 Group = ClassicGroup | ConsumerGroup

@@ -6,8 +6,7 @@ record, so a group that has read everything has a lag of 0, however old the last
 lag of a stopped group grows by a second each second.
 """
 
-from dataclasses import dataclass
-
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 
 

@@ -1,9 +1,9 @@
 """Requests to the group coordinator, and how parked requests are answered later."""
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 
 Request = TypeVar("Request", covariant=True)
 

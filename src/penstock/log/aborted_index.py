@@ -16,11 +16,11 @@ The file is created with the first entry; most segments have none.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from struct import Struct
 
 from penstock.log.errors import CorruptIndex
 from penstock.model.identity import ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 
 VERSION = 0

@@ -10,10 +10,10 @@ Each is replaced as a whole (`Disk.write_whole`), so a reader finds the old or t
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from penstock.log.errors import CorruptCheckpoint
 from penstock.model.identity import NodeId, TopicId, TopicPartition, id_bytes, id_text
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 
 VERSION = 0

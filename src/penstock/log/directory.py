@@ -16,7 +16,7 @@ Start reading at `LogDirectory.open_logs` and `LogDirectory.delete_partitions`.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity, decode_identity, encode_identity
@@ -30,6 +30,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery import RecoveryReport
 from penstock.log.removals import Removals
 from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.world.errors import DiskError

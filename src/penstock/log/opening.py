@@ -1,7 +1,5 @@
 """Opens a log: from the files in a partition's directory to a log that can be written to."""
 
-from dataclasses import dataclass
-
 from penstock.log.creation import claim_directory, new_segment
 from penstock.log.durability import Checkpoints
 from penstock.log.leftovers import tidy
@@ -12,6 +10,7 @@ from penstock.log.parts import LogParts
 from penstock.log.recovery import find_segments, load
 from penstock.log.removals import Removals
 from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.layout import FIRST_OFFSET

@@ -1,11 +1,10 @@
 """The parts of a loaded log, before it is put together."""
 
-from dataclasses import dataclass
-
 from penstock.log.memory import LogMemory
 from penstock.log.recovery import RecoveryReport
 from penstock.log.segment import Segment
 from penstock.model.identity import TopicId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 
 

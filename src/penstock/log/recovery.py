@@ -14,7 +14,7 @@ Invariants of the result:
  4. No batch below the recovery point has been removed.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.log import layout
 from penstock.log.errors import CorruptIndex, CorruptLog
@@ -23,6 +23,7 @@ from penstock.log.memory import LogMemory
 from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.segments import slot_of
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView

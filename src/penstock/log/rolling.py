@@ -5,11 +5,11 @@ rules when the segment began: three comparisons are enough for nearly every batc
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.log import offset_index, time_index
 from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.log.segment import Segment
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
 from penstock.records.checksum import crc32c

@@ -4,9 +4,9 @@
 records, applies them, and releases reply and effects once the records are committed.
 """
 
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import DECISION_RECORDS_MAX, FRAMED_RECORDS_MAX
 
 Record = TypeVar("Record", covariant=True)

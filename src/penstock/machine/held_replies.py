@@ -9,12 +9,12 @@ Invariants:
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Generic, TypeVar
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 
 Reply = TypeVar("Reply")

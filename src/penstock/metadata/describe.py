@@ -7,12 +7,13 @@ found are its synonyms; the first one counts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import dropwhile
 
 from penstock.metadata.effective import CLUSTER_DEFAULT, Configured, effective_broker
 from penstock.model.configs import ResourceKind, Source
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
 from penstock.model.settings.setting import Change, Setting, SettingType, text_of
 from penstock.model.settings.single_group import SINGLE_GROUP_SETTINGS, server_name

@@ -6,10 +6,11 @@ metadata.log.dir         the metadata log and node.pid live there, else in the f
 """
 
 import os.path
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import ClusterNode, Role, cluster_node
 from penstock.model.settings.listener import SecurityProtocol

@@ -1,11 +1,11 @@
 """Requests to the transaction coordinator, and what a decision may read besides its own state."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.transactions import TransactionSettings
 
 Request = TypeVar("Request", covariant=True)

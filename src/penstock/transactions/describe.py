@@ -4,11 +4,11 @@ A list is gathered from all shards of all coordinators, some ids at a time.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.records import TransactionStored
 from penstock.transactions.shard import TransactionShard

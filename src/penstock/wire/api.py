@@ -5,8 +5,9 @@ table stands here and not with the messages because a request's header must be r
 knows whether its API is served.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

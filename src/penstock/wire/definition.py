@@ -21,11 +21,11 @@ metaclass takes out of the class.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cache
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform, overload
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.api import VersionRange
 
 LATEST = 32767

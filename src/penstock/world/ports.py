@@ -11,10 +11,10 @@ replaces the event loop, so they need no port.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from penstock.model import limit
+from penstock.model.lazy_dataclass import dataclass
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

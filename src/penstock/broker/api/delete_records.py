@@ -5,12 +5,13 @@ below is out of reach at once, whole segments of it are dropped from disk.
 """
 
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.replication.partition import Partition

@@ -11,7 +11,6 @@ Invariants:
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from penstock.log.metadata_snapshots import DamagedSnapshot, MetadataSnapshots, SnapshotPart
 from penstock.log.partition_log import PartitionLog
@@ -28,6 +27,7 @@ from penstock.metadata.records import (
 )
 from penstock.metadata.snapshot import Retention, StoredSnapshot, retained_from
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.effects import HardState

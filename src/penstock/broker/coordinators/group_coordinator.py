@@ -6,7 +6,6 @@ the APIs call; it runs to its end without a pause unless the answer has to wait.
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -32,6 +31,7 @@ from penstock.groups.shard import GroupShard
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, id_text
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.groups import GroupSettings
 from penstock.records.compression import Codec
 from penstock.replication.marker import Marker, refuse_marker

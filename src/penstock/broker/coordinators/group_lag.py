@@ -7,7 +7,6 @@ Partitions that other brokers lead are left out: their ends are not known here.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.lag import Lag, first_unread, lag
@@ -15,6 +14,7 @@ from penstock.groups.shard import GroupShard
 from penstock.log.errors import CorruptData
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader
 from penstock.records.errors import CorruptBatch

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_transactions import LedTransactions
@@ -20,6 +20,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.waiting import all_acked
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.replication.leader import Refusal
 from penstock.replication.marker import Marker

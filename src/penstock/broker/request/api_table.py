@@ -6,11 +6,11 @@ is what has a handler.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
 

@@ -1,9 +1,8 @@
 """Whom to ask instead: what a client is told that came to the wrong broker (KIP-951)."""
 
-from dataclasses import dataclass
-
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
 
 

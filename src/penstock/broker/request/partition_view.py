@@ -1,10 +1,9 @@
 """One partition as clients on one listener may see it: its leader, if they can reach it."""
 
-from dataclasses import dataclass
-
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 
 NO_LEADER = -1
 

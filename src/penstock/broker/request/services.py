@@ -1,7 +1,6 @@
 """What a handler is given: the parts of the node it may use, and where the request came from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.producer_ids import ProducerIds
@@ -12,6 +11,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.fetch_session import FetchSessions
 from penstock.wire.api import ApiKey, VersionRange

@@ -6,7 +6,7 @@ for those who want an exception. Trouble with the whole request is raised.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from penstock.client.consume.isolation import Isolation
@@ -16,6 +16,7 @@ from penstock.client.network.errors import Refused, error_code
 from penstock.client.network.routing import ClusterView, TopicView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,

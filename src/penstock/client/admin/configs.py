@@ -5,7 +5,6 @@ to anyone. Changes are incremental (KIP-339): what is not named stays as it is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.client.network.cluster import Cluster
@@ -13,6 +12,7 @@ from penstock.client.network.errors import Refused, error_code
 from penstock.model.configs import Operation, ResourceKind, Source
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -5,7 +5,6 @@ the first unread record from reading it: one fetch for each partition that is be
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from penstock.client.consume.consumer import Consumer, ConsumerRules
 from penstock.client.consume.cursor import Reset
@@ -17,6 +16,7 @@ from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused
 from penstock.groups.lag import Lag, first_unread, lag
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import KIB
 from penstock.model.offset import Offset
 

@@ -6,7 +6,6 @@ end, as Kafka's own tool has it. A plan tells old and new of each partition, and
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.client.admin.groups import GroupDescription, describe_groups
@@ -17,6 +16,7 @@ from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 
 

@@ -6,7 +6,6 @@ there is a classic one. Both come out as one kind of description.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.client.network.cluster import Cluster
@@ -14,6 +13,7 @@ from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused, UnsupportedByBroker, error_code
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.embedded import read_embedded
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.consumer_group_describe import (

@@ -11,7 +11,6 @@ between. What is open in both answers, from the same offset on, was open all the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.client.admin.transaction_listing import (
     TransactionDescription,
@@ -24,6 +23,7 @@ from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused, error_code
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.wire.messages.describe_producers import (
     DescribeProducersRequest,

@@ -8,7 +8,6 @@ id comes the marker that ends its transaction there, and it is the same in every
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from penstock.client.consume.cursor import Cursor, Reset
 from penstock.client.consume.fetch_request import FetchRules, fetch_request, version_bound
@@ -25,6 +24,7 @@ from penstock.client.network.errors import (
 from penstock.client.produce.prepared_transaction import Ending
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import MIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView, whole_batches

@@ -18,11 +18,12 @@ import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from pathlib import Path
 
 from penstock.model.error import PenstockError
+from penstock.model.lazy_dataclass import dataclass
 
 TOPIC_KEYS = (
     "key",

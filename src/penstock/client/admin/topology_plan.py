@@ -5,10 +5,10 @@ partitions nor replicas are taken away.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.client.admin.topology import WantedTopic
 from penstock.model.error import PenstockError
+from penstock.model.lazy_dataclass import dataclass
 
 
 class ImpossiblePlan(PenstockError):

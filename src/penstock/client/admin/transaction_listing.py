@@ -5,7 +5,6 @@ Each broker knows the transactional ids that it coordinates, so a list is asked 
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from penstock.client.admin.transactions import end_prepared, fence
 from penstock.client.network.cluster import Cluster
@@ -16,6 +15,7 @@ from penstock.client.produce.produce_request import Generation
 from penstock.client.produce.transaction_requests import generation_of
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.state import (
     BY_WORD,
     DECIDED,

@@ -5,8 +5,6 @@ transaction can commit or abort it, and any can take a transactional id over, wh
 producer.
 """
 
-from dataclasses import dataclass
-
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import CommitInDoubt, Fenced
@@ -19,6 +17,7 @@ from penstock.client.produce.transaction_requests import (
     generation_of,
 )
 from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.state import Identity
 
 WAIT_MS = 60_000

@@ -9,7 +9,7 @@ no `await`, so what it saw is still true when it acts.
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -31,6 +31,7 @@ from penstock.client.network.cluster import Cluster, Lane
 from penstock.client.network.errors import RETRIABLE, STALE_METADATA, Refused, TimedOut
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import MIB
 from penstock.model.offset import Offset
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse

@@ -13,11 +13,11 @@ Invariants:
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.client.consume.fetched_data import ConsumedRecord, FetchedData
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.records.errors import CorruptBatch
 

@@ -1,7 +1,6 @@
 """Cursors to a Fetch request, and its reply to data and errors by partition."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.client.consume.cursor import Cursor
 from penstock.client.consume.fetched_data import FetchedData
@@ -11,6 +10,7 @@ from penstock.client.network.errors import error_code
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerId, TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
 from penstock.wire.messages.fetch import (

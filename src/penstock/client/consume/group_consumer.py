@@ -15,7 +15,7 @@ offsets are committed before a partition is let go, and nobody reads them again.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from types import TracebackType
 from typing import Self
@@ -36,6 +36,7 @@ from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import ClientError, Refused, UnsupportedByBroker, error_code
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition, id_text
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.wire.definition import Message
 from penstock.wire.messages.consumer_group_heartbeat import (

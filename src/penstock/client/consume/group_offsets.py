@@ -6,12 +6,12 @@ latter only while the group has no members, which is how offsets are reset.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import Refused, error_code
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,

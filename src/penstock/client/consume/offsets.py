@@ -6,7 +6,6 @@ does not lead any more is asked again after new metadata, until the deadline.
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.client.consume.isolation import Isolation
@@ -22,6 +21,7 @@ from penstock.client.network.errors import (
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,

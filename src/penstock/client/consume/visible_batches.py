@@ -6,10 +6,10 @@ first offset to the marker that ends it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop
 
 from penstock.model.identity import ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.control import ControlType, control_type

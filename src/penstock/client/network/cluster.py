@@ -7,7 +7,6 @@ client belong to its Cluster, which is used as `async with`.
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
 from typing import Self, TypeVar
@@ -24,6 +23,7 @@ from penstock.client.network.errors import (
 from penstock.client.network.routing import ClusterView, merged
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.definition import Message
 from penstock.wire.messages.metadata import (
     MetadataRequest,

@@ -12,11 +12,12 @@ decode. The connection is of no more use then.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from penstock.client.network.errors import BrokenProtocol, UnsupportedByBroker
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import MIB
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Part

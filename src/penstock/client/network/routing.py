@@ -6,11 +6,12 @@ back a newer leader epoch.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from penstock.client.network.errors import error_code
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
 from penstock.wire.messages.metadata import (
     MetadataResponse,

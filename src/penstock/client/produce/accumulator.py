@@ -6,13 +6,13 @@ again (`next_deadline_ms`), and reports what became of each batch. Order and seq
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from penstock.client.network.errors import ClientError, Refused
 from penstock.client.produce.partition_queue import PartitionQueue
 from penstock.client.produce.pending_batch import PendingBatch, Ticket, ready_batch, size_bytes_max
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
 from penstock.records.compression import Codec

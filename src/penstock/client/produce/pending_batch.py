@@ -5,10 +5,11 @@ it got none; once sealed, the bytes change only in their producer stamp. A batch
 elsewhere is sealed from the start, and has one ticket.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Protocol
 
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader
 from penstock.records.build import build_batch, record_bytes_max

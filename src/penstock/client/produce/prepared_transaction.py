@@ -1,7 +1,8 @@
 """A transaction that waits for somebody's decision, as a value that can be handed on."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

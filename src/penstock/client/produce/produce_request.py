@@ -1,7 +1,6 @@
 """Batches to a Produce request, and its reply to what became of each batch."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 from penstock.client.network.errors import BrokenProtocol, ClientError, Refused, error_code
@@ -10,6 +9,7 @@ from penstock.client.produce.batch_stamp import stamp
 from penstock.client.produce.pending_batch import PendingBatch
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.transactions.state import Identity
 from penstock.wire.messages.produce import (

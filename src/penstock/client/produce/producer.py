@@ -6,7 +6,7 @@ unless acks are not "all".
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from types import TracebackType
 from typing import Self
@@ -20,6 +20,7 @@ from penstock.client.produce.pending_batch import Delivered
 from penstock.client.produce.produce_request import Writer
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.records.build import record_bytes_max
 from penstock.records.record import Headers, Record
 from penstock.transactions.state import Identity

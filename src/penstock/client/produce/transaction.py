@@ -18,7 +18,7 @@ Promises:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -26,6 +26,7 @@ from penstock.client.network.errors import AbortOnly, ClientError, CommitInDoubt
 from penstock.client.produce.produce_request import Generation
 from penstock.client.produce.transaction_answers import NOT_YET, Answer, Verdict
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.state import Identity
 
 

@@ -6,11 +6,11 @@ spoils the transaction that is open, or, where the id itself was the matter, the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.client.network.errors import RETRIABLE, ClientError
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.state import Identity
 
 

@@ -7,7 +7,7 @@ the identity that comes with it.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from penstock.client.consume.group_offsets import Committed, Committer
@@ -24,6 +24,7 @@ from penstock.client.produce.transaction_answers import (
 )
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.state import Identity
 from penstock.wire.definition import Message
 from penstock.wire.messages.add_offsets_to_txn import (

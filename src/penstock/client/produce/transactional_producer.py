@@ -35,7 +35,7 @@ Calls that ask a coordinator take turns (`_turn`); records may be sent from many
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import TracebackType
 from typing import Self
 
@@ -75,6 +75,7 @@ from penstock.client.produce.transaction_requests import (
     generation_of,
 )
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.records.build import record_bytes_max
 from penstock.records.record import Headers, Record
 from penstock.transactions.state import Identity

@@ -8,10 +8,10 @@ An assignment by any assignor is
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.model.identity import TopicId
+from penstock.model.lazy_dataclass import dataclass
 
 
 class TopicIdPartition(NamedTuple):

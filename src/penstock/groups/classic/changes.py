@@ -1,9 +1,9 @@
 """Changes of a classic group that are not journalled, and are lost on failover."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.groups.classic.group import ClassicGroup
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,10 @@ Invariants:
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from penstock.model.lazy_dataclass import dataclass
 
 CONSUMER_PROTOCOL_TYPE = "consumer"  # the type whose metadata are subscriptions to topics
 

@@ -1,8 +1,7 @@
 """Changes of a consumer group that are not journalled, and are lost on failover."""
 
-from dataclasses import dataclass
-
 from penstock.metadata.image.image import Image
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ Invariants:
    a journal that others wrote may begin otherwise.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import assert_never
 
@@ -33,6 +33,7 @@ from penstock.groups.records import (
     ConsumerTargetStored,
 )
 from penstock.metadata.image.image import Image
+from penstock.model.lazy_dataclass import dataclass
 
 FIRST_EPOCH = 1  # of a group that has not been journalled yet
 

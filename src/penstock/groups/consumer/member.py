@@ -13,12 +13,13 @@ them, but may not have received their revocation (`consumer/reconcile`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from types import MappingProxyType
 
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.classic.group import SupportedProtocol
+from penstock.model.lazy_dataclass import dataclass
 
 JOINING_EPOCH = 0  # of a member that owns nothing and knows no assignment
 LEAVING_EPOCH = -1

@@ -8,7 +8,6 @@ before it.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
@@ -32,6 +31,7 @@ from penstock.groups.timers import DeletionGoesOn
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.delete_groups import DeletableGroupResult
 from penstock.wire.messages.offset_delete import (

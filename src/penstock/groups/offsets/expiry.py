@@ -6,7 +6,6 @@ the shard stores which groups are left.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.groups.changes import SetDeadline
 from penstock.groups.decision_context import DecisionContext
@@ -25,6 +24,7 @@ from penstock.groups.records import GroupRecord, OffsetCommitted, OffsetValue
 from penstock.groups.timers import OffsetsExpire
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import EXPIRY_ENTRIES_PER_STEP
 
 MINUTE_MS = 60_000

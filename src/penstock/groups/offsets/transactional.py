@@ -1,7 +1,5 @@
 """TxnOffsetCommit: offsets that become valid when their transaction is committed, and its end."""
 
-from dataclasses import dataclass
-
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.decision_context import DecisionContext
 from penstock.groups.group import Group, check_commit, check_partition_commit
@@ -17,6 +15,7 @@ from penstock.groups.requests import Asked
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from penstock.wire.messages.txn_offset_commit import (

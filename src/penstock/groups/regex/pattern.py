@@ -9,7 +9,7 @@ Two bounds keep what a client can cost: nodes of an expression, and steps for on
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from penstock.groups.regex.parse import parse
@@ -25,6 +25,7 @@ from penstock.groups.regex.syntax import (
     Repeat,
     Sequence,
 )
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import REGEX_NODES_MAX, REGEX_STATES_MAX, REGEX_STEPS_MAX
 
 ACCEPT = 0  # the node at which a name has matched

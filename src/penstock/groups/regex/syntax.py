@@ -6,10 +6,10 @@ greediness.
 
 import string
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from penstock.model.error import PenstockError
+from penstock.model.lazy_dataclass import dataclass
 
 Members = Callable[[str], bool]  # whether a character belongs to a set
 WORD_CHARACTERS = frozenset(string.ascii_letters + string.digits + "_")

@@ -16,7 +16,6 @@ Between any two steps a pass yields a Rest, which keeps the limit of bytes per s
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.log import layout
@@ -27,6 +26,7 @@ from penstock.log.errors import CorruptLog
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.scan import whole_batches
 from penstock.log.segment import Segment
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, MIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView

@@ -13,13 +13,13 @@ Invariants:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.log.aborted_index import AbortedTransaction
 from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.log.partition_log import PartitionLog
 from penstock.log.segment import Segment
 from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.setting import LONG_MAX
 from penstock.model.settings.topic import TopicSettings

@@ -5,10 +5,10 @@ record of its transaction is left; until then readers need it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.log.aborted_index import AbortedTransaction
 from penstock.model.identity import ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.control import ControlType, control_type

@@ -6,7 +6,6 @@ it, before its registration, however many partitions it leads. A broker that sto
 epoch that the cluster knows of has lost nothing and goes on in the epochs that it had.
 """
 
-from dataclasses import dataclass
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
@@ -15,6 +14,7 @@ from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.messages.metadata_records.broker import (
     BrokerEndpoint,
     BrokerFeature,

@@ -1,11 +1,11 @@
 """What a controller's decision may read, and how it refuses a part of a request."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.metadata.controller.state import ControllerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
 

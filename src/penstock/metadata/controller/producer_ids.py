@@ -1,12 +1,11 @@
 """Producer ids, handed to brokers in blocks, each id once in the life of the cluster."""
 
-from dataclasses import dataclass
-
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import PRODUCER_ID_BLOCK
 from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
 

@@ -1,9 +1,9 @@
 """A broker as the metadata log describes it."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.listener import SecurityProtocol
 
 

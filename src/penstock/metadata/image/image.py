@@ -1,7 +1,7 @@
 """The whole cluster at one offset of the metadata log, and what changed between two of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from penstock.metadata.image.shared_map import shared
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 
 FIRST_OFFSET = Offset(0)

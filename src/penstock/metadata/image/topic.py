@@ -1,8 +1,7 @@
 """Topics and their partitions as the metadata log describes them."""
 
-from dataclasses import dataclass
-
 from penstock.model.identity import NodeId, TopicId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
 
 

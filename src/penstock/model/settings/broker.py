@@ -9,11 +9,12 @@ the running cluster over what the node was started with.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.groups import GROUP_SETTINGS, GroupSettings
 from penstock.model.settings.listener import (
     ANY_HOSTS,
@@ -70,7 +71,7 @@ class BrokerSettings:
     """What one node obeys. Field names are Kafka's, with underscores."""
 
     # Who this node is, where it listens, where it stores
-    node_id: NodeId = declare(  # noqa: RUF009 - the call makes a field
+    node_id: NodeId = declare(
         NodeId(1), T.INT, node_number, "This node's number, different from every other node's."
     )
     broker_rack: str | None = declare(

@@ -5,9 +5,9 @@ reads them); they stand apart because the rules of groups are given these and no
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.setting import (
     INT_MAX,
     Change,

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
 from penstock.model.identity import NodeId, id_bytes, id_text
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.setting import int32, items
 
 PORT_MAX = 65_535

@@ -11,9 +11,9 @@ ignored.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.setting import InvalidSetting
 
 ZOOKEEPER_PREFIX = "zookeeper."

@@ -11,11 +11,11 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.model.error import PenstockError
+from penstock.model.lazy_dataclass import dataclass
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

@@ -7,10 +7,10 @@ else `log.retention.minutes`, else `log.retention.hours`), else the default.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BROKER_SETTINGS, BrokerSettings
 from penstock.model.settings.setting import (
     LONG_MAX,

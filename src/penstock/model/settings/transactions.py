@@ -5,9 +5,9 @@ stand apart because the rules of transactions are given these and nothing else.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.setting import (
     Change,
     Setting,

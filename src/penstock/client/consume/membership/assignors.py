@@ -10,13 +10,13 @@ go by name among these members, and by a number for that long.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.groups.assignor.range import assign_ranges
 from penstock.groups.assignor.spec import Assignment, GroupSpec, MemberSpec, TopicIdPartition
 from penstock.groups.assignor.uniform import assign_uniformly
 from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 
 TOPIC_ID_BYTES = 16
 

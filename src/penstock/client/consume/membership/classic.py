@@ -9,7 +9,6 @@ keeps it, gives up only what the new assignment lacks, and then joins once more,
 be given that. While a change waits for the user, heartbeats go on.
 """
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from penstock.client.consume.group_offsets import Committer
@@ -28,6 +27,7 @@ from penstock.client.network.errors import RETRIABLE, Refused, error_code
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.definition import Message
 from penstock.wire.embedded import read_embedded, write_embedded
 from penstock.wire.errors import MalformedMessage

@@ -12,13 +12,13 @@ Invariants:
  2. `owned` are the partitions whose records the user may be given; they change by changes alone.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.client.consume.group_offsets import Committer
 from penstock.client.network.errors import Refused
 from penstock.client.network.routing import ClusterView
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.definition import Message
 
 Places = tuple[TopicPartition, ...]

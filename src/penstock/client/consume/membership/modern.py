@@ -5,8 +5,6 @@ often to be heard. A new assignment is carried out, revocations first; the next 
 says what is owned then. One that is fenced has lost all and joins again.
 """
 
-from dataclasses import dataclass
-
 from penstock.client.consume.group_offsets import Committer
 from penstock.client.consume.membership.member import (
     Assign,
@@ -22,6 +20,7 @@ from penstock.client.network.errors import RETRIABLE, Refused, error_code
 from penstock.client.network.routing import ClusterView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.definition import Message
 from penstock.wire.messages.consumer_group_heartbeat import (
     Assignment,
