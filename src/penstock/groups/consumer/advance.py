@@ -7,7 +7,7 @@ Each step reads the group as the records of the step before left it, and writes 
 
 from penstock.groups.assignor.spec import TopicIdPartition
 from penstock.groups.consumer.draft import Draft
-from penstock.groups.consumer.member import ConsumerMember, MemberState
+from penstock.groups.consumer.member import NOTHING, ConsumerMember, MemberState
 from penstock.groups.consumer.reconcile import LastReply, Partitions, reconcile, without_topics
 from penstock.groups.consumer.stored import (
     current_stored,
@@ -51,7 +51,11 @@ def advance(
         drop_unused_regexes(draft)
     _look_at_metadata(draft, resubscribes=resubscribes)
     bring_target_up_to_date(draft)
-    return _take_next_step(draft, member.member_id, reported, last_reply, resubscribes=resubscribes)
+    stepped = _next_step(draft, member.member_id, reported, last_reply, resubscribes=resubscribes)
+    if stepped != draft.group.members[member.member_id]:
+        draft.write(current_stored(draft.group.group_id, stepped))
+        _time_revocation(draft, before, stepped)
+    return stepped
 
 
 def remove_member(draft: Draft, member_id: str) -> None:
@@ -137,7 +141,7 @@ def _store_regex(draft: Draft, regex: str, topics: tuple[str, ...]) -> None:
     draft.write(record)
 
 
-def _take_next_step(
+def _next_step(
     draft: Draft,
     member_id: str,
     reported: Partitions | None,
@@ -166,18 +170,20 @@ def _take_next_step(
     )
     if stepped is member and resubscribes:
         stepped = without_topics(member, subscribed_ids(group, member, draft.context.image))
-    if stepped != member:
-        draft.write(current_stored(group.group_id, stepped))
-        _time_revocation(draft, stepped)
     return stepped
 
 
-def _time_revocation(draft: Draft, member: ConsumerMember) -> None:
-    """Members of the classic protocol have a time to join again instead."""
+def _time_revocation(draft: Draft, before: ConsumerMember | None, member: ConsumerMember) -> None:
+    """The time begins again only when there is more to give up: a member that changes its report
+    with every heartbeat would never be removed otherwise.
+
+    Members of the classic protocol have a time to join again instead.
+    """
     if member.uses_classic_protocol:
         return
+    timed = NOTHING if before is None or before.uses_classic_protocol else before.revoking
     key = RevocationEnds(group=draft.group.group_id, member=member.member_id)
-    if member.revoking:
-        draft.wait(key, for_ms=member.rebalance_timeout_ms)
-    else:
+    if not member.revoking:
         draft.cancel(key)
+    elif not member.revoking.keys() <= timed.keys():
+        draft.wait(key, for_ms=member.rebalance_timeout_ms)
