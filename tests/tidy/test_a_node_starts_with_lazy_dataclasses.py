@@ -2,7 +2,7 @@
 
 import ast
 
-from rig.source_tree import ROOT, modules, parse, place
+from rig.source_tree import modules, parse, place
 
 NODE_PACKAGES = (
     "model",
@@ -19,14 +19,13 @@ NODE_PACKAGES = (
     "broker",
     "node",
 )
-HOT = {ROOT / line for line in (ROOT / "hot-modules.txt").read_text(encoding="utf-8").split()}
 
 
 def test_modules_of_a_node_use_the_lazy_dataclass() -> None:
     faults = [
         place(path, node)
         for path in modules(*NODE_PACKAGES)
-        if path not in HOT and path.name != "lazy_dataclass.py"
+        if path.name != "lazy_dataclass.py"
         for node in ast.walk(parse(path))
         if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
         if any(name.name == "dataclass" for name in node.names)

@@ -13,10 +13,10 @@ Invariants:
 """
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
 from penstock.log.checkpoint import decode_lines, encode_lines
 from penstock.log.errors import CorruptCheckpoint
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 
 

@@ -3,11 +3,11 @@ evicted.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.time_index import TimeIndex
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import LOADED_INDEX_BYTES_MAX
 
 

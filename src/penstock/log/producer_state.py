@@ -13,10 +13,11 @@ Invariants:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.model import limit
 from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.sequence import NO_SEQUENCE, back
 from penstock.records.batch import BatchHeader

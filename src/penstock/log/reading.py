@@ -7,8 +7,7 @@ must handle a truncated batch anyway. It never extends beyond `until_offset`: wh
 see is not sent.
 """
 
-from dataclasses import dataclass
-
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.world.ports import FileRange
 

@@ -2,8 +2,9 @@
 
 The decorator of the standard library compiles up to six methods for each class, 0.7 ms for a frozen
 one. A node imports more than a hundred of them when it starts, and that was a third of the start;
-most of their methods are not called before it is ready. Modules that a node imports use this
-decorator; those of hot-modules.txt keep the other, which is the one that mypyc knows.
+most of their methods are not called before it is ready. So the modules that a node is made of use
+this decorator. mypyc takes it for the other one, too: it hands over the compiled class, which has
+its attributes already, to be completed in place.
 
 A class is the same with either: `fields`, `replace`, `asdict`, `match`, `copy` and `pickle` work on
 it, and type checkers take this decorator for the other one. What no class of ours needs is missing:
@@ -21,28 +22,35 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(
-        *, frozen: bool = False, slots: bool = True, kw_only: bool = False, eq: bool = True
+        *,
+        frozen: bool = False,
+        slots: bool = True,
+        kw_only: bool = False,
+        init: bool = True,
+        eq: bool = True,
     ) -> Callable[[type], type]:
         assert slots, "values have slots"
 
         def make(body: type) -> type:
-            return _make(body, frozen=frozen, kw_only=kw_only, eq=eq)
+            return _make(body, frozen=frozen, kw_only=kw_only, init=init, eq=eq)
 
         return make
 
 
-def _make(body: type, *, frozen: bool, kw_only: bool, eq: bool) -> Any:
+def _make(body: type, *, frozen: bool, kw_only: bool, init: bool, eq: bool) -> Any:
     if body.__doc__ is None:
         # The standard library would write the constructor's signature there, which takes 0.3 ms.
         body.__doc__ = body.__name__
-    plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)
+    slots = "__mypyc_attrs__" not in body.__dict__
+    plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
     cls: Any = plain(body)
     assert all(field.init for field in dataclasses.fields(cls)), cls
     own = cls.__dict__
     parameters = own["__dataclass_params__"]
-    parameters.init = parameters.repr = True
+    parameters.init, parameters.repr = init, True
     parameters.eq, parameters.frozen = eq, frozen
-    cls.__init__ = _until_called(cls, "__init__", _init_source)
+    if init:
+        cls.__init__ = _until_called(cls, "__init__", _init_source)
     if "__repr__" not in own:
         cls.__repr__ = _repr
     if eq and "__eq__" not in own:
@@ -51,7 +59,8 @@ def _make(body: type, *, frozen: bool, kw_only: bool, eq: bool) -> Any:
             cls.__hash__ = _until_called(cls, "__hash__", _hash_source) if frozen else None
     if frozen:
         cls.__setattr__, cls.__delattr__ = _refuse_assignment, _refuse_deletion
-        cls.__getstate__, cls.__setstate__ = _state, _set_state
+        if slots:
+            cls.__getstate__, cls.__setstate__ = _state, _set_state
     return cls
 
 
@@ -90,7 +99,7 @@ def _init_source(cls: Any, namespace: dict[str, Any]) -> str:
             parameter = f"{name}=__default_{name}"
         (by_name if field.kw_only else by_place).append(parameter)
         if cls.__dataclass_params__.frozen:
-            namespace[f"__set_{name}"] = getattr(cls, name).__set__
+            namespace[f"__set_{name}"] = vars(cls)[name].__set__
             lines.append(f"    __set_{name}(self, {value})")
         else:
             lines.append(f"    self.{name} = {value}")

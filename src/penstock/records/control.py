@@ -9,11 +9,11 @@ or of a snapshot of it: there the quorum's version and its voters follow the fir
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
 
 from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.records.build import build_batch
 from penstock.records.errors import CorruptBatch

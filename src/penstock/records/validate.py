@@ -26,10 +26,10 @@ What changes: timestamp type and max timestamp, in place and with a new checksum
 differ; and with another codec the batch is built anew, with the same producer id, epoch, sequence.
 """
 
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import DECOMPRESSED_BYTES_MAX, RECORD_ERRORS_MAX
 from penstock.records.batch import LOG_APPEND_TIME, BatchView, whole_batch
 from penstock.records.build import seal_batch

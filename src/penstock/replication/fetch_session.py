@@ -26,12 +26,13 @@ Invariants:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.model import limit
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 NO_SESSION: Final = 0

@@ -23,12 +23,12 @@ verified by its coordinator (`replication/guard`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.log.epochs import EpochEnd
 from penstock.log.producer_state import ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.records.batch import BatchHeader

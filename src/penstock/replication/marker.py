@@ -4,11 +4,10 @@ A marker may be sent twice: the coordinator may not have received the first repl
 then ends nothing, and is written nevertheless.
 """
 
-from dataclasses import dataclass
-
 from penstock.log.producer_state import NO_COORDINATOR_EPOCH, ProducerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.replication.leader import Refusal
 
 EPOCH_PER_TRANSACTION = 2  # the transaction version whose markers carry a new epoch each

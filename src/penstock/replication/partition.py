@@ -17,13 +17,13 @@ Invariants:
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import LogSlice, ReadBounds
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId, TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.model.topic_name import INTERNAL_TOPICS

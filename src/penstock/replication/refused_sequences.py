@@ -17,10 +17,9 @@ A batch whose checksum does not match is not remembered, though clients send it 
 cannot be trusted.
 """
 
-from dataclasses import dataclass
-
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.sequence import is_later
 from penstock.records.batch import BatchHeader
 from penstock.records.layout import NO_PRODUCER_ID

@@ -1,8 +1,7 @@
 """Changes of a shard that are not journalled: applied with a decision, lost on failover."""
 
-from dataclasses import dataclass
-
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.timers import TimerKey
 
 

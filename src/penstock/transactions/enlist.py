@@ -8,11 +8,11 @@ of the transactional id.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.changes import SetDeadline
 from penstock.transactions.decision_context import Asked, DecisionContext, fenced
 from penstock.transactions.finish import GENERATION_2

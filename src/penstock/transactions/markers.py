@@ -9,10 +9,9 @@ decision shows this. After a failover `resume` sends all markers of incomplete d
 partitions may get a marker twice; the coordinator epoch distinguishes old from new markers.
 """
 
-from dataclasses import dataclass
-
 from penstock.machine.decision import Decision
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.changes import PartitionsMarked
 from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.records import TransactionStored, stored

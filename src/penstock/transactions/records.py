@@ -13,10 +13,10 @@ a previous identity follows from the present one.
 """
 
 import struct
-from dataclasses import dataclass
 
 from penstock.model.error import PenstockError
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.state import (
     LAST_EPOCH,
     NEVER_STORED,

@@ -10,10 +10,9 @@ Invariants:
 3. Only an ongoing transaction that is not two-phase has a deadline.
 """
 
-from dataclasses import dataclass
-
 from penstock.machine.deadlines import Deadlines
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.transactions.changes import (
     CancelDeadline,
     ExpiryReached,

@@ -30,11 +30,12 @@ Invariants:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.setting import INT_MAX
 
 LAST_EPOCH = 2**15 - 2  # the last that a client may hold; then its producer id is used up

@@ -1,6 +1,6 @@
 """The keys of a shard's deadlines: what the deadline is for, and whose it is."""
 
-from dataclasses import dataclass
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

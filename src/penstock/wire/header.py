@@ -10,9 +10,9 @@ old nullable string even where the rest of the header is flexible.
 """
 
 import struct
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.api import ApiKey, is_flexible
 from penstock.wire.codec import Part, byte_count, decode_exact, encode_parts, join_pieces, pieces_of
 from penstock.wire.definition import Message

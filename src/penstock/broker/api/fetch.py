@@ -11,7 +11,7 @@ have nothing new cost no answer object.
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.broker.partitions.partitions import Partitions
@@ -22,6 +22,7 @@ from penstock.broker.request.services import RequestContext, Services
 from penstock.log.errors import CorruptData
 from penstock.log.reading import LogSlice
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
 from penstock.replication.fetch_session import Fetch, Wanted

@@ -5,11 +5,11 @@ record looks like is the coordinator's to say: it hands in how its records becom
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from penstock.machine.held_replies import NotDone
 from penstock.machine.host import AppendFailed
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchView

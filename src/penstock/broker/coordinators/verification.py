@@ -8,13 +8,14 @@ for records alone: offsets of a group are verified all the same.
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions.partitions import Partitions
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
+from penstock.model.lazy_dataclass import dataclass
 from penstock.records.batch import BatchHeader
 from penstock.records.errors import CorruptBatch
 from penstock.records.layout import NO_PRODUCER_ID
