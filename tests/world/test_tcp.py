@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 import uvloop
 
+from penstock.model import limit
 from penstock.world.disk import RealDisk
 from penstock.world.errors import ConnectionRefused, NetworkError
-from penstock.world.ports import Address, FileRange, Stream
-from penstock.world.tcp import TcpNetwork
+from penstock.world.ports import DEFAULT_OPTIONS, Address, FileRange, SocketOptions, Stream
+from penstock.world.tcp import TcpNetwork, allows_large_send_buffers
 from penstock.world.tcp_stream import TcpStream, rest_of
 
 ANY_PORT = Address(host="127.0.0.1", port=0)
@@ -35,11 +36,11 @@ def run(request: pytest.FixtureRequest) -> Run:
     return run_on
 
 
-async def connected(scenario: Scenario) -> None:
+async def connected(scenario: Scenario, options: SocketOptions = DEFAULT_OPTIONS) -> None:
     """Runs the scenario with the two ends of one connection: client, server."""
     accepted: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
     network = TcpNetwork()
-    listener = await network.bind(ANY_PORT)
+    listener = await network.bind(ANY_PORT, options)
     listener.listen(accepted.set_result)
     client = await network.connect(listener.address)
     server = await accepted
@@ -97,6 +98,35 @@ def test_file_range_is_sent_whole(run: Run, tmp_path: Path) -> None:
 
     run(connected(scenario))
     file.close()
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "asked_bytes", "widened"),
+    [(200_000, None, True), (20_000, None, False), (200_000, 65_536, False)],
+)
+def test_who_is_sent_large_ranges_gets_a_larger_send_buffer_unless_a_size_was_asked_for(
+    run: Run, tmp_path: Path, size_bytes: int, asked_bytes: int | None, widened: bool
+) -> None:
+    (tmp_path / "log").write_bytes(bytes(size_bytes))
+    file = RealDisk().open(str(tmp_path / "log"), writable=False)
+
+    async def scenario(client: TcpStream, server: TcpStream) -> None:
+        span = FileRange(file=file, position=0, byte_count=size_bytes)
+        sending = asyncio.create_task(server.send_file(span))
+        await receive_exactly(client, size_bytes)
+        await sending
+        if asked_bytes is not None:
+            assert send_buffer_bytes(server) <= 2 * asked_bytes  # Linux doubles what was asked for
+        elif allows_large_send_buffers():
+            is_wide = send_buffer_bytes(server) >= 2 * limit.FILE_SEND_BUFFER_BYTES
+            assert is_wide == widened
+
+    run(connected(scenario, SocketOptions(send_buffer_bytes=asked_bytes)))
+    file.close()
+
+
+def send_buffer_bytes(stream: TcpStream) -> int:
+    return stream._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
 
 def test_file_that_turns_out_shorter_is_network_trouble(run: Run, tmp_path: Path) -> None:

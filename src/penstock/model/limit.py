@@ -25,6 +25,9 @@ CONNECTION_BACKLOG = 1024
 REQUEST_BYTES_HELD_MAX = 256 * MIB  # by all connections together, beyond their idle buffers
 UNSENT_REPLY_BYTES_MAX = 1 * MIB  # per connection: beyond it the connection is not read
 UNSENT_BYTES_HELD_MAX = 256 * MIB  # by all connections beyond that: then one of them is closed
+# SO_SNDBUF of a connection that large ranges of files are sent to, so that the kernel takes a whole
+# reply at once. What it holds then are pages of its cache, and no memory of ours.
+FILE_SEND_BUFFER_BYTES = 4 * MIB
 UNANSWERED_BYTES_MAX = 8 * MIB  # of requests that wait for their answer, per connection: likewise
 STOP_WAIT_MS_MAX = 1000  # how long a stopping node lets the requests under way finish
 

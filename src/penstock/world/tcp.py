@@ -16,16 +16,18 @@ from penstock.world.tcp_stream import TcpStream
 
 logger = logging.getLogger(__name__)
 
+SEND_BUFFER_BOUND = "/proc/sys/net/core/wmem_max"
 ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
 
 
 class TcpListener:
     """One bound socket; see `Listener` in ports."""
 
-    def __init__(self, bound: socket.socket, *, backlog: int) -> None:
+    def __init__(self, bound: socket.socket, *, backlog: int, widens: bool = False) -> None:
         self.address = address_of(bound.getsockname())
         self._socket = bound
         self._backlog = backlog
+        self._widens = widens  # send buffers: see `tcp_stream`
         self._accept: Callable[[Stream], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._resume: asyncio.TimerHandle | None = None
@@ -82,7 +84,7 @@ class TcpListener:
                 self._short = False
                 logger.info("accepting=again listener=%s", self.address)
             prepare(connected)
-            self._accept(TcpStream(connected, address_of(peer)))
+            self._accept(TcpStream(connected, address_of(peer), widens=self._widens))
 
     def _log_shortage(self, reason: str | None) -> None:
         """Once until a connection is accepted again."""
@@ -107,7 +109,8 @@ class TcpNetwork:
         except OSError as error:
             bound.close()
             raise NetworkError(f"cannot listen on {address}: {error.strerror}") from error
-        return TcpListener(bound, backlog=options.backlog)
+        widens = options.send_buffer_bytes is None and allows_large_send_buffers()
+        return TcpListener(bound, backlog=options.backlog, widens=widens)
 
     async def connect(self, address: Address) -> TcpStream:
         family, target = await resolve(address)
@@ -128,6 +131,17 @@ class TcpNetwork:
 
     def host_name(self) -> str:
         return socket.gethostname()
+
+
+def allows_large_send_buffers() -> bool:
+    """Linux cuts a size that is set to its bound, and from then on adapts it no more: where the
+    bound is low, as it is by default, a buffer that is left to the system can grow further.
+    """
+    try:
+        with open(SEND_BUFFER_BOUND, encoding="ascii") as file:
+            return int(file.read()) >= limit.FILE_SEND_BUFFER_BYTES
+    except (OSError, ValueError):
+        return False
 
 
 def prepare(connection: socket.socket) -> None:

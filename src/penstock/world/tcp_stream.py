@@ -8,12 +8,18 @@ The reader stays registered between receives: removing it and adding it again wo
 system calls a request. It is removed when bytes come and nobody waits for them, which is how a
 connection that is not being read pushes back on its peer.
 
+A consumer that reads from the page cache takes megabytes a reply. The kernel adapts the send buffer
+to a connection, but keeps it small where the network is quick, so that a reply goes out in many
+steps. So the first large range of a file gives the connection a larger one, where `tcp` has found
+that the system allows it and nobody asked for another size.
+
 uvloop calls the reader of a connection that was reset once and then never again (libuv stops to
 watch what has an error), while asyncio calls it until it is removed. So when that one call brought
 the bytes from before the reset, the error has to be asked for; see `_wait_readable`.
 """
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Sequence
@@ -29,6 +35,8 @@ BUFFERS_PER_SEND_MAX: Final = 1024  # IOV_MAX of Linux
 MORE_FOLLOWS: Final[int] = getattr(socket, "MSG_MORE", 0)
 # Then the loop gets its turn: a page may come from disk.
 FILE_BYTES_PER_SEND_MAX: Final = 1 * limit.MIB
+WIDENED_FROM_BYTES: Final = 64 * limit.KIB  # of a range: the buffer of new connections takes less
+SEND_BUFFER_BYTES: Final = limit.FILE_SEND_BUFFER_BYTES
 RECEIVES_IN_A_ROW_MAX: Final = 8  # then the loop gets its turn, however much has arrived
 
 
@@ -37,11 +45,12 @@ class TcpStream:
 
     __slots__ = (
         "_closed", "_drained", "_fd", "_loop", "_readable", "_reading", "_row", "_socket",
-        "_unproven", "_writable", "peer",
+        "_unproven", "_widens", "_writable", "peer",
     )  # fmt: skip
 
-    def __init__(self, connected: socket.socket, peer: Address) -> None:
+    def __init__(self, connected: socket.socket, peer: Address, *, widens: bool = False) -> None:
         self.peer = peer
+        self._widens = widens  # the first large range of a file gets a larger send buffer
         self._socket = connected
         self._fd = connected.fileno()
         self._loop = asyncio.get_running_loop()
@@ -91,6 +100,8 @@ class TcpStream:
         file = span.file
         assert isinstance(file, RealFile), "a file of another disk"
         position, end = span.position, span.position + span.byte_count
+        if self._widens and span.byte_count > WIDENED_FROM_BYTES:
+            self._widen()
         while position < end:
             count = self._try_send_file(file, position, end)
             position += count
@@ -108,6 +119,11 @@ class TcpStream:
         for waiter in (self._readable, self._writable):
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
+
+    def _widen(self) -> None:
+        self._widens = False
+        with contextlib.suppress(OSError):  # of a connection that is closed: the send will tell
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
 
     def _try_send(self, buffers: Sequence[Buffer], flags: int) -> int:
         """How many bytes the socket took: none when it is full."""
