@@ -251,6 +251,18 @@ def test_directory_of_one_node_is_refused_as_that_of_all_and_the_right_one_named
     asyncio.run(scenario())
 
 
+def test_directory_of_all_nodes_is_refused_as_a_log_directory(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        data = tmp_path / "data"
+        await (await started(config(data))).stop()
+        with pytest.raises(NestedNode, match=rf"set log\.dirs={data}/node-1, or start with --data"):
+            await started(config(tmp_path / "other", log_dirs=str(data)))
+        assert sorted(path.name for path in data.iterdir()) == ["node-1"]
+        await (await started(config(tmp_path / "other", log_dirs=str(data / "node-1")))).stop()
+
+    asyncio.run(scenario())
+
+
 def test_with_log_dirs_nothing_is_put_into_the_data_directory(tmp_path: Path) -> None:
     async def scenario() -> None:
         logs = tmp_path / "logs"

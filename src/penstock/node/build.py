@@ -77,6 +77,7 @@ async def open_broker(world: World, config: NodeConfig, group: TaskGroup) -> "Op
     """Opens everything, in order; what was opened is closed again when a later step fails."""
     refuse_nested_node(world.disk, config)
     refuse_foreign_directories(world.disk, config)
+    refuse_logs_beside_nodes(world.disk, config)
     settings = config.settings
     with ExitStack() as opened:
         listeners = await bind_listeners(
@@ -350,6 +351,22 @@ def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
         config_file=config.config_file,
     )
     refuse_ignored_voters(disk, config.cluster, metadata_directory)
+
+
+def refuse_logs_beside_nodes(disk: Disk, config: NodeConfig) -> None:
+    """A directory with those of nodes in it, as that of `serve --data`, would become one more of
+    them, and what they hold would be missing.
+    """
+    for path in config.log_directories:
+        if not disk.is_directory(path) or sign_of_log_directory(disk, path) is not None:
+            continue
+        for name in sorted(disk.names(path)):
+            inside = os.path.join(path, name)
+            if NODE_DIRECTORY.fullmatch(name) and sign_of_log_directory(disk, inside) is not None:
+                raise NestedNode(
+                    f"{path} holds log directories of nodes, and becomes none itself: "
+                    f"set log.dirs={inside}, or start with --data {path} and without log.dirs"
+                )
 
 
 def identities_of(
