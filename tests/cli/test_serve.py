@@ -71,6 +71,23 @@ def test_what_can_not_be_served_is_refused_in_one_line(run: Run, options: str, s
     assert outcome.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [("A log for everyone.\n\nIt serves.\n", "A"), ('{"num": {"partitions": 3}}', '{"num"')],
+)
+def test_config_that_is_no_properties_file_is_refused(
+    run: Run, tmp_path: Path, text: str, first: str
+) -> None:
+    (tmp_path / "file").write_text(text)
+    outcome = run(f"serve --config {tmp_path / 'file'} --data {tmp_path / 'data'}")
+    assert outcome.status == 1
+    assert outcome.err == (
+        f"penstock: --config {tmp_path / 'file'} is no server.properties: "
+        f"not one name in it is that of a setting, as {first!r}\n"
+    )
+    assert not (tmp_path / "data").exists()
+
+
 def test_bug_ends_the_process_with_one_critical_line_and_a_status(tmp_path: Path) -> None:
     code = (
         "import rig.interpreted\n"  # what is compiled could not be broken

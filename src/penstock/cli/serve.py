@@ -131,8 +131,8 @@ def read_settings(
     *, listen: str | None, config: Path | None, assignments: tuple[str, ...]
 ) -> BrokerSettings:
     """The file, then --set, then --listen, each stronger than the one before."""
-    values = {} if config is None else read_properties(config)
-    values.update(parse_settings(assignments, option="--set"))
+    from_file = {} if config is None else read_properties(config)
+    values = {**from_file, **parse_settings(assignments, option="--set")}
     if listen is not None:
         # Clients connect there; where controllers are reached stays as it is.
         controllers = listener_names(values.get("controller.listener.names", ""))
@@ -141,7 +141,13 @@ def read_settings(
         values["listeners"] = ",".join((f"PLAINTEXT://{listen}", *kept))
     elif "listeners" not in values:
         values["listeners"] = "PLAINTEXT://127.0.0.1:9092"
-    return parse_broker(values)
+    settings = parse_broker(values)
+    if from_file and from_file.keys() <= set(settings.unknown):
+        raise ServeError(
+            f"--config {config} is no server.properties: not one name in it is that of a setting, "
+            f"as {next(iter(from_file))!r}"
+        )
+    return settings
 
 
 async def run_node(config: NodeConfig) -> None:
