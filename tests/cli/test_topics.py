@@ -43,6 +43,14 @@ def test_one_replica_may_be_asked_for_as_kafkas_tools_do(run: Run, penstock: Bro
     assert run(create).lines == ["created a"]
 
 
+def test_topics_of_the_system_are_listed_on_demand_those_of_spark_sinks_too(run: Run) -> None:
+    run("topics create orders __penstock_sinks")
+    for command in ("topics list", "topics offsets"):
+        assert "__penstock_sinks" not in run(command).text
+        assert "orders" in run(command).text
+        assert "__penstock_sinks" in run(f"{command} --internal").text
+
+
 def test_tables_name_what_they_show(run: Run) -> None:
     run("topics create orders --set retention.ms=1000")
     assert "orders" in run("topics list").text

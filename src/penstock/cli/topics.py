@@ -8,7 +8,7 @@ from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options, parse_settings
 from penstock.cli.show import listed, print_json, print_table, say
-from penstock.cli.topics_offsets import delete_records, offsets
+from penstock.cli.topics_offsets import delete_records, is_shown_on_demand, offsets
 from penstock.client.admin.admin import BROKERS_DECIDE, Admin, NewTopic, first_refusal
 from penstock.client.admin.configs import Change, Resource, alter_configs, describe_configs
 from penstock.client.admin.topology import PARTITIONS_MAX, REPLICAS_MAX, read_topology
@@ -90,7 +90,7 @@ def list_topics(internal: bool, bootstrap: str, as_json: bool) -> None:
     async def work(cluster: Cluster) -> list[TopicView]:
         view = await Admin(cluster).topics()
         found = sorted(view.topics.values(), key=lambda topic: topic.name)
-        return [topic for topic in found if internal or not topic.internal]
+        return [topic for topic in found if internal or not is_shown_on_demand(topic)]
 
     found = with_cluster(bootstrap, work)
     if as_json:

@@ -14,9 +14,11 @@ from penstock.client.admin.admin import Admin, first_refusal
 from penstock.client.consume.offsets import ListedOffset, When, list_offsets, offsets_of
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
+from penstock.client.network.routing import TopicView
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
+from penstock.model.topic_name import is_of_the_system
 
 LATEST = "latest"
 TIME_EXAMPLES = "a time such as 2026-01-31T12:00:00, or @MILLISECONDS"
@@ -91,7 +93,9 @@ def offsets(
     async def work(cluster: Cluster) -> list[PartitionOffsets]:
         view = await cluster.refresh_all()
         shown = [
-            name for name, topic in sorted(view.topics.items()) if internal or not topic.internal
+            name
+            for name, topic in sorted(view.topics.items())
+            if internal or not is_shown_on_demand(topic)
         ]
         return await _offsets(cluster, partitions_in(view, scopes or shown), timestamp_ms)
 
@@ -104,6 +108,11 @@ def offsets(
         print_table(columns, ((*one.partition, one.earliest, one.latest) for one in found))
     else:
         print_table((*columns, "at time", "its timestamp"), map(_row_at_time, found))
+
+
+def is_shown_on_demand(topic: TopicView) -> bool:
+    """Whether it is one of the system, to the broker or to us."""
+    return topic.internal or is_of_the_system(topic.name)
 
 
 @click.command("delete-records")

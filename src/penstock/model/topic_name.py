@@ -5,6 +5,9 @@ import re
 from penstock.model.limit import TOPIC_NAME_LENGTH_MAX
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+OWN_TOPICS_PREFIX = (
+    "__penstock_"  # of topics that Penstock itself makes, by a producer like any other
+)
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
@@ -25,6 +28,11 @@ def topic_name_error(name: str) -> str | None:
             "ASCII alphanumerics, '.', '_' and '-'"
         )
     return None
+
+
+def is_of_the_system(name: str) -> bool:
+    """Whether users meet the topic only where they ask for those of the system too."""
+    return name in INTERNAL_TOPICS or name.startswith(OWN_TOPICS_PREFIX)
 
 
 def collision_key(name: str) -> str:
