@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rig.command import Outcome, run_command
+from rig.command import Outcome
 from rig.hanging import leave_hanging, talk_with
 from rig.transaction_dialogue import TransactionDialogue
 
@@ -14,20 +14,9 @@ NUMBERS = itertools.count(1)
 Command = Callable[[str], Outcome]
 
 
-@pytest.fixture(scope="module", params=["penstock", "apache-kafka"])
-def address(request: pytest.FixtureRequest) -> str:
-    name = "bootstrap" if request.param == "penstock" else "apache_kafka"
-    found = request.getfixturevalue(name)
-    return found if isinstance(found, str) else str(found.bootstrap)
-
-
 @pytest.fixture
-def command(
-    address: str, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Command:
-    return lambda text: run_command(
-        f"transactions {text}", bootstrap=address, monkeypatch=monkeypatch, captured=capfdbinary
-    )
+def command(command: Command) -> Command:
+    return lambda text: command(f"transactions {text}")
 
 
 @pytest.fixture
