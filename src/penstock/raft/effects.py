@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.model.identity import NodeId
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
-from penstock.raft.messages import FetchReply, FetchSnapshotRequest, Reply, Request
+from penstock.raft.messages import FetchReply, FetchSnapshotRequest, Opaque, Reply, Request
 from penstock.raft.voters import ReplicaKey
 
 
@@ -68,7 +68,7 @@ class Send:
 class Answer:
     """The reply to a request that came with this token."""
 
-    token: object
+    token: Opaque
     reply: Reply
 
 
@@ -78,7 +78,7 @@ class AnswerFetch:
     reply with their runs, and sends it.
     """
 
-    token: object
+    token: Opaque
     reply: FetchReply
     from_offset: Offset
 
@@ -87,7 +87,7 @@ class AnswerFetch:
 class AnswerSnapshot:
     """The same, for a part of a snapshot: the driver reads it, or refuses."""
 
-    token: object
+    token: Opaque
     epoch: LeaderEpoch
     leader_id: NodeId
     request: FetchSnapshotRequest
@@ -99,7 +99,7 @@ class StoreSnapshotPart:
 
     snapshot: SnapshotId
     position: int
-    data: object
+    data: Opaque
 
 
 @dataclass(slots=True, kw_only=True)

@@ -118,6 +118,13 @@ def addressed_to(state: ReplicaState, voter: ReplicaKey) -> bool:
     return voter.directory_id is None or voter.directory_id == state.key.directory_id
 
 
+def _is_same(voted: ReplicaKey, candidate: ReplicaKey) -> bool:
+    """With kraft.version 0, `quorum-state` keeps a vote without the directory id."""
+    if voted.node_id != candidate.node_id:
+        return False
+    return voted.directory_id is None or voted.directory_id == candidate.directory_id
+
+
 def _would_vote(state: ReplicaState, request: VoteRequest, now_ms: int) -> bool:
     """The answer to a pre-vote."""
     role = state.role
@@ -137,7 +144,7 @@ def _may_vote(state: ReplicaState, request: VoteRequest) -> bool:
         return False
     assert isinstance(role, Unattached | Prospective)
     if state.voted is not None:
-        return state.voted == request.candidate
+        return _is_same(state.voted, request.candidate)
     if state.leader_id is not None:
         return False
     return request.log_end >= state.log.last

@@ -35,6 +35,8 @@ def look_for_leader(state: ReplicaState, now_ms: int) -> None:
     """Asks every voter: whoever leads replies with records, the others say who leads."""
     role = state.role
     assert isinstance(role, Unattached), role
+    if not state.log.is_synced:
+        return  # a leader takes this fetch, too, for an ack; `synced` comes back here
     for voter in state.other_voters:
         node = voter.node_id
         if node not in role.asked and role.ask_ms.get(node, now_ms) <= now_ms:
@@ -65,7 +67,7 @@ def fetch_next(state: ReplicaState, now_ms: int) -> None:
     assert isinstance(role, Follower), role
     if role.fetching is not None or role.fetch_ms > now_ms:
         return
-    if state.log.synced_offset < state.log.end_offset:
+    if not state.log.is_synced:
         return  # `synced` comes back here
     if role.snapshot is not None:
         request = FetchSnapshotRequest(
@@ -104,6 +106,9 @@ def handle_snapshot_reply(
         return
     role.fetching = None
     usable = reply.error is None and reply.epoch == state.epoch
+    whole = reply.position + reply.length >= reply.size
+    if reply.length <= 0 and not whole:
+        usable = False  # it would be asked for again and again
     if not usable or reply.snapshot != role.snapshot or reply.position != role.position:
         role.snapshot, role.position = None, 0  # ask again which one there is
         role.fetch_ms = now_ms + state.times.retry_backoff_ms
@@ -113,7 +118,7 @@ def handle_snapshot_reply(
         StoreSnapshotPart(snapshot=reply.snapshot, position=reply.position, data=reply.data)
     )
     role.position += reply.length
-    if role.position < reply.size:
+    if not whole:
         return
     role.snapshot, role.position = None, 0
     if reply.snapshot.offset > state.high_watermark:
@@ -123,17 +128,20 @@ def handle_snapshot_reply(
 
 
 def lose_leader(state: ReplicaState, role: Follower, now_ms: int) -> None:
-    """The leader has gone: no need to wait for the time-out, the first time."""
-    if state.hurry and not role.lost:
+    """The leader has gone: no need to wait for the time-out, the first time. An observer never
+    competes with others, so it looks for the next leader at once.
+    """
+    if not state.is_voter:
+        give_up(role, at_ms=now_ms)
+    elif state.hurry and not role.lost:
         state.hurry = False
         give_up(role, at_ms=now_ms + state.draw(SHORT_WAIT_MS_MAX))
 
 
 def give_up(role: Follower, *, at_ms: int) -> None:
-    """The leader is not heard any more; a voter stands for election at `at_ms`, or before."""
+    """The leader is not heard any more: it is given up at `at_ms`, or before."""
     role.lost = True
-    if role.deadline_ms is not None:
-        role.deadline_ms = min(role.deadline_ms, at_ms)
+    role.deadline_ms = min(role.deadline_ms, at_ms)
 
 
 def _fetch(state: ReplicaState, *, wait_ms_max: int) -> FetchRequest:
@@ -151,8 +159,7 @@ def _hear(state: ReplicaState, role: Follower, now_ms: int) -> None:
     role.lost = False
     role.attempts = 0
     state.hurry = True
-    if role.deadline_ms is not None:
-        role.deadline_ms = now_ms + state.times.fetch_timeout_ms
+    role.deadline_ms = now_ms + state.times.fetch_timeout_ms
 
 
 def _truncate(state: ReplicaState, leader_end: LogEnd) -> None:

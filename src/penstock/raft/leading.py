@@ -152,6 +152,8 @@ def _leader_error(
         return Refused.NOT_LEADER
     if request.replica.node_id == state.key.node_id:
         return Refused.INVALID_REQUEST
+    if isinstance(request, FetchRequest) and min(request.log_end) < 0:
+        return Refused.INVALID_REQUEST
     return None
 
 

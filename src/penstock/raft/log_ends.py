@@ -42,6 +42,11 @@ class LogEnds:
         return LogEnd(self._epochs[-1], self.end_offset)
 
     @property
+    def is_synced(self) -> bool:
+        """Whether the log is durable to its end."""
+        return self.synced_offset == self.end_offset
+
+    @property
     def epochs(self) -> list[tuple[LeaderEpoch, Offset]]:
         """Each epoch with its first offset, oldest first."""
         return list(zip(self._epochs, self._starts, strict=True))

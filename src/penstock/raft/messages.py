@@ -12,6 +12,9 @@ from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.log_ends import LogEnd
 from penstock.raft.voters import ReplicaKey
 
+# A value that only the driver understands. mypyc takes no field of type `object` in a dataclass.
+Opaque = object | None
+
 
 class Refused(Enum):
     """Why a replica does not do what a request asks. The driver maps them to error codes."""
@@ -107,7 +110,7 @@ class FetchReply:
     leader_id: NodeId | None
     high_watermark: Offset
     runs: tuple[Run, ...] = ()
-    records: object = None
+    records: Opaque = None
     diverging: LogEnd | None = None
     snapshot: SnapshotId | None = None
     error: Refused | None = None
@@ -131,7 +134,7 @@ class FetchSnapshotReply:
     size: int = 0
     position: int = 0
     length: int = 0
-    data: object = None
+    data: Opaque = None
     error: Refused | None = None
 
 

@@ -64,7 +64,13 @@ from penstock.raft.roles.resigned import Resigned
 from penstock.raft.roles.unattached import Unattached
 from penstock.raft.state import ReplicaState
 from penstock.raft.times import Draw, Times, backoff_ms, election_wait_ms
-from penstock.raft.transitions import become_follower, become_resigned, learn, lose_election
+from penstock.raft.transitions import (
+    become_follower,
+    become_resigned,
+    learn,
+    look_around,
+    lose_election,
+)
 from penstock.raft.voters import ReplicaKey, VoterSet
 
 
@@ -113,6 +119,9 @@ class Replica:
     def start(self, now_ms: int) -> None:
         """Once, first. A leader that comes back has resigned: others may have acted since."""
         state = self.state
+        if state.epoch < state.log.last.epoch:  # as Kafka does where `quorum-state` is older
+            state.epoch, state.leader_id, state.voted = state.log.last.epoch, None, None
+            state.persist()
         alone = state.is_voter and state.voters.majority == 1
         elect_ms: int | None = None
         if state.is_voter:
@@ -126,7 +135,7 @@ class Replica:
             )
         else:
             state.role = Unattached(leader_id=state.leader_id, elect_ms=elect_ms)
-        if state.log.synced_offset < state.log.end_offset:
+        if not state.log.is_synced:
             state.effects.append(Sync())
         self.tick(now_ms)
 
@@ -151,7 +160,9 @@ class Replica:
     def receive_reply(self, sender: NodeId, number: int, reply: Reply, now_ms: int) -> None:
         """The reply to the request with this number."""
         resign_if_left(self.state, now_ms)
-        if learn(self.state, reply.epoch, reply.leader_id, now_ms):
+        if not self._is_hearsay(sender, reply) and learn(
+            self.state, reply.epoch, reply.leader_id, now_ms
+        ):
             return self.tick(now_ms)
         match reply:
             case FetchReply():
@@ -245,8 +256,12 @@ class Replica:
         role = state.role
         match role:
             case Follower():
-                return self._follower_deadline_ms(role)
+                if role.fetching is None and state.log.is_synced:
+                    return min(role.fetch_ms, role.deadline_ms)
+                return role.deadline_ms
             case Unattached():
+                if not state.log.is_synced:
+                    return role.elect_ms
                 asks = [ms for node, ms in role.ask_ms.items() if node not in role.asked]
                 return _least(asks, role.elect_ms)
             case Prospective() | Candidate():
@@ -270,9 +285,11 @@ class Replica:
         role = state.role
         match role:
             case Follower():
-                if role.deadline_ms is not None and now_ms >= role.deadline_ms:
+                if now_ms < role.deadline_ms:
+                    return fetch_next(state, now_ms)
+                if state.is_voter:
                     return stand(state, now_ms)
-                return fetch_next(state, now_ms)
+                return look_around(state, role.leader_id)
             case Unattached():
                 if role.elect_ms is not None and now_ms >= role.elect_ms:
                     return stand(state, now_ms)
@@ -291,11 +308,13 @@ class Replica:
             case _:
                 assert_never(role)
 
-    def _follower_deadline_ms(self, role: Follower) -> int | None:
-        idle = role.fetching is None
-        if idle and self.state.log.synced_offset >= self.state.log.end_offset:
-            return _least([role.fetch_ms], role.deadline_ms)
-        return role.deadline_ms
+    def _is_hearsay(self, sender: NodeId, reply: Reply) -> bool:
+        """Whether another voter names the leader that this observer has just given up."""
+        role = self.state.role
+        if not isinstance(role, Unattached) or role.lost_leader_id is None:
+            return False
+        names_lost = reply.epoch == self.state.epoch and reply.leader_id == role.lost_leader_id
+        return names_lost and sender != reply.leader_id
 
     def _begin_epoch(self, request: BeginEpochRequest, token: object, now_ms: int) -> None:
         state = self.state
@@ -303,9 +322,7 @@ class Replica:
             return refuse(state, token, request, Refused.INVALID_VOTER_KEY)
         if request.epoch < state.epoch:
             return refuse(state, token, request, Refused.FENCED_LEADER_EPOCH)
-        if request.epoch == state.epoch and request.leader_id != (
-            request.leader_id if state.leader_id is None else state.leader_id
-        ):
+        if self._contradicts(request):
             return refuse(state, token, request, Refused.INVALID_REQUEST)
         if not learn(state, request.epoch, request.leader_id, now_ms):
             role = state.role
@@ -319,7 +336,7 @@ class Replica:
         state = self.state
         if request.epoch < state.epoch:
             return refuse(state, token, request, Refused.FENCED_LEADER_EPOCH)
-        if request.leader_id == state.key.node_id:
+        if self._contradicts(request):
             return refuse(state, token, request, Refused.INVALID_REQUEST)
         learn(state, request.epoch, request.leader_id, now_ms)
         role = state.role
@@ -327,6 +344,14 @@ class Replica:
             state.hurry = False
             give_up(role, at_ms=now_ms + self._succession_wait_ms(request))
         return answer(state, token, EndEpochReply(epoch=state.epoch, leader_id=state.known_leader))
+
+    def _contradicts(self, request: BeginEpochRequest | EndEpochRequest) -> bool:
+        """Whether it names another leader of this epoch than is known, or this replica itself."""
+        state = self.state
+        if request.leader_id == state.key.node_id:
+            return True
+        known = state.leader_id is not None and request.epoch == state.epoch
+        return known and request.leader_id != state.leader_id
 
     def _succession_wait_ms(self, request: EndEpochRequest) -> int:
         """The first successor stands at once, the others later, so that they do not compete."""

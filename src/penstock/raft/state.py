@@ -64,8 +64,12 @@ class ReplicaState:
 
     @property
     def known_leader(self) -> NodeId | None:
-        """The leader of this epoch, for those who ask: one that resigned is none any more."""
-        return None if isinstance(self.role, Resigned) else self.leader_id
+        """The leader of this epoch, for those who ask. A replica that has resigned leads no more,
+        whatever it became since, and whatever its disk says.
+        """
+        if self.leader_id == self.key.node_id and not isinstance(self.role, Leader):
+            return None
+        return self.leader_id
 
     def persist(self) -> None:
         hard = HardState(epoch=self.epoch, leader_id=self.leader_id, voted=self.voted)

@@ -55,8 +55,16 @@ def become_follower(
     if (epoch, leader_id) != (state.epoch, state.leader_id):
         state.epoch, state.leader_id = epoch, leader_id
         state.persist()
-    deadline_ms = now_ms + state.times.fetch_timeout_ms if state.is_voter else None
+    deadline_ms = now_ms + state.times.fetch_timeout_ms
     _enter(state, Follower(leader_id=leader_id, deadline_ms=deadline_ms))
+
+
+def look_around(state: ReplicaState, leader_id: NodeId) -> None:
+    """An observer has lost its leader. It asks the voters until one names another leader, or until
+    this one replies again: others may not have noticed yet that it has gone.
+    """
+    assert not state.is_voter, state.key
+    _enter(state, Unattached(leader_id=leader_id, elect_ms=None, lost_leader_id=leader_id))
 
 
 def become_prospective(state: ReplicaState, now_ms: int) -> None:
@@ -160,7 +168,8 @@ def learn(state: ReplicaState, epoch: LeaderEpoch, leader_id: NodeId | None, now
         return True
     if epoch == state.epoch and known:
         assert leader_id is not None
-        if state.leader_id is None or isinstance(state.role, Unattached):
+        named_before = state.leader_id == leader_id and isinstance(state.role, Unattached)
+        if state.leader_id is None or named_before:
             become_follower(state, epoch, leader_id, now_ms)
             return True
     return False
@@ -179,7 +188,7 @@ def _enter(state: ReplicaState, role: Role) -> None:
     state.role = role
     if isinstance(before, Leader):
         _answer_waiting(state, before)
-    state.effects.append(Became(role=role.name, epoch=state.epoch, leader_id=state.leader_id))
+    state.effects.append(Became(role=role.name, epoch=state.epoch, leader_id=state.known_leader))
 
 
 def _answer_waiting(state: ReplicaState, before: Leader) -> None:

@@ -1,7 +1,6 @@
 """Candidate: has begun an epoch, voted for itself, and asks the others."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from penstock.model.identity import NodeId
 
@@ -15,4 +14,6 @@ class Candidate:
     asked: dict[NodeId, int] = field(default_factory=dict)  # numbers of requests under way
     ask_ms: dict[NodeId, int] = field(default_factory=dict)  # when a voter is asked again
 
-    name: ClassVar[str] = "candidate"
+    @property
+    def name(self) -> str:
+        return "candidate"

@@ -1,7 +1,6 @@
 """Follower: fetches from the leader of its epoch. An observer is a follower that never votes."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from penstock.model.identity import NodeId
 from penstock.model.offset import SnapshotId
@@ -9,10 +8,12 @@ from penstock.model.offset import SnapshotId
 
 @dataclass(slots=True, kw_only=True)
 class Follower:
-    """`deadline_ms` is when a voter gives the leader up; None for an observer."""
+    """At `deadline_ms` the leader is given up: a voter stands for election, an observer asks the
+    voters who leads.
+    """
 
     leader_id: NodeId
-    deadline_ms: int | None
+    deadline_ms: int
     heard_ms: int | None = None  # when the leader last replied to a fetch
     lost: bool = False  # it is known to be gone, whenever it spoke
     attempts: int = 0
@@ -21,7 +22,9 @@ class Follower:
     snapshot: SnapshotId | None = None  # the one that is being fetched
     position: int = 0
 
-    name: ClassVar[str] = "follower"
+    @property
+    def name(self) -> str:
+        return "follower"
 
     def hears(self, now_ms: int, *, fetch_timeout_ms: int) -> bool:
         """Whether the leader seems to be alive: then there is nothing to vote about."""

@@ -7,11 +7,10 @@ Invariants:
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from penstock.model.identity import NodeId
 from penstock.model.offset import Offset
-from penstock.raft.messages import FetchRequest
+from penstock.raft.messages import FetchRequest, Opaque
 from penstock.raft.voters import ReplicaKey, VoterSet
 
 
@@ -19,7 +18,7 @@ from penstock.raft.voters import ReplicaKey, VoterSet
 class WaitingFetch:
     """A fetch that there is nothing for yet."""
 
-    token: object
+    token: Opaque
     request: FetchRequest
     deadline_ms: int
 
@@ -46,7 +45,9 @@ class Leader:
     reminded: dict[NodeId, int] = field(default_factory=dict)  # under way: number of the request
     waiting: list[WaitingFetch] = field(default_factory=list)
 
-    name: ClassVar[str] = "leader"
+    @property
+    def name(self) -> str:
+        return "leader"
 
     def commit_offset(self) -> Offset | None:
         """What a majority has, if that includes a record of this epoch."""

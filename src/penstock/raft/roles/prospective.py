@@ -1,7 +1,6 @@
 """Prospective: asks who would vote for it before it begins a new epoch (KIP-996)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from penstock.model.identity import NodeId
 
@@ -18,4 +17,6 @@ class Prospective:
     asked: dict[NodeId, int] = field(default_factory=dict)  # numbers of requests under way
     ask_ms: dict[NodeId, int] = field(default_factory=dict)  # when a voter is asked again
 
-    name: ClassVar[str] = "prospective"
+    @property
+    def name(self) -> str:
+        return "prospective"

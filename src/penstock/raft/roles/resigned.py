@@ -1,7 +1,6 @@
 """Resigned: led this epoch and does so no more. It grants no vote in it, and tells the voters."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from penstock.model.identity import NodeId
 from penstock.raft.voters import ReplicaKey
@@ -16,4 +15,6 @@ class Resigned:
     remind_ms: dict[NodeId, int] = field(default_factory=dict)  # voters that do not know it yet
     reminded: dict[NodeId, int] = field(default_factory=dict)
 
-    name: ClassVar[str] = "resigned"
+    @property
+    def name(self) -> str:
+        return "resigned"

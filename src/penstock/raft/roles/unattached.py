@@ -4,7 +4,6 @@ The leader of the epoch may be known by id from `quorum-state`; no other is elec
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from penstock.model.identity import NodeId
 
@@ -15,9 +14,12 @@ class Unattached:
 
     leader_id: NodeId | None
     elect_ms: int | None
+    lost_leader_id: NodeId | None = None  # of this epoch, given up: it is believed only itself
     attempts: int = 0
     asked: dict[NodeId, int] = field(default_factory=dict)  # fetches that look for the leader
     ask_ms: dict[NodeId, int] = field(default_factory=dict)  # when each voter is asked again
     reached: set[NodeId] = field(default_factory=set)  # voters that have replied
 
-    name: ClassVar[str] = "unattached"
+    @property
+    def name(self) -> str:
+        return "unattached"

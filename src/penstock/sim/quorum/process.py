@@ -233,7 +233,7 @@ class Process:
     def _became(self, effect: Became) -> None:
         role = self.replica.state.role
         self.pending.clear()
-        if isinstance(role, Leader) and effect.role == Leader.name:
+        if isinstance(role, Leader) and effect.role == role.name:
             self._checker.elected(effect.epoch, self.node_id, self.disk)
             if self._flaw is Flaw.OLD_EPOCH_COMMITTED:
                 role.epoch_start = Offset(-1)
