@@ -2,8 +2,9 @@
 
 import pytest
 
-from penstock.sim.campaign import campaign, over_seeds
+from penstock.sim.campaign import campaign
 from penstock.sim.run import run_seed
+from penstock.sim.workers import over_seeds
 
 
 def test_every_seed_has_the_verdict_that_it_has_alone() -> None:
@@ -21,5 +22,5 @@ def test_every_seed_has_the_verdict_that_it_has_alone() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 25])
 def test_no_seed_is_left_out_or_run_twice(count: int) -> None:
-    halves = over_seeds(range(100, 100 + count), float, workers=2)
+    halves = over_seeds(range(100, 100 + count), float, module="builtins", workers=2)
     assert sorted(halves) == [float(seed) for seed in range(100, 100 + count)]

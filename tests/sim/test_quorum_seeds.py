@@ -7,10 +7,13 @@ from penstock.sim.quorum.run import run_seed
 
 # For each planted bug, seeds of which at least one finds it.
 FOUND_BY = {
-    Flaw.VOTE_NOT_SYNCED: range(20),
-    Flaw.TRUNCATION_SKIPPED: range(25),
-    Flaw.WATERMARK_TOO_EARLY: range(40),
-    Flaw.REFORMATTED_VOTER_COUNTED: range(60),
+    Flaw.VOTE_NOT_SYNCED: range(10),
+    Flaw.TRUNCATION_SKIPPED: range(10),
+    Flaw.WATERMARK_TOO_EARLY: range(20),
+    Flaw.FETCH_BEFORE_SYNC: range(25, 40),
+    Flaw.OLD_EPOCH_COMMITTED: range(40, 60),
+    Flaw.REFORMATTED_VOTER_COUNTED: range(70, 90),
+    Flaw.SNAPSHOT_WITHOUT_EPOCH: range(190, 205),
 }
 
 

@@ -1,10 +1,13 @@
 """`penstock sim`: a real node in a simulated world that crashes it; see `penstock.sim.run`.
 
 `run` tries many seeds and names those that broke a promise; `replay` runs one again, the very
-same, and shows what happened.
+same, and shows what happened. `quorum` and `quorum-replay` do so with the replicas of the metadata
+log alone, on messages that are values; see `penstock.sim.quorum.run`.
 """
 
 import time
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
 import click
 from rich.console import Console
@@ -24,11 +27,49 @@ from penstock.model.error import PenstockError
 from penstock.sim.campaign import Verdict, campaign
 from penstock.sim.crash_points import small_transactions
 from penstock.sim.host import Crash
+from penstock.sim.quorum.campaign import Tally, quorum_campaign
+from penstock.sim.quorum.flaws import Flaw
+from penstock.sim.quorum.run import run_seed as run_quorum_seed
 from penstock.sim.run import run_seed
 
 
 class PromiseBroken(PenstockError):
     """A simulation found something wrong."""
+
+
+class Judged(Protocol):
+    """What became of a seed."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def violation(self) -> str | None: ...
+
+
+Verdicts = TypeVar("Verdicts", bound=Judged)
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def campaign_options(command: Command) -> Command:
+    """Which seeds to try, and on how many cores."""
+    for option in (
+        click.option("--workers", type=click.IntRange(min=1),
+                     help="Processes; one a core by default."),
+        click.option("--start", default=0, show_default=True, type=click.IntRange(min=0),
+                     help="The first seed."),
+        click.option("--seeds", default=1_000, show_default=True, type=click.IntRange(min=1),
+                     help="How many to try."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+flaw_option = click.option(
+    "--flaw",
+    type=click.Choice([flaw.value for flaw in Flaw]),
+    help="Plant this bug in every replica: the simulation is to find it.",
+)
 
 
 @click.group(cls=CommandGroup)
@@ -37,26 +78,16 @@ def sim() -> None:
 
 
 @sim.command()
-@click.option("--seeds", default=1_000, show_default=True, type=click.IntRange(min=1),
-              help="How many to try.")  # fmt: skip
-@click.option("--start", default=0, show_default=True, type=click.IntRange(min=0),
-              help="The first seed.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(min=1), help="Processes; one a core by default.")
+@campaign_options
 @json_option
 def run(seeds: int, start: int, workers: int | None, as_json: bool) -> None:
     """Try many seeds; exit non-zero when one of them breaks a promise."""
     console = Console(stderr=as_json)
-    verdicts: list[Verdict] = []
     began = time.monotonic()
-    with _progress(console) as progress:
-        bar = progress.add_task("seeds", total=seeds)
-        for verdict in campaign(range(start, start + seeds), workers=workers):
-            verdicts.append(verdict)
-            progress.advance(bar)
-            if verdict.violation is not None:
-                console.print(f"[red]seed {verdict.seed}[/red] {verdict.violation}", soft_wrap=True)
+    tried = campaign(range(start, start + seeds), workers=workers)
+    verdicts: list[Verdict] = list(_shown(tried, seeds, console))
     failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
-    figures = {
+    figures: dict[str, object] = {
         "seeds": seeds,
         "failed": failed,
         "crashes_and_stops": sum(verdict.lives - 1 for verdict in verdicts),
@@ -65,10 +96,7 @@ def run(seeds: int, start: int, workers: int | None, as_json: bool) -> None:
         "virtual_seconds": sum(verdict.virtual_ms for verdict in verdicts) // 1000,
         "seconds": round(time.monotonic() - began, 1),
     }
-    if as_json:
-        print_json(figures)
-    else:
-        console.print(", ".join(f"{name.replace('_', ' ')} {n}" for name, n in figures.items()))
+    _show_figures(figures, console, as_json=as_json)
     if failed:
         raise PromiseBroken(
             f"{len(failed)} of {seeds} seeds broke a promise; see: penstock sim replay {failed[0]}"
@@ -85,6 +113,71 @@ def replay(seed: int) -> None:
     click.echo(
         f"seed {seed}: {outcome.lives} lives, {outcome.acks} acks, {outcome.virtual_ms} ms of"
         f" virtual time, trace {outcome.trace_hash}"
+    )
+    if outcome.violation is not None:
+        raise PromiseBroken(f"seed {seed}: {outcome.violation}")
+
+
+@sim.command()
+@campaign_options
+@flaw_option
+@json_option
+def quorum(seeds: int, start: int, workers: int | None, flaw: str | None, as_json: bool) -> None:
+    """Try many seeds of the quorum alone: elections and the metadata log, without brokers.
+
+    With --flaw, stop at the first seed that finds the planted bug; exit non-zero when none does.
+    """
+    console = Console(stderr=as_json)
+    tally = Tally()
+    began = time.monotonic()
+    planted = None if flaw is None else Flaw(flaw)
+    tried = quorum_campaign(range(start, start + seeds), flaw=planted, workers=workers)
+    for verdict in _shown(tried, seeds, console):
+        tally.add(verdict)
+        if planted is not None and verdict.violation is not None:
+            break
+    tally.failed.sort()
+    figures: dict[str, object] = {
+        "seeds": tally.seeds,
+        "failed": tally.failed,
+        "faults": dict(sorted(tally.faults.items())),
+        "leaders": tally.leaders,
+        "acked_records": tally.acked,
+        "snapshots_installed": tally.snapshots_installed,
+        "steps": tally.steps,
+        "virtual_seconds": tally.virtual_ms // 1000,
+        "calm_to_leader_ms": {
+            f"p{percent}": tally.leader_ms_percentile(percent) for percent in (50, 90, 99, 100)
+        },
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    _show_figures(figures, console, as_json=as_json)
+    if planted is not None:
+        if not tally.failed:
+            raise PromiseBroken(f"{planted.value} was not found; seeds tried: {tally.seeds}")
+        found = f"{planted.value} was found by seed {tally.failed[0]}; seeds tried: {tally.seeds}"
+        return console.print(found)
+    if tally.failed:
+        raise PromiseBroken(
+            f"{len(tally.failed)} of {seeds} seeds broke a promise; see:"
+            f" penstock sim quorum-replay {tally.failed[0]}"
+        )
+    return None
+
+
+@sim.command()
+@click.argument("seed", type=click.IntRange(min=0))
+@flaw_option
+def quorum_replay(seed: int, flaw: str | None) -> None:
+    """Run one seed of the quorum again and show what happened, by virtual time."""
+    planted = None if flaw is None else Flaw(flaw)
+    outcome = run_quorum_seed(seed, flaw=planted, log_lines=True)
+    for line in outcome.lines:
+        click.echo(line)
+    figures = outcome.figures
+    click.echo(
+        f"seed {seed}: {figures.steps} steps, {figures.leaders} leaders, {figures.acked} acks,"
+        f" {figures.virtual_ms} ms of virtual time"
     )
     if outcome.violation is not None:
         raise PromiseBroken(f"seed {seed}: {outcome.violation}")
@@ -111,6 +204,31 @@ def crash(seed: int, stride: int, power_loss: bool) -> None:
     click.echo(f"crashes {len(points)}, failed {failed}")
     if failed:
         raise PromiseBroken(f"{failed} of {len(points)} crashes broke a promise")
+
+
+def _shown(tried: Iterator[Verdicts], seeds: int, console: Console) -> Iterator[Verdicts]:
+    """The verdicts, with a bar of how many there are, and a line for each that is bad."""
+    with _progress(console) as progress:
+        bar = progress.add_task("seeds", total=seeds)
+        for verdict in tried:
+            progress.advance(bar)
+            if verdict.violation is not None:
+                console.print(f"[red]seed {verdict.seed}[/red] {verdict.violation}", soft_wrap=True)
+            yield verdict
+
+
+def _show_figures(figures: dict[str, object], console: Console, *, as_json: bool) -> None:
+    if as_json:
+        print_json(figures)
+    else:
+        words = (f"{name.replace('_', ' ')} {_figure(value)}" for name, value in figures.items())
+        console.print(", ".join(words))
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{name} {one}" for name, one in value.items()) + ")"
+    return str(value)
 
 
 def _progress(console: Console) -> Progress:

@@ -127,7 +127,7 @@ class Replica:
         if state.is_voter:
             elect_ms = now_ms if alone else now_ms + election_wait_ms(state.times, state.draw)
         if state.leader_id == state.key.node_id and state.is_voter:
-            others = tuple(state.other_voters)
+            others = state.other_voters
             state.role = Resigned(
                 elect_ms=elect_ms,
                 successors=others,

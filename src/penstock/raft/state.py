@@ -59,7 +59,7 @@ class ReplicaState:
         return self.voters.includes(self.key)
 
     @property
-    def other_voters(self) -> list[ReplicaKey]:
+    def other_voters(self) -> tuple[ReplicaKey, ...]:
         return self.voters.others(self.key.node_id)
 
     @property

@@ -28,13 +28,14 @@ class ReplicaKey(NamedTuple):
 class VoterSet:
     """The voters of one quorum. It never changes; a change of voters makes another set."""
 
-    __slots__ = ("keys", "majority", "node_ids")
+    __slots__ = ("_others", "keys", "majority", "node_ids")
 
     def __init__(self, keys: Iterable[ReplicaKey]) -> None:
         self.keys: dict[NodeId, ReplicaKey] = {key.node_id: key for key in keys}
         assert self.keys, "a quorum has a voter"
         self.node_ids: tuple[NodeId, ...] = tuple(sorted(self.keys))
         self.majority: int = len(self.keys) // 2 + 1
+        self._others: dict[NodeId, tuple[ReplicaKey, ...]] = {}
 
     def includes(self, key: ReplicaKey) -> bool:
         """Whether this very replica votes."""
@@ -43,5 +44,9 @@ class VoterSet:
             return False
         return voter.directory_id is None or voter.directory_id == key.directory_id
 
-    def others(self, node_id: NodeId) -> list[ReplicaKey]:
-        return [self.keys[other] for other in self.node_ids if other != node_id]
+    def others(self, node_id: NodeId) -> tuple[ReplicaKey, ...]:
+        known = self._others.get(node_id)
+        if known is None:
+            known = tuple([self.keys[other] for other in self.node_ids if other != node_id])
+            self._others[node_id] = known
+        return known

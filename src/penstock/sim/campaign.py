@@ -1,22 +1,10 @@
-"""Many seeds, on all cores: each worker is a process of its own and takes a few seeds at a time.
+"""Many seeds of a node that is crashed, and what became of each."""
 
-Workers are forked from a server process that has imported everything once, and has no threads.
-"""
-
-import gc
-import multiprocessing
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 from penstock.sim.run import run_seed
-
-Result = TypeVar("Result")
-
-SEEDS_AT_ONCE = 10
-OBJECTS_PER_COLLECTION = 50_000
+from penstock.sim.workers import over_seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,34 +20,7 @@ class Verdict:
 
 
 def campaign(seeds: range, *, workers: int | None = None) -> Iterator[Verdict]:
-    """The verdicts, in the order in which they come in."""
-    return over_seeds(seeds, _verdict, workers=workers)
-
-
-def over_seeds(
-    seeds: range, run_one: Callable[[int], Result], *, workers: int | None = None
-) -> Iterator[Result]:
-    """What a function of a module makes of each seed, in the order in which they come in."""
-    workers = workers or os.cpu_count() or 1
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", __name__, run_one.__module__])
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_collect_seldom)
-    try:
-        parts = [seeds[at : at + SEEDS_AT_ONCE] for at in range(0, len(seeds), SEEDS_AT_ONCE)]
-        for done in as_completed([pool.submit(_run_some, run_one, part) for part in parts]):
-            yield from done.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _collect_seldom() -> None:
-    """A simulation makes many objects that live for one seed: most collections find nothing."""
-    gc.freeze()  # what the server process has imported
-    gc.set_threshold(OBJECTS_PER_COLLECTION)
-
-
-def _run_some(run_one: Callable[[int], Result], seeds: range) -> list[Result]:
-    return [run_one(seed) for seed in seeds]
+    return over_seeds(seeds, _verdict, module=__name__, workers=workers)
 
 
 def _verdict(seed: int) -> Verdict:

@@ -42,7 +42,6 @@ from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.raft.effects import Became
-from penstock.raft.roles.leader import Leader
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -182,7 +181,7 @@ class LocalController:
             became.role, became.epoch, "none" if became.leader_id is None else became.leader_id,
         )  # fmt: skip
         self._end_leading()
-        self._elected = became.role == Leader.name
+        self._elected = became.role == LEADER
 
     def _begin_if_elected(self) -> None:
         """The leader-change record is in the log: this controller becomes active. Its state is
@@ -309,4 +308,5 @@ def _no_effects(effect: object) -> None:
     raise AssertionError(f"the controller's decisions have no effects: {effect!r}")
 
 
+LEADER = "leader"  # as roles name themselves
 DASH = 62  # the number of "-" in URL-safe base64

@@ -6,7 +6,6 @@ it, before its registration, however many partitions it leads. A broker that sto
 epoch that the cluster knows of has lost nothing and goes on in the epochs that it had.
 """
 
-
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.state import ControllerState

@@ -1,7 +1,8 @@
 """The disk of one replica: what a crash leaves of its log, its hard state and its snapshots.
 
 The log's changes since the last sync are kept in order; a crash keeps some of them, from the
-oldest on. Hard state and snapshots are durable when they are written, as the driver writes them.
+oldest on, and perhaps a part of the next one. Hard state and snapshots are durable when they are
+written, as the driver writes them.
 """
 
 from typing import NamedTuple
@@ -90,9 +91,12 @@ class ReplicaDisk:
         self.start_offset = snapshot.offset
         self.entries, self._durable, self._unsynced = [], [], []
 
-    def crash(self, kept: int) -> None:
-        """Keeps `kept` of the unsynced changes, loses the others."""
+    def crash(self, *, kept: int, torn: int) -> None:
+        """Keeps `kept` of the unsynced changes and the first `torn` records of the next one."""
         self.sync(kept)
+        torn_entries = self._unsynced[0].entries[:torn] if self._unsynced else ()
+        if torn_entries:
+            self._apply(Change(self._unsynced[0].offset, torn_entries))
         self._unsynced.clear()
         self.entries = list(self._durable)
 

@@ -39,6 +39,7 @@ from penstock.raft.roles.unattached import Unattached
 from penstock.raft.times import SHORT_WAIT_MS_MAX, Draw, Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.sim.quorum.checker import Checker
+from penstock.sim.quorum.describing import described
 from penstock.sim.quorum.disk import LEADER_CHANGE, LogEntry, ReplicaDisk
 from penstock.sim.quorum.flaws import Flaw
 
@@ -58,17 +59,21 @@ class Token:
 class Outside:
     """How a process reaches the world; the run gives the functions."""
 
-    __slots__ = ("reply", "send", "sync")
+    __slots__ = ("crash", "note", "reply", "send", "sync")
 
     def __init__(
         self,
         send: Callable[["Process", Send], None],
         reply: Callable[["Process", Token, Reply], None],
         sync: Callable[["Process"], None],
+        crash: Callable[["Process"], None],
+        note: Callable[[str, NodeId], None] | None,
     ) -> None:
         self.send = send
         self.reply = reply
         self.sync = sync
+        self.crash = crash
+        self.note = note  # None where nobody reads the lines
 
 
 class Process:
@@ -91,7 +96,7 @@ class Process:
         self.disk = disk
         self.alive = True
         self.syncing = False
-        self.installed = 0  # snapshots
+        self.effects_left: int | None = None  # how many more are carried out before a crash
         self.fall_ms: int | None = None  # when it crashes because it was elected
         self.pending: list[tuple[Offset, LogEntry]] = []  # appended for clients, not acked yet
         self._checker = checker
@@ -120,11 +125,20 @@ class Process:
         self.carry_out()
 
     def carry_out(self) -> None:
-        """Everything that the replica wants done, in order."""
+        """Everything that the replica wants done, in order. A step without effects has changed
+        nothing that `check` looks at.
+        """
         while self.replica.state.effects:
             for effect in self.replica.take_effects():
+                if self.effects_left is not None:
+                    if self.effects_left == 0:
+                        return self._outside.crash(self)
+                    self.effects_left -= 1
+                if self._outside.note is not None:
+                    self._note(effect)
                 self._carry_out(effect)
-        self.replica.check()
+            self.replica.check()
+        return None
 
     def hurry(self, now_ms: int) -> None:
         """Waits for the next election as if it were the first."""
@@ -166,6 +180,7 @@ class Process:
                 self._commit(effect.offset)
             case Persist():
                 if self._flaw is not Flaw.VOTE_NOT_SYNCED:
+                    self._checker.persists(self.node_id, disk.hard, effect.state)
                     disk.hard = effect.state
             case Truncate():
                 disk.truncate(effect.offset)
@@ -183,6 +198,13 @@ class Process:
                 self._install(effect.snapshot)
             case _:
                 assert_never(effect)
+
+    def _note(self, effect: Effect) -> None:
+        """A line for the replay, of what decides elections and logs."""
+        note = self._outside.note
+        text = described(effect)
+        if note is not None and text is not None:
+            note(text, self.node_id)
 
     def _reply(self, token: object, reply: Reply) -> None:
         assert isinstance(token, Token)
@@ -224,7 +246,9 @@ class Process:
         return reply
 
     def _commit(self, offset: Offset) -> None:
-        self._checker.commits(self.node_id, self.disk, self._checked, offset)
+        self._checker.commits(
+            self.node_id, self.disk, epoch=self.replica.epoch, start=self._checked, end=offset
+        )
         self._checked = offset
         if self.replica.leads:
             while self.pending and self.pending[0][0] < offset:
@@ -257,7 +281,6 @@ class Process:
         self._parts = []
         assert len(content) == snapshot.offset, (len(content), snapshot)
         self._checker.installs(self.node_id, content)
-        self.installed += 1
         self.disk.install(snapshot, content)
         self._checked = snapshot.offset
         if self._flaw is Flaw.SNAPSHOT_WITHOUT_EPOCH:

@@ -1,10 +1,11 @@
 """One seed of the quorum: replicas, a bad network, crashes, and the checks. `run_seed` is the face.
 
-A run has a phase of faults and a calm one. In the calm phase every replica runs and every message
-arrives; then a leader must be found and a record be committed everywhere, in bounded time.
+A run has a phase of faults and a calm one. In the calm phase every message arrives and every
+replica runs, but perhaps a minority that stays down; then a leader must be found and a record be
+committed everywhere, in bounded time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
@@ -34,10 +35,11 @@ class Figures:
 
     steps: int = 0
     virtual_ms: int = 0
-    faults: int = 0
+    faults: dict[str, int] = field(default_factory=dict)  # by kind
     leaders: int = 0
     acked: int = 0
     snapshots_installed: int = 0
+    calm_leader_ms: int = 0  # of calm, until there was the leader whose records all have in the end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +81,7 @@ def run_seed(seed: int, *, flaw: Flaw | None = None, log_lines: bool = False) ->
         violation = f"assertion failed: {error}"
     run.figures.acked = run.checker.acked
     run.figures.leaders = len(run.checker.leaders)
+    run.figures.snapshots_installed = run.checker.installed
     run.figures.virtual_ms = run.now_ms
     return Outcome(seed=seed, violation=violation, figures=run.figures, lines=run.lines)
 
@@ -98,10 +101,17 @@ class Run:
         self._sequence = 0
         self._calm = False
         self._next_value = 0
-        self._outside = Outside(self._send, self._reply, self._sync)
+        self._calm_ms = 0  # when the calm phase began
+        self._outside = Outside(
+            self._send, self._reply, self._sync, self._fall_over, self._note if log_lines else None
+        )
         draw = self.random
         count = draw.choice((1, 3, 3, 3, 3, 5, 5))
-        self._times = Times(election_timeout_ms=500, fetch_timeout_ms=1_000)
+        self._times = Times(
+            election_timeout_ms=500,
+            fetch_timeout_ms=1_000,
+            retry_backoff_ms=draw.choice((20, 100, 100)),
+        )
         self._latency_ms = draw.choice((2, 5, 20, 60, 150))
         self._steady = draw.random() < 0.4  # all messages take about the same time
         self._loss = draw.choice((0.0, 0.01, 0.05, 0.2))
@@ -121,6 +131,7 @@ class Run:
         replaceable = count - self.voters.majority if with_directories else 0
         self._replaced: set[NodeId] = set()
         self._replaced_max = replaceable
+        self._away: set[NodeId] = set()  # stay down in the calm phase
         self._processes: dict[NodeId, Process] = {}
         self._paused_until: dict[NodeId, int] = {}
         self._cut: set[tuple[NodeId, NodeId]] = set()
@@ -187,14 +198,14 @@ class Run:
 
     def _restart(self, node: NodeId) -> None:
         running = self._processes.get(node)
-        if running is not None and running.alive:
+        if (running is not None and running.alive) or node in self._away:
             return
         process = Process(
             node_id=node,
             disk=self._disks[node],
             voters=self.voters,
             times=self._times,
-            draw=self.random.randrange,
+            draw=self._below,
             checker=self.checker,
             outside=self._outside,
             flaw=self.flaw,
@@ -208,10 +219,12 @@ class Run:
     def _settle(self, process: Process) -> None:
         """After an event: effects are carried out, and the next tick is due."""
         process.carry_out()
+        if not process.alive:
+            return
         if self.flaw is Flaw.SHORT_WAIT_TWICE:
             process.hurry(self.now_ms)
         if self._leaders_fall and process.replica.leads and process.fall_ms is None:
-            wait_ms = self.random.randrange(1, 4 * self._latency_ms + self._sync_ms + 1)
+            wait_ms = 1 + self._below(4 * self._latency_ms + self._sync_ms)
             process.fall_ms = self.now_ms + wait_ms
             self._at_time(process.fall_ms, FALL, process)
         due_ms = process.replica.next_deadline_ms()
@@ -245,7 +258,7 @@ class Run:
             return
         process.syncing = True
         slow = self.random.random() < 0.02
-        wait_ms = self.random.randrange(1, 400 if slow else self._sync_ms + 1)
+        wait_ms = 1 + self._below(400 if slow else self._sync_ms)
         process.replica.begin_sync()
         self._at(wait_ms, SYNCED, (process, process.disk.changes))
 
@@ -258,7 +271,8 @@ class Run:
         if process.disk.changes:
             self._sync(process)
         self._settle(process)
-        process.snapshot_if(self._snapshot_entries)
+        if process.alive:
+            process.snapshot_if(self._snapshot_entries)
 
     # The network
 
@@ -324,8 +338,8 @@ class Run:
 
     def _delay(self) -> int:
         if self._steady:
-            return self._latency_ms - self.random.randrange(self._latency_ms // 10 + 1)
-        return self.random.randrange(1, self._latency_ms + 1)
+            return self._latency_ms - self._below(self._latency_ms // 10 + 1)
+        return 1 + self._below(self._latency_ms)
 
     # Clients
 
@@ -338,39 +352,52 @@ class Run:
                 process.propose(self._next_value)
                 self._settle(process)
         if not self._calm:
-            self._at(self.random.randrange(1, 250), CLIENT, None)
+            self._at(1 + self._below(249), CLIENT, None)
 
     # Faults
 
     def _fault(self) -> None:
         if self._calm:
             return
-        self.figures.faults += 1
-        random = self.random
-        kind = random.random()
+        kind = self.random.random()
         alive = [one for one in self._processes.values() if one.alive]
-        if kind < 0.3 and alive:
-            self._crash(self._victim(alive), power=random.random() < 0.7)
+        if kind < 0.25 and alive:
+            self._crash(self._victim(alive), power=self.random.random() < 0.7)
+        elif kind < 0.3 and alive:
+            self._victim(alive).effects_left = self._below(6)
         elif kind < 0.38:
+            self._count("all crash")
             for process in alive:
                 self._crash(process, power=True)
         elif kind < 0.5 and alive:
             self._pause(self._victim(alive))
         elif kind < 0.6 and alive:
-            victim = self._victim(alive)
-            victim.replica.resign(self.now_ms, for_good=False)
-            self._settle(victim)
+            self._resign(self._victim(alive))
         elif kind < 0.66 and alive:
             self._replace_disk(self._victim(alive))
         else:
             self._partition()
-        self._at(random.randrange(1, 2 * self._fault_ms), FAULT, None)
+        self._at(1 + self._below(2 * self._fault_ms - 1), FAULT, None)
+
+    def _count(self, kind: str) -> None:
+        self.figures.faults[kind] = self.figures.faults.get(kind, 0) + 1
 
     def _fall(self, process: Process) -> None:
         """A leader that has just been elected crashes."""
         if process.alive and process.replica.leads and not self._calm:
-            self.figures.faults += 1
             self._crash(process, power=self.random.random() < 0.2)
+
+    def _fall_over(self, process: Process) -> None:
+        """A crash between two effects of one step."""
+        self._count("crash amid a step")
+        self._crash(process, power=self.random.random() < 0.5)
+
+    def _resign(self, process: Process) -> None:
+        if process.replica.leads:
+            self._count("leader resigns")
+            self._note("is told to resign", process.node_id)
+        process.replica.resign(self.now_ms, for_good=False)
+        self._settle(process)
 
     def _victim(self, alive: list[Process]) -> Process:
         """Leaders are hit more often than others."""
@@ -378,17 +405,21 @@ class Run:
         return self.random.choice(leading if leading and self.random.random() < 0.6 else alive)
 
     def _crash(self, process: Process, *, power: bool) -> None:
-        self._note("power loss" if power else "kill", process.node_id)
+        kind = "power loss" if power else "kill"
+        self._count(kind)
+        self._note(kind, process.node_id)
         process.alive = False
         self._paused_until.pop(process.node_id, None)
         self._ticks.pop(process.node_id, None)
         if power:
-            process.disk.crash(self.random.randrange(process.disk.changes + 1))
+            kept = self._below(process.disk.changes + 1)
+            process.disk.crash(kept=kept, torn=self._below(self._fetched_entries_max + 1))
         self._at(self.random.choice((1, 50, 1_000, 4_000)), RESTART, process.node_id)
 
     def _pause(self, process: Process) -> None:
-        until_ms = self.now_ms + self.random.randrange(1, PAUSE_MS_MAX)
-        self._note(f"pause until {until_ms}", process.node_id)
+        until_ms = self.now_ms + 1 + self._below(PAUSE_MS_MAX - 1)
+        self._count("pause")
+        self._note(f"pauses until {until_ms}", process.node_id)
         self._paused_until[process.node_id] = until_ms
 
     def _replace_disk(self, process: Process) -> None:
@@ -397,6 +428,7 @@ class Run:
         if node not in self._replaced and len(self._replaced) < self._replaced_max:
             self._replaced.add(node)
             self._crash(process, power=True)
+            self._count("disk replaced")
             self._note("disk replaced", node)
             self._disks[node] = ReplicaDisk(self._directory_id())
 
@@ -407,14 +439,18 @@ class Run:
         cut = {(a, b) for a in side for b in nodes if b not in side}
         if not one_way:
             cut |= {(b, a) for a, b in cut}
-        self._note(f"cut{' one way' if one_way else ''}", *sorted(side))
+        kind = "one-way partition" if one_way else "partition"
+        self._count(kind)
+        self._note(f"{kind}: {sorted(side)} from the others")
         self._cut |= cut
-        self._at(self.random.randrange(100, 6_000), HEAL, frozenset(cut))
+        self._at(100 + self._below(5_900), HEAL, frozenset(cut))
 
     def _calm_down(self) -> None:
         self._calm = True
+        self._calm_ms = self.now_ms
         for process in self._processes.values():
             process.fetched_entries_max = CALM_FETCHED_ENTRIES
+            process.effects_left = None
         self._fetched_entries_max = CALM_FETCHED_ENTRIES
         self._cut.clear()
         self._paused_until.clear()
@@ -423,15 +459,28 @@ class Run:
             for process in self._processes.values():
                 if process.alive:
                     self._crash(process, power=True)
+        if self.random.random() < 0.3:
+            self._keep_minority_down()
         for node in self._disks:
             self._at(1, RESTART, node)
         self._at(1, CLIENT, None)
+
+    def _keep_minority_down(self) -> None:
+        """Some voters never come back; those that can vote are still a majority."""
+        votes = [node for node in self.voters.node_ids if node not in self._replaced]
+        spare = len(votes) - self.voters.majority
+        self._away.update(self.random.sample(votes, self._below(spare + 1)))
+        self._note(f"stay down: {sorted(self._away)}")
+        for node in self._away:
+            process = self._processes.get(node)
+            if process is not None and process.alive:
+                self._crash(process, power=False)
 
     def _all_have_a_new_record(self) -> bool:
         """Whether a record of the calm phase is committed on every node. The leader of the latest
         epoch appends it; one that is deposed meanwhile may lose it, and its successor has another.
         """
-        processes = self._processes.values()
+        processes = [one for one in self._processes.values() if one.node_id not in self._away]
         leaders = [one for one in processes if one.alive and one.replica.leads]
         leader = max(leaders, key=lambda one: one.replica.epoch, default=None)
         if leader is None:
@@ -442,11 +491,16 @@ class Run:
             leader.propose(self._next_value)
             self._settle(leader)
             self._probe = LogEnd(leader.replica.epoch, leader.disk.end_offset)
+            self.figures.calm_leader_ms = self.now_ms - self._calm_ms
         probe = self._probe
         return all(one.alive and one.replica.high_watermark >= probe.offset for one in processes)
 
     def _directory_id(self) -> bytes:
         return self.random.randbytes(16)
+
+    def _below(self, bound: int) -> int:
+        """A random number from 0 on; cheaper than `randrange`, which is drawn a lot."""
+        return int(self.random.random() * bound)
 
     def _at(self, wait_ms: int, kind: int, what: object) -> None:
         self._at_time(self.now_ms + wait_ms, kind, what)
@@ -455,6 +509,7 @@ class Run:
         self._sequence += 1
         heappush(self._events, (time_ms, self._sequence, kind, what))
 
-    def _note(self, what: str, *nodes: NodeId) -> None:
+    def _note(self, what: str, node: NodeId | None = None) -> None:
         if self._log_lines:
-            self.lines.append(f"{self.now_ms:7} {what} {' '.join(map(str, nodes))}")
+            named = "" if node is None else f"node {node}: "
+            self.lines.append(f"{self.now_ms:7} {named}{what}")
