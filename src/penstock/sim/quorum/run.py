@@ -1,8 +1,8 @@
 """One seed of the quorum: replicas, a bad network, crashes, and the checks. `run_seed` is the face.
 
 A run has a phase of faults and a calm one. In the calm phase every message arrives and every
-replica runs, but perhaps a minority that stays down; then a leader must be found and a record be
-committed everywhere, in bounded time.
+replica runs; perhaps a minority stays down, or one voter can only send or only receive. Then a
+leader must be found and a record be committed on all others, in bounded time.
 """
 
 from dataclasses import dataclass, field
@@ -132,6 +132,7 @@ class Run:
         self._replaced: set[NodeId] = set()
         self._replaced_max = replaceable
         self._away: set[NodeId] = set()  # stay down in the calm phase
+        self._excused: set[NodeId] = set()  # those, and the one that stays cut off
         self._processes: dict[NodeId, Process] = {}
         self._paused_until: dict[NodeId, int] = {}
         self._cut: set[tuple[NodeId, NodeId]] = set()
@@ -192,7 +193,8 @@ class Run:
             self._fall(what)
         elif kind == HEAL:
             assert isinstance(what, frozenset)
-            self._cut -= what
+            if not self._calm:
+                self._cut -= what
 
     # Processes
 
@@ -459,28 +461,49 @@ class Run:
             for process in self._processes.values():
                 if process.alive:
                     self._crash(process, power=True)
-        if self.random.random() < 0.3:
+        lasting = self.random.random()
+        if lasting < 0.3:
             self._keep_minority_down()
+        elif lasting < 0.5:
+            self._keep_one_cut_off()
         for node in self._disks:
             self._at(1, RESTART, node)
         self._at(1, CLIENT, None)
 
     def _keep_minority_down(self) -> None:
         """Some voters never come back; those that can vote are still a majority."""
-        votes = [node for node in self.voters.node_ids if node not in self._replaced]
-        spare = len(votes) - self.voters.majority
+        votes, spare = self._spare_votes()
         self._away.update(self.random.sample(votes, self._below(spare + 1)))
+        self._excused |= self._away
         self._note(f"stay down: {sorted(self._away)}")
         for node in self._away:
             process = self._processes.get(node)
             if process is not None and process.alive:
                 self._crash(process, power=False)
 
+    def _keep_one_cut_off(self) -> None:
+        """One voter sends and hears nothing, or hears and sends nothing: it must not disturb."""
+        votes, spare = self._spare_votes()
+        if spare == 0:
+            return
+        one = self.random.choice(votes)
+        deaf = self.random.random() < 0.5
+        for other in self._disks:
+            if other != one:
+                self._cut.add((other, one) if deaf else (one, other))
+        self._excused.add(one)
+        self._note("hears nothing from now on" if deaf else "is not heard from now on", one)
+
+    def _spare_votes(self) -> tuple[list[NodeId], int]:
+        """The voters whose disks were never replaced, and how many of them are not needed."""
+        votes = [node for node in self.voters.node_ids if node not in self._replaced]
+        return votes, len(votes) - self.voters.majority
+
     def _all_have_a_new_record(self) -> bool:
         """Whether a record of the calm phase is committed on every node. The leader of the latest
         epoch appends it; one that is deposed meanwhile may lose it, and its successor has another.
         """
-        processes = [one for one in self._processes.values() if one.node_id not in self._away]
+        processes = [one for one in self._processes.values() if one.node_id not in self._excused]
         leaders = [one for one in processes if one.alive and one.replica.leads]
         leader = max(leaders, key=lambda one: one.replica.epoch, default=None)
         if leader is None:
