@@ -24,7 +24,7 @@ from rig.broker import NO_RETENTION_ROUND
 
 DEFAULT = 5
 SEEN_WITHIN_S = 60
-HERE = Standpoint(image=Image(), static=parse_broker(NO_RETENTION_ROUND), node_id=NodeId(1))
+HERE = Standpoint(metadata=Image(), static=parse_broker(NO_RETENTION_ROUND), node_id=NodeId(1))
 # A listener cannot be changed here without a restart.
 AT_START_HERE = {"listeners", "listener.security.protocol.map"}
 
