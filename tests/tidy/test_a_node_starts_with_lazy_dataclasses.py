@@ -10,6 +10,7 @@ NODE_PACKAGES = (
     "records",
     "world",
     "machine",
+    "raft",
     "log",
     "metadata",
     "replication",

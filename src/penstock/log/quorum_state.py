@@ -14,12 +14,12 @@ taken for an absent one: a voter that forgets its vote could vote twice in an ep
 """
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from penstock.log import layout
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId, id_bytes, id_text
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
 from penstock.world.ports import Disk
 

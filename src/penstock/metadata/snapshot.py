@@ -9,12 +9,12 @@ of what the changes cost. Kafka's two settings are upper bounds of that.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.metadata.records import METADATA_VERSION_FEATURE, MetadataRecord
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import SNAPSHOT_LOG_BYTES_MIN, SNAPSHOTS_KEPT
 from penstock.model.offset import Offset
 from penstock.wire.messages.metadata_records.broker import (

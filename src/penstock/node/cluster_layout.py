@@ -14,10 +14,10 @@ anything between is refused.
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId, random_id
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import LAID_OUT_NODES_MAX, LAID_OUT_VOTERS_MAX
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.cluster_node import cluster_node

@@ -14,7 +14,6 @@ directory shows that the node is not new.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity
@@ -28,6 +27,7 @@ from penstock.metadata.bootstrap_files import (
 )
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicPartition, random_id
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.cluster_node import ClusterNode, Role
 from penstock.model.settings.listener import ANY_HOSTS, DirectoryVoter
 from penstock.node.directory_owners import cluster_of

@@ -1,8 +1,7 @@
 """The quorum as its leader sees it: how far each replica has come, and when it last fetched."""
 
-from dataclasses import dataclass
-
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.raft.roles.leader import Leader
 from penstock.raft.state import ReplicaState

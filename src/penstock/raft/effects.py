@@ -4,9 +4,8 @@ All but Sync are done when the driver goes on: a vote is on disk before its repl
 carried out beside, and `Replica.synced` reports it.
 """
 
-from dataclasses import dataclass
-
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.messages import FetchReply, FetchSnapshotRequest, Opaque, Reply, Request
 from penstock.raft.voters import ReplicaKey

@@ -4,10 +4,10 @@ Every reply tells the sender's epoch and the leader that it knows; a replica lea
 any reply. `error` says why a request was not done.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.log_ends import LogEnd
 from penstock.raft.voters import ReplicaKey

@@ -1,7 +1,8 @@
 """How long a replica waits for what: Kafka's `controller.quorum.*` settings, and what follows."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from penstock.model.lazy_dataclass import dataclass
 
 SHORT_WAIT_MS_MAX = 50  # of a voter that has just lost its leader, or has just started
 BACKOFF_BASE_MS = 100

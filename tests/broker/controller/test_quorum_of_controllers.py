@@ -9,6 +9,7 @@ from typing import Any, cast
 from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.quorum_driver import QuorumMember
+from penstock.broker.controller.quorum_peers import QuorumPeers
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import versions_served
@@ -62,17 +63,18 @@ class Peer:
             settings=TopicSettings(),
             now_ms=self.world.clock.now_ms(),
         )
+        self._member = QuorumMember(
+            key=ReplicaKey(node, directory_id(node)),
+            cluster_id=CLUSTER_ID,
+            voters=VoterSet(ReplicaKey(one, directory_id(one)) for one in NODES),
+            endpoints=(),
+            times=Times(election_timeout_ms=300, fetch_timeout_ms=600),
+            request_timeout_ms=1_000,
+        )
         self.controller = LocalController(
             log=self.log,
             world=self.world,
-            member=QuorumMember(
-                key=ReplicaKey(node, directory_id(node)),
-                cluster_id=CLUSTER_ID,
-                voters=VoterSet(ReplicaKey(one, directory_id(one)) for one in NODES),
-                endpoints=(),
-                times=Times(election_timeout_ms=300, fetch_timeout_ms=600),
-                request_timeout_ms=1_000,
-            ),
+            member=self._member,
             settings=self._settings,
             publish=self._publish,
         )
@@ -131,7 +133,7 @@ class Peer:
             try:
                 server.open()
                 server.serve()
-                await self.controller.run(links)
+                await self.controller.run(QuorumPeers(links=links, member=self._member))
             finally:
                 links.close()
                 server.hang_up()

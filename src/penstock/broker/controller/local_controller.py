@@ -13,9 +13,13 @@ from itertools import chain
 from typing import Any, assert_never
 
 from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
-from penstock.broker.controller.links import Links
 from penstock.broker.controller.metadata_journal import MetadataJournal
-from penstock.broker.controller.quorum_driver import Listener, QuorumDriver, QuorumMember
+from penstock.broker.controller.quorum_driver import (
+    Listener,
+    Peers,
+    QuorumDriver,
+    QuorumMember,
+)
 from penstock.broker.controller.snapshotting import Snapshotting
 from penstock.log.partition_log import PartitionLog
 from penstock.machine.decision import Decision
@@ -132,13 +136,13 @@ class LocalController:
         self._driver.start()
         return self.image
 
-    async def run(self, links: Links | None = None) -> None:
+    async def run(self, peers: Peers | None = None) -> None:
         """Keeps the quorum and its time until cancelled. A failed sync ends it, and with it the
         node.
         """
         assert self._driver is not None, "`open` comes first"
         async with TaskGroup() as tasks:
-            tasks.start(self._driver.run(links))
+            tasks.start(self._driver.run(peers))
             tasks.start(self._keep_expiring())
             tasks.start(self._snapshotting.run())
 

@@ -8,13 +8,12 @@ often; the replica counts a record when it is told that it is durable.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import assert_never
+from typing import Protocol, assert_never
 
-from penstock.broker.controller.links import Lane, Links, NodeDown
 from penstock.broker.controller.metadata_journal import MetadataJournal
-from penstock.client.network.errors import ClientError
+from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
 from penstock.model.offset import Offset, SnapshotId
 from penstock.raft.description import QuorumDescription, describe_quorum
@@ -35,33 +34,38 @@ from penstock.raft.effects import (
     Truncate,
 )
 from penstock.raft.messages import (
-    BeginEpochRequest,
-    EndEpochRequest,
     FetchReply,
-    FetchRequest,
     FetchSnapshotReply,
-    FetchSnapshotRequest,
     Refused,
     Reply,
     Request,
-    VoteRequest,
 )
 from penstock.raft.replica import Replica
 from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
-from penstock.raft.wire_form import begin_epoch, end_epoch, fetch, fetch_snapshot, vote
-from penstock.raft.wire_form.envelope import UnusableReply
 from penstock.records.batch import BatchView, whole_batches
-from penstock.wire.messages.begin_quorum_epoch import BeginQuorumEpochResponse
-from penstock.wire.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.wire.messages.endpoints import NamedEndpoint
-from penstock.wire.messages.fetch import FetchResponse
-from penstock.wire.messages.fetch_snapshot import FetchSnapshotResponse
-from penstock.wire.messages.vote import VoteResponse
 from penstock.world.ports import Buffer, World
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
+
+
+class Unanswered(PenstockError):
+    """A request to another replica has no reply that can be used. `is_down`: its machine refused a
+    connection, so the process has ended.
+    """
+
+    def __init__(self, reason: str, *, is_down: bool = False) -> None:
+        super().__init__(reason)
+        self.is_down = is_down
+
+
+class Peers(Protocol):
+    """The other replicas."""
+
+    async def ask(self, to: NodeId, request: Request) -> Reply:
+        """Unanswered when there is no reply in time, or none that makes sense."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +114,7 @@ class QuorumDriver:
         self._log = log
         self._world = world
         self._listener = listener
-        self._links: Links | None = None
+        self._peers: Peers | None = None
         self._tasks: TaskGroup | None = None
         self._unsent: list[Send] = []  # until `run` has connections
         self._sooner = asyncio.Event()
@@ -137,12 +141,12 @@ class QuorumDriver:
                 self._log.sync()
                 self._synced()
 
-    async def run(self, links: Links | None) -> None:
-        """Until cancelled. A failed write or sync ends it, and with it the node. A sole voter needs
-        no links.
+    async def run(self, peers: Peers | None) -> None:
+        """Until cancelled. A failed write or sync ends it, and with it the node. A sole voter has
+        no peers.
         """
         async with TaskGroup() as tasks:
-            self._links, self._tasks = links, tasks
+            self._peers, self._tasks = peers, tasks
             for send in self._unsent:
                 tasks.start(self._ask(send))
             self._unsent.clear()
@@ -261,90 +265,17 @@ class QuorumDriver:
     # Requests of our own
 
     async def _ask(self, send: Send) -> None:
+        assert self._peers is not None, "a sole voter asks nobody"
         try:
-            reply = await self._reply_to(send)
-        except (ClientError, UnusableReply) as error:
+            reply = await self._peers.ask(send.to, send.request)
+        except Unanswered as error:
             logger.debug("quorum request to=%d failed=%s", send.to, error)
             self.replica.failed(send.to, send.number, self._now_ms())
-            if isinstance(error, NodeDown):
+            if error.is_down:
                 self.replica.leader_refused(send.to, self._now_ms())
         else:
             self.replica.receive_reply(send.to, send.number, reply, self._now_ms())
         self._carry_out()
-
-    async def _reply_to(self, send: Send) -> Reply:
-        links, member = self._links, self._member
-        assert links is not None, "`run` comes first"
-        request, to, cluster_id = send.request, send.to, member.cluster_id
-        elections, metadata = Lane.ELECTIONS, Lane.METADATA
-        timeout_ms = member.request_timeout_ms
-        match request:
-            case FetchRequest():
-                fetched = await links.ask(
-                    to,
-                    fetch.request_to_wire(
-                        request, cluster_id=cluster_id, bytes_max=METADATA_FETCH_BYTES_MAX
-                    ),
-                    FetchResponse,
-                    lane=metadata,
-                    timeout_ms=timeout_ms + request.wait_ms_max,
-                )
-                return self._checked(request, fetch.reply_from_wire(fetched))
-            case VoteRequest():
-                voted = await links.ask(
-                    to,
-                    vote.request_to_wire(request, cluster_id=cluster_id),
-                    VoteResponse,
-                    lane=elections,
-                    timeout_ms=timeout_ms,
-                )
-                return vote.reply_from_wire(voted)
-            case BeginEpochRequest():
-                begun = await links.ask(
-                    to,
-                    begin_epoch.request_to_wire(
-                        request, cluster_id=cluster_id, endpoints=member.endpoints
-                    ),
-                    BeginQuorumEpochResponse,
-                    lane=elections,
-                    timeout_ms=timeout_ms,
-                )
-                return begin_epoch.reply_from_wire(begun)
-            case EndEpochRequest():
-                ended = await links.ask(
-                    to,
-                    end_epoch.request_to_wire(
-                        request, cluster_id=cluster_id, endpoints=member.endpoints
-                    ),
-                    EndQuorumEpochResponse,
-                    lane=elections,
-                    timeout_ms=timeout_ms,
-                )
-                return end_epoch.reply_from_wire(ended)
-            case FetchSnapshotRequest():
-                part = await links.ask(
-                    to,
-                    fetch_snapshot.request_to_wire(
-                        request, cluster_id=cluster_id, bytes_max=METADATA_FETCH_BYTES_MAX
-                    ),
-                    FetchSnapshotResponse,
-                    lane=metadata,
-                    timeout_ms=timeout_ms,
-                )
-                return fetch_snapshot.reply_from_wire(part)
-            case _:
-                assert_never(request)
-
-    def _checked(self, request: FetchRequest, reply: FetchReply) -> FetchReply:
-        """Records begin where they were asked for, or are not taken."""
-        if reply.runs:
-            assert isinstance(reply.records, bytes | bytearray | memoryview)
-            base_offset = int.from_bytes(memoryview(reply.records)[:8])
-            if base_offset != request.log_end.offset:
-                raise UnusableReply(
-                    f"asked for records from {request.log_end.offset}, got {base_offset}"
-                )
-        return reply
 
     # Time and disk
 

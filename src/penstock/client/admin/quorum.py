@@ -1,11 +1,10 @@
 """The metadata quorum as its leader describes it."""
 
-from dataclasses import dataclass
-
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.model.error import ErrorCode
 from penstock.model.identity import METADATA_TOPIC, NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.describe_quorum import (
     DescribeQuorumPartition,

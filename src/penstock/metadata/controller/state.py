@@ -11,7 +11,7 @@ Invariants:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, assert_never
 
 from penstock.metadata.image.broker import BrokerImage
@@ -27,6 +27,7 @@ from penstock.metadata.image.topic import PartitionImage
 from penstock.metadata.records import MetadataRecord
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.topic_name import collision_key
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,

@@ -14,12 +14,12 @@ cluster of its own: broker, controller and the only voter.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import NoReturn
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import CONTROLLER_LISTENER_NEEDED, BrokerSettings
 from penstock.model.settings.listener import (
     ANY_HOSTS,

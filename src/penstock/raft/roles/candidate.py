@@ -1,8 +1,9 @@
 """Candidate: has begun an epoch, voted for itself, and asks the others."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,8 +1,7 @@
 """Follower: fetches from the leader of its epoch. An observer is a follower that never votes."""
 
-from dataclasses import dataclass
-
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import SnapshotId
 
 

@@ -6,9 +6,10 @@ Invariants:
  2. A voter's end is what it named in a fetch of this epoch; none is known at first.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.raft.messages import FetchRequest, Opaque
 from penstock.raft.voters import ReplicaKey, VoterSet

@@ -1,8 +1,9 @@
 """Prospective: asks who would vote for it before it begins a new epoch (KIP-996)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """Resigned: led this epoch and does so no more. It grants no vote in it, and tells the voters."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 from penstock.raft.voters import ReplicaKey
 
 

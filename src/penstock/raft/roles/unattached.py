@@ -3,9 +3,10 @@
 The leader of the epoch may be known by id from `quorum-state`; no other is elected in it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True, kw_only=True)
