@@ -16,6 +16,7 @@ class LogEndsAgainstAList(RuleBasedStateMachine):
         self.epochs: list[int] = []
         self.start = 0
         self.synced = 0
+        self.syncing = 0  # what the sync under way makes durable
 
     @rule(later=st.integers(0, 2), count=st.integers(1, 4))
     def append(self, later: int, count: int) -> None:
@@ -28,13 +29,19 @@ class LogEndsAgainstAList(RuleBasedStateMachine):
         offset = max(self.start, len(self.epochs) - cut)
         del self.epochs[offset:]
         self.synced = min(self.synced, offset)
+        self.syncing = min(self.syncing, offset)
         self.log.truncate(Offset(offset))
 
-    @rule(past=st.integers(-3, 3))
-    def sync(self, past: int) -> None:
-        offset = max(0, len(self.epochs) + past)
-        self.synced = max(self.synced, min(offset, len(self.epochs)))
-        self.log.synced(Offset(offset))
+    @rule()
+    def begin_sync(self) -> None:
+        self.syncing = len(self.epochs)
+        self.log.begin_sync()
+
+    @rule()
+    def end_sync(self) -> None:
+        """What was truncated since the sync began is not part of it, whatever stands there now."""
+        self.synced = max(self.synced, self.syncing)
+        self.log.end_sync()
 
     @precondition(lambda self: self.synced > self.start)
     @rule(data=st.data())
@@ -51,7 +58,7 @@ class LogEndsAgainstAList(RuleBasedStateMachine):
         offset = max(1, self.start + beyond)
         epoch = max(1, (self.epochs[self.start - 1] if self.start else 0) + later)
         self.epochs = [0] * (offset - 1) + [epoch]
-        self.start = self.synced = offset
+        self.start = self.synced = self.syncing = offset
         self.log.install(SnapshotId(Offset(offset), LeaderEpoch(epoch)))
 
     @invariant()

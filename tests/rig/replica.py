@@ -52,7 +52,9 @@ def log_of(*epochs: int, synced: int | None = None) -> LogEnds:
     log = LogEnds()
     for offset, epoch in enumerate(epochs):
         log.append(LeaderEpoch(epoch), Offset(offset + 1))
-    log.synced(Offset(len(epochs) if synced is None else synced))
+        if synced is None or offset < synced:
+            log.begin_sync()
+            log.end_sync()
     return log
 
 
@@ -138,7 +140,8 @@ class Lone:
 
     def sync(self) -> list[Effect]:
         """All of the log is durable."""
-        self.replica.synced(self.replica.state.log.end_offset, self.now_ms)
+        self.replica.begin_sync()
+        self.replica.synced(self.now_ms)
         return self.take()
 
 

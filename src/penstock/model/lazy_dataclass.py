@@ -8,7 +8,8 @@ its attributes already, to be completed in place.
 
 A class is the same with either: `fields`, `replace`, `asdict`, `match`, `copy` and `pickle` work on
 it, and type checkers take this decorator for the other one. What no class of ours needs is missing:
-`order`, fields that are not in the constructor, and classes that derive from a dataclass.
+`order`, defaults of fields that are not in the constructor, and classes that derive from a
+dataclass.
 """
 
 import dataclasses
@@ -44,7 +45,6 @@ def _make(body: type, *, frozen: bool, kw_only: bool, init: bool, eq: bool) -> A
     slots = "__mypyc_attrs__" not in body.__dict__
     plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
     cls: Any = plain(body)
-    assert all(field.init for field in dataclasses.fields(cls)), cls
     own = cls.__dict__
     parameters = own["__dataclass_params__"]
     parameters.init, parameters.repr = init, True
@@ -88,6 +88,9 @@ def _init_source(cls: Any, namespace: dict[str, Any]) -> str:
     by_name: list[str] = []
     lines: list[str] = []
     for field in dataclasses.fields(cls):
+        if not field.init:
+            assert field.default is MISSING, "`__post_init__` gives the value"
+            continue
         name = field.name
         parameter, value = name, name
         if field.default_factory is not MISSING:
