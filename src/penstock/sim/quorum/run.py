@@ -111,6 +111,7 @@ class Run:
             election_timeout_ms=500,
             fetch_timeout_ms=1_000,
             retry_backoff_ms=draw.choice((20, 100, 100)),
+            fetch_wait_ms_max=300,  # with the slowest network, less than REQUEST_TIMEOUT_MS
         )
         self._latency_ms = draw.choice((2, 5, 20, 60, 150))
         self._steady = draw.random() < 0.4  # all messages take about the same time
