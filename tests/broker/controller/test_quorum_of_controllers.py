@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.quorum_driver import QuorumMember
@@ -258,26 +260,65 @@ def test_acked_topics_survive_the_loss_of_each_active_controller(tmp_path: Path)
     in_a_quorum(tmp_path, scenario)
 
 
+SMALL_SNAPSHOTS = {
+    "metadata_log_max_record_bytes_between_snapshots": "1000",
+    "metadata_max_retention_bytes": "1000",
+    "metadata_max_retention_ms": "1",
+}
+
+
+async def create_until_trimmed(active: Peer, *, beyond: int, from_number: int = 0) -> int:
+    """Topics until the log begins later; returns how many there are."""
+    count = from_number
+    while active.log.start_offset <= beyond:
+        await create(active, f"topic-{count}")
+        count += 1
+    return count
+
+
+def damage_snapshots(directory: str) -> None:
+    """The last byte of each is another one."""
+    for snapshot in Path(directory).glob("*.checkpoint"):
+        data = snapshot.read_bytes()
+        snapshot.write_bytes(data[:-1] + bytes((data[-1] ^ 1,)))
+
+
+def test_a_damaged_snapshot_is_not_taken_over_and_harms_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(quorum: Quorum) -> None:
+        active = await quorum.active()
+        await join_broker(active)
+        absent = next(peer for peer in quorum.running.values() if peer is not active)
+        await quorum.kill(absent.node)
+        count = await create_until_trimmed(active, beyond=0)
+        damaged_at = active.log.start_offset
+        damage_snapshots(active.log.directory)
+        returned = await quorum.start(absent.node)
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                if "damaged=true" in caplog.text:
+                    break
+                await asyncio.sleep(0.01)
+        assert returned.log.start_offset == 0, "nothing was taken over"
+        active = await quorum.active()
+        count = await create_until_trimmed(active, beyond=damaged_at, from_number=count)
+        await quorum.until(lambda peer: len(peer.image.topics_by_name) == count)
+
+    in_a_quorum(tmp_path, scenario, **SMALL_SNAPSHOTS)
+
+
 def test_a_controller_that_missed_a_snapshot_fetches_it(tmp_path: Path) -> None:
     async def scenario(quorum: Quorum) -> None:
         active = await quorum.active()
         await join_broker(active)
         absent = next(peer for peer in quorum.running.values() if peer is not active)
         await quorum.kill(absent.node)
-        count = 0
-        while active.log.start_offset == 0:
-            await create(active, f"topic-{count}")
-            count += 1
+        count = await create_until_trimmed(active, beyond=0)
         returned = await quorum.start(absent.node)
         await quorum.until(lambda peer: len(peer.image.topics_by_name) == count)
         assert returned.log.start_offset > 0
         await create(await quorum.active(), "one-more")
         await quorum.until(lambda peer: "one-more" in peer.image.topics_by_name)
 
-    in_a_quorum(
-        tmp_path,
-        scenario,
-        metadata_log_max_record_bytes_between_snapshots="1000",
-        metadata_max_retention_bytes="1000",
-        metadata_max_retention_ms="1",
-    )
+    in_a_quorum(tmp_path, scenario, **SMALL_SNAPSHOTS)

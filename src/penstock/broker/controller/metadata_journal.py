@@ -10,6 +10,7 @@ Invariants:
 2. What a snapshot replaces is removed only when the snapshot is on disk.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 
 from penstock.log.metadata_snapshots import DamagedSnapshot, MetadataSnapshots, SnapshotPart
@@ -44,6 +45,8 @@ from penstock.wire.messages.control_records import LeaderChangeMessage, Voter
 from penstock.wire.messages.metadata_records.transaction import AbortTransactionRecord
 from penstock.world.errors import DiskError
 from penstock.world.ports import Buffer, Clock, Disk, File
+
+logger = logging.getLogger(__name__)
 
 LEADER_CHANGE_VERSION = 0
 
@@ -301,16 +304,34 @@ class MetadataJournal:
     def store_snapshot_part(self, snapshot: SnapshotId, *, position: int, data: Buffer) -> None:
         part = self._received
         if part is None or part.snapshot_id != snapshot or position == 0:
-            if part is not None:
-                self.snapshots.drop(part)
+            self._drop_received()
             part = self._received = self.snapshots.begin(snapshot)
         assert part.size_bytes == position, (part.size_bytes, position)
         part.append([data])
 
-    def install_snapshot(self, snapshot: SnapshotId) -> None:
-        """The parts are whole: they take the place of the log, durably. DamagedSnapshot: they are
-        not, and nothing has changed.
+    def completes_snapshot(self, snapshot: SnapshotId, *, position: int, data: Buffer) -> bool:
+        """Whether these last bytes make a whole snapshot of what was stored. If not, it is dropped:
+        a byte was damaged on the way, or where it came from.
         """
+        self.store_snapshot_part(snapshot, position=position, data=data)
+        part = self._received
+        assert part is not None
+        try:
+            self.snapshots.check(part)
+        except DamagedSnapshot as error:
+            logger.warning("metadata snapshot received=%s damaged=true reason=%s", snapshot, error)
+            self._drop_received()
+            return False
+        part.file.truncate(position)
+        return True
+
+    def _drop_received(self) -> None:
+        part, self._received = self._received, None
+        if part is not None:
+            self.snapshots.drop(part)
+
+    def install_snapshot(self, snapshot: SnapshotId) -> None:
+        """The parts are whole (`completes_snapshot`): they take the place of the log, durably."""
         part, self._received = self._received, None
         assert part is not None and part.snapshot_id == snapshot, (part, snapshot)
         self.install(part)

@@ -274,8 +274,20 @@ class QuorumDriver:
             if error.is_down:
                 self.replica.leader_refused(send.to, self._now_ms())
         else:
+            if isinstance(reply, FetchSnapshotReply) and self._is_damaged(reply):
+                reply.error = Refused.SNAPSHOT_NOT_FOUND  # ask again which one there is
             self.replica.receive_reply(send.to, send.number, reply, self._now_ms())
         self._carry_out()
+
+    def _is_damaged(self, reply: FetchSnapshotReply) -> bool:
+        """Whether the last part of a snapshot does not make it whole: looked at before the replica
+        takes it for its log.
+        """
+        if reply.error is not None or reply.position + reply.length < reply.size:
+            return False
+        data = reply.data
+        assert isinstance(data, bytes | bytearray | memoryview)
+        return not self._log.completes_snapshot(reply.snapshot, position=reply.position, data=data)
 
     # Time and disk
 
