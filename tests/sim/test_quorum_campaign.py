@@ -5,7 +5,7 @@ import json
 from click.testing import CliRunner
 
 from penstock.cli.sim import sim
-from penstock.sim.quorum.campaign import Tally, run_some
+from penstock.sim.quorum.campaign import Tally, verdict_of
 from penstock.sim.quorum.flaws import Flaw
 
 
@@ -32,8 +32,7 @@ def test_replay_shows_who_became_what_and_why_the_seed_failed() -> None:
     failed = next(
         verdict
         for seed in range(200)
-        for verdict in run_some(range(seed, seed + 1), flaw=Flaw.VOTE_NOT_SYNCED)
-        if verdict.violation is not None
+        if (verdict := verdict_of(seed, flaw=Flaw.VOTE_NOT_SYNCED)).violation is not None
     )
     asked = ["quorum-replay", str(failed.seed), "--flaw", "vote-not-synced"]
     ran = CliRunner().invoke(sim, asked)
@@ -44,8 +43,8 @@ def test_replay_shows_who_became_what_and_why_the_seed_failed() -> None:
 
 def test_snapshots_that_were_installed_are_counted() -> None:
     tally = Tally()
-    for verdict in run_some(range(40), flaw=None):
-        tally.add(verdict)
+    for seed in range(40):
+        tally.add(verdict_of(seed))
     assert tally.snapshots_installed > 0
     assert tally.seeds == 40
 

@@ -64,11 +64,11 @@ class Tally:
 def quorum_campaign(
     seeds: range, *, flaw: Flaw | None = None, workers: int | None = None
 ) -> Iterator[QuorumVerdict]:
-    run_one = partial(_verdict, flaw=flaw)
+    run_one = partial(verdict_of, flaw=flaw)
     return over_seeds(seeds, run_one, module=__name__, workers=workers)
 
 
-def _verdict(seed: int, *, flaw: Flaw | None) -> QuorumVerdict:
+def verdict_of(seed: int, *, flaw: Flaw | None = None) -> QuorumVerdict:
     outcome = run_seed(seed, flaw=flaw)
     figures = outcome.figures
     return QuorumVerdict(
