@@ -93,6 +93,18 @@ def test_a_start_reads_the_latest_snapshot_and_the_log_behind_it() -> None:
     run_with(disk, scenario)
 
 
+def test_a_broker_learns_of_every_topic_of_a_snapshot_at_its_start() -> None:
+    """Partitions are opened by what has changed, and to a broker that starts all of it is new."""
+    disk, _ = with_snapshots(3)
+
+    async def scenario(control: Control) -> None:
+        first = control.deltas[0]
+        assert {topic.name for topic in first.topics_created} == {"first", "last"}
+        assert first.features_changed
+
+    run_with(disk, scenario)
+
+
 def test_the_log_begins_with_the_snapshot_before_the_latest() -> None:
     disk, _ = with_snapshots(5)
     kept = snapshots_on(disk)

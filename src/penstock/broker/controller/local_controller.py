@@ -93,6 +93,7 @@ class LocalController:
         self._state = ControllerState()
         self._host: Host[MetadataRecord, Outcome] | None = None  # while this node is active
         self._elected = False  # just now: the host is still to be made
+        self._has_published = False
         self._sooner_deadline = asyncio.Event()
         self._expiry_ms: int | None = None  # when the next look at deadlines is due
 
@@ -237,6 +238,9 @@ class LocalController:
                 next_offset=entries[-1].next_offset,
                 epoch=entries[-1].epoch,
             )
+            if not self._has_published:  # what a snapshot holds is new to this broker, too
+                delta = difference(Image(), image)
+            self._has_published = True
             self._publish(delta, image)
             self._snapshotting.note(entries)
         if self._host is not None:
@@ -247,7 +251,8 @@ class LocalController:
         loader = Loader()
         records = self._journal.snapshot_records(snapshot)
         _, image = loader.load(records, next_offset=snapshot.offset, epoch=snapshot.epoch)
-        before, self._loader = self._loader.image, loader
+        before = self._loader.image if self._has_published else Image()
+        self._loader, self._has_published = loader, True
         self._publish(difference(before, image), image)
 
     def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
