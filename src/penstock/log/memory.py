@@ -25,6 +25,7 @@ class LogMemory:
         "_epochs_path",
         "_saved_epochs",
         "epochs",
+        "epochs_are_absent",
         "epochs_are_lost",
         "producers",
         "snapshots",
@@ -47,6 +48,7 @@ class LogMemory:
         self.snapshots = Snapshots(disk, directory, snapshot_offsets)
         self._saved_epochs = LeaderEpochs().encode(end_offset=start_offset)
         self.epochs_are_lost = False  # the file cannot be read: `relearn_epochs`
+        self.epochs_are_absent = False  # there is no file, as in a log that was never synced
         self.epochs = self._read_epochs()
 
     def take_up(self, batch: BatchView, segment: Segment) -> None:
@@ -129,6 +131,7 @@ class LogMemory:
 
     def _read_epochs(self) -> LeaderEpochs:
         if not self._disk.exists(self._epochs_path):
+            self.epochs_are_absent = True
             return LeaderEpochs()
         data = self._disk.read(self._epochs_path)
         self._saved_epochs = data

@@ -109,7 +109,10 @@ def _load_parts(
         settings=settings,
         memory=memory,
     )
-    if memory.epochs_are_lost:
+    # Without a file there are no epochs below the recovery point (invariant 2 of `log/epochs`).
+    synced = left.clean or (left.recovery_point or 0) > memory.start_offset
+    absent = memory.epochs_are_absent and synced and found.end_offset > memory.start_offset
+    if memory.epochs_are_lost or absent:
         found.report.reasons.append(f"{directory}: rebuilt the leader epochs from the log")
         memory.relearn_epochs(found.segments)
     return LogParts(

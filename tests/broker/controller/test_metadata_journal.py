@@ -1,11 +1,15 @@
 """The metadata log as other nodes will use it: copied, cut back, and replaced by a snapshot."""
 
+from functools import partial
+
 import pytest
 
+from penstock.broker.controller import metadata_journal
 from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.log.metadata_snapshots import DamagedSnapshot, SnapshotWriter
 from penstock.log.opening import open_log
 from penstock.log.partition_log import PartitionLog
+from penstock.metadata.framing import batched
 from penstock.metadata.records import MetadataRecord, encode_record
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
@@ -49,7 +53,7 @@ class Journalled:
         recovered = self.journal.recover()
         records = [
             *recovered.records,
-            *(one for e in self.journal.uncommitted for one in e.records),
+            *(one for e in self.journal.tail for one in e.records),
         ]
         return [one.feature_level for one in records if isinstance(one, FeatureLevelRecord)]
 
@@ -108,6 +112,39 @@ def test_a_log_that_another_leader_contradicts_is_cut_back() -> None:
     assert one.journal.last_epoch == 1
     one.lead(3, 13)
     assert one.levels() == [10, 13]
+
+
+def test_a_frame_is_cut_back_and_committed_by_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its beginning stays in the tail until an image shows the whole of it: a controller that is
+    elected in between must know that it is open.
+    """
+    monkeypatch.setattr(metadata_journal, "batched", partial(batched, records_max=2))
+    one = Journalled()
+    one.lead(1)
+    one.journal.append([feature(level) for level in range(10, 15)])
+    ends = [entry.next_offset for entry in one.journal.tail]
+    assert len(ends) > 3
+    one.journal.truncate(ends[2])
+    assert [entry.next_offset for entry in one.journal.tail] == ends[:3]
+    assert len(one.journal.committed(ends[1])) == 2
+    assert [entry.next_offset for entry in one.journal.tail] == ends[:3], "none is in an image"
+    one.journal.in_image(ends[0])
+    assert [entry.next_offset for entry in one.journal.tail] == ends[1:3]
+    assert [entry.next_offset for entry in one.journal.committed(ends[2])] == [ends[2]]
+
+
+def test_epochs_of_a_log_without_their_file_are_read_from_it() -> None:
+    one = Journalled()
+    one.lead(1, 10, 11)
+    one.lead(4, 12)
+    epochs, end_offset = one.log.epochs.entries, one.journal.end_offset
+    one.log.close()
+    one.disk.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
+    one = Journalled(one.disk)
+    one.journal.recover()
+    assert one.log.epochs.entries == epochs
+    ends = one.journal.ends()
+    assert ends.last == (4, end_offset)
 
 
 def test_an_epoch_of_the_past_cannot_be_led() -> None:

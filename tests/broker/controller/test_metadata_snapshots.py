@@ -281,7 +281,7 @@ def test_a_foreign_snapshot_takes_the_place_of_the_log() -> None:
         ]
         recovered = journal.recover()
         assert recovered.snapshot == snapshot_id
-        assert not journal.uncommitted
+        assert not journal.tail
         await control.sever()
 
     def entries(control: Control) -> Sequence[tuple[int, int]]:

@@ -208,7 +208,7 @@ class LocalController:
             carry_out=_no_effects,
         )
         frames = FrameReader()
-        entries = journal.uncommitted
+        entries = journal.tail
         for entry in entries:
             host.replay(frames.read(entry.records), next_offset=entry.next_offset)
         end_offset = journal.end_offset
@@ -216,7 +216,7 @@ class LocalController:
             journal.abort_frame()
         if not self.image.features and not any(entry.records for entry in entries):
             journal.append(bootstrap_records())
-        for entry in journal.uncommitted[len(entries) :]:
+        for entry in journal.tail[len(entries) :]:
             host.replay(frames.read(entry.records), next_offset=entry.next_offset)
         assert not frames.is_open
         host.opened()
@@ -241,6 +241,7 @@ class LocalController:
             if not self._has_published:  # what a snapshot holds is new to this broker, too
                 delta = difference(Image(), image)
             self._has_published = True
+            self._journal.in_image(image.offset)
             self._publish(delta, image)
             self._snapshotting.note(entries)
         if self._host is not None:

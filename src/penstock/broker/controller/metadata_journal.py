@@ -1,7 +1,7 @@
 """The metadata log and its snapshots as a journal: decisions in, one batch or frame each; at a
 start the newest whole snapshot comes out, and the log behind it.
 
-It is also what the quorum knows of the disk (`quorum_driver.QuorumLog`): the ends of the log with
+It is also what the quorum knows of the disk (`quorum_driver`): the ends of the log with
 their epochs, the vote in `quorum-state`, and batches and snapshots of other replicas. An epoch
 begins with a leader-change batch, as in Apache Kafka.
 
@@ -53,7 +53,7 @@ LEADER_CHANGE_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What one batch of the log says, or one whole decision."""
+    """What one batch of the log says."""
 
     records: tuple[LogRecord, ...]
     next_offset: Offset
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What a start finds: a snapshot, if there is one. The log behind it is uncommitted."""
+    """What a start finds: a snapshot, if there is one. The log behind it is the tail."""
 
     snapshot: SnapshotId | None
     records: tuple[LogRecord, ...]  # of the snapshot
@@ -90,7 +90,8 @@ class MetadataJournal:
         self._node_id = node_id
         self._voters = voters
         self._epoch = LeaderEpoch(0)
-        self._uncommitted: list[Entry] = []
+        self._tail: list[Entry] = []
+        self._visible = 0  # entries of the tail that are committed
         self._damaged: list[SnapshotId] = []
         self._received: SnapshotPart | None = None
 
@@ -129,21 +130,30 @@ class MetadataJournal:
                 "cannot be read without one: restore the directory from a copy"
             )
         from_offset = self._log.start_offset if snapshot is None else snapshot.offset
-        self._uncommitted = list(self.history(from_offset))
+        self._tail, self._visible = list(self.history(from_offset)), 0
         return Recovered(snapshot=snapshot, records=records, damaged=tuple(damaged))
 
     @property
-    def uncommitted(self) -> Sequence[Entry]:
-        """What the quorum may still take back, in order."""
-        return tuple(self._uncommitted)
+    def tail(self) -> Sequence[Entry]:
+        """What is not in an image yet, in order: uncommitted entries, and those of a frame of which
+        a part is committed.
+        """
+        return tuple(self._tail)
 
     def committed(self, offset: Offset) -> list[Entry]:
         """Everything below `offset` is kept for good; returns what thereby became visible."""
+        first = self._visible
+        while self._visible < len(self._tail) and self._tail[self._visible].next_offset <= offset:
+            self._visible += 1
+        return self._tail[first : self._visible]
+
+    def in_image(self, offset: Offset) -> None:
+        """An image shows everything below `offset`."""
         count = 0
-        while count < len(self._uncommitted) and self._uncommitted[count].next_offset <= offset:
+        while count < self._visible and self._tail[count].next_offset <= offset:
             count += 1
-        visible, self._uncommitted = self._uncommitted[:count], self._uncommitted[count:]
-        return visible
+        del self._tail[:count]
+        self._visible -= count
 
     def history(self, from_offset: Offset) -> Iterator[Entry]:
         """The log from an offset on, in order. UnreadableMetadata for what is not as we wrote it.
@@ -214,7 +224,7 @@ class MetadataJournal:
                 raise CorruptBatch(f"the batch at offset {batch.base_offset} has a wrong checksum")
             next_offset, epoch = batch.next_offset, batch.leader_epoch
         self._log.append(batches, now_ms=self._clock.now_ms())
-        self._uncommitted.extend(_entry_of(batch) for batch in batches)
+        self._tail.extend(_entry_of(batch) for batch in batches)
 
     def abort_frame(self) -> None:
         """Ends a frame that a crash left open: nothing of it takes effect. The caller syncs."""
@@ -293,7 +303,8 @@ class MetadataJournal:
         assert latest is None or offset >= latest.offset, (offset, latest)
         self._log.truncate_to(offset)
         assert self._log.end_offset == offset, "replicas have the same batches"
-        self._uncommitted = [one for one in self._uncommitted if one.next_offset <= offset]
+        self._tail = [one for one in self._tail if one.next_offset <= offset]
+        assert self._visible <= len(self._tail), "nothing that is committed is cut off"
 
     def snapshot_size(self, snapshot: SnapshotId) -> int | None:
         return self.snapshots.size_bytes(snapshot) if snapshot in self.snapshots.ids else None
@@ -335,7 +346,7 @@ class MetadataJournal:
         part, self._received = self._received, None
         assert part is not None and part.snapshot_id == snapshot, (part, snapshot)
         self.install(part)
-        self._uncommitted = []
+        self._tail, self._visible = [], 0
 
     # Snapshots
 
@@ -415,23 +426,19 @@ class MetadataJournal:
         )
 
     def _write(self, batches: Sequence[bytearray], records: tuple[LogRecord, ...]) -> None:
+        """One entry a batch, since the quorum commits and truncates by batches."""
         views = [BatchView(memoryview(batch)) for batch in batches]
-        now_ms = self._clock.now_ms()
-        self._log.append(views, now_ms=now_ms)
-        self._uncommitted.append(
-            Entry(
-                records=records,
-                next_offset=self._log.end_offset,
-                epoch=self._epoch,
-                size_bytes=sum(view.size_bytes for view in views),
-                timestamp_ms=now_ms,
-            )
-        )
+        self._log.append(views, now_ms=self._clock.now_ms())
+        if len(views) == 1:
+            self._tail.append(_entry_of(views[0], records))
+        else:
+            self._tail.extend(_entry_of(view) for view in views)
 
 
-def _entry_of(batch: BatchView) -> Entry:
+def _entry_of(batch: BatchView, records: tuple[LogRecord, ...] | None = None) -> Entry:
+    """The entry of a batch, whose records may be known already."""
     return Entry(
-        records=tuple(_records_in(batch)),
+        records=tuple(_records_in(batch)) if records is None else records,
         next_offset=batch.next_offset,
         epoch=batch.leader_epoch,
         size_bytes=batch.size_bytes,

@@ -66,11 +66,17 @@ def only(topics: Sequence[tuple[str, Sequence[Partition]]]) -> Partition:
 def only_of_reply(error_code: int, topics: Sequence[tuple[str, Sequence[Partition]]]) -> Partition:
     """The one partition that a reply is about."""
     if error_code != ErrorCode.NONE:
-        raise UnusableReply(f"refused with {ErrorCode(error_code).name}")
+        raise UnusableReply(f"refused with {code_name(error_code)}")
     try:
         return only(topics)
     except MeantForOthers as error:
         raise UnusableReply("the reply is not about the metadata log") from error
+
+
+def code_name(error_code: int) -> str:
+    """A peer may be newer than this node, and have codes that it does not know."""
+    known = error_code in ErrorCode._value2member_map_
+    return ErrorCode(error_code).name if known else f"error code {error_code}"
 
 
 def refused(error_code: int) -> Refused | None:
@@ -79,7 +85,7 @@ def refused(error_code: int) -> Refused | None:
         return None
     known = REFUSALS.get(error_code)
     if known is None:
-        raise UnusableReply(f"refused with {ErrorCode(error_code).name}")
+        raise UnusableReply(f"refused with {code_name(error_code)}")
     return known
 
 

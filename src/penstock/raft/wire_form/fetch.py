@@ -20,6 +20,7 @@ from penstock.raft.wire_form.envelope import (
     check_cluster,
     checked_epoch,
     code,
+    code_name,
     directory_or_zero,
     id_or_none,
     node_or_none,
@@ -164,7 +165,7 @@ def _only(message: wire.FetchRequest) -> wire.FetchPartition:
 
 def _only_of_reply(message: wire.FetchResponse) -> wire.PartitionData:
     if message.error_code != ErrorCode.NONE:
-        raise UnusableReply(f"refused with {ErrorCode(message.error_code).name}")
+        raise UnusableReply(f"refused with {code_name(message.error_code)}")
     if len(message.responses) == 1:
         [topic] = message.responses
         if topic.topic_id == METADATA_TOPIC_ID and len(topic.partitions) == 1:
