@@ -145,7 +145,8 @@ def test_error_says_in_one_line_what_is_wrong(data: str, reason: str) -> None:
         decode_quorum_state("/data/quorum-state", data.encode())
     assert str(error.value) == (
         f"/data/quorum-state: {reason}; "
-        "restore the file from a copy: without it this node could vote twice"
+        "a node that is the only voter may start without the file, any other one might vote "
+        "twice: replace its metadata directory as that of a lost disk"
     )
 
 

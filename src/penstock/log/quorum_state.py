@@ -53,7 +53,8 @@ class UnreadableQuorumState(PenstockError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(
-            f"{path}: {reason}; restore the file from a copy: without it this node could vote twice"
+            f"{path}: {reason}; a node that is the only voter may start without the file, any "
+            "other one might vote twice: replace its metadata directory as that of a lost disk"
         )
         self.path = path
         self.reason = reason

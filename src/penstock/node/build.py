@@ -118,6 +118,11 @@ class OpenBroker:
         settings = self._settings = config.complete_settings
         self._identities = identities_of(directories, world, config)
         self._cluster_id = self._identities[0].cluster_id
+        [self._metadata_identity] = [
+            identity
+            for directory, identity in zip(directories, self._identities, strict=True)
+            if directory.path == directories.metadata.path
+        ]
         self._partitions = Partitions(
             directories=directories,
             node_id=config.node_id,
@@ -135,7 +140,7 @@ class OpenBroker:
             world=world,
             member=sole_voter(
                 config.node_id,
-                directory_id=self._identities[0].directory_id,
+                directory_id=self._metadata_identity.directory_id,
                 cluster_id=self._cluster_id,
             ),
             settings=settings,

@@ -180,6 +180,16 @@ class Replica:
                 assert_never(reply)
         return self.tick(now_ms)
 
+    def awaits(self, number: int, reply: FetchSnapshotReply) -> bool:
+        """Whether this part of a snapshot is the one that was asked for last."""
+        role = self.state.role
+        return (
+            isinstance(role, Follower)
+            and role.fetching == number
+            and role.snapshot == reply.snapshot
+            and role.position == reply.position
+        )
+
     def failed(self, to: NodeId, number: int, now_ms: int) -> None:
         """A request got no reply: it could not be sent, or its time is over."""
         resign_if_left(self.state, now_ms)

@@ -268,6 +268,12 @@ class MetadataJournal:
         """UnreadableQuorumState when the file is torn."""
         stored = read_quorum_state(self._disk, self._log.directory)
         if stored is None or stored.leader_epoch < self.last_epoch:
+            if len(self._voters) > 1 and self.last_epoch > 0:
+                raise UnreadableMetadata(
+                    f"{self._log.directory} has a log of epoch {self.last_epoch} and no "
+                    "quorum-state that goes with it: the node may have voted, and has forgotten "
+                    "it. Replace the directory as that of a lost disk"
+                )
             # A log without the file is that of a single voter of an older version: it never voted.
             return HardState(epoch=self.last_epoch, leader_id=None, voted=None)
         voted = None if stored.voted is None else ReplicaKey(*stored.voted)

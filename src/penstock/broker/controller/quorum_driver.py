@@ -274,16 +274,18 @@ class QuorumDriver:
             if error.is_down:
                 self.replica.leader_refused(send.to, self._now_ms())
         else:
-            if isinstance(reply, FetchSnapshotReply) and self._is_damaged(reply):
+            if isinstance(reply, FetchSnapshotReply) and self._is_damaged(send.number, reply):
                 reply.error = Refused.SNAPSHOT_NOT_FOUND  # ask again which one there is
             self.replica.receive_reply(send.to, send.number, reply, self._now_ms())
         self._carry_out()
 
-    def _is_damaged(self, reply: FetchSnapshotReply) -> bool:
+    def _is_damaged(self, number: int, reply: FetchSnapshotReply) -> bool:
         """Whether the last part of a snapshot does not make it whole: looked at before the replica
-        takes it for its log.
+        takes it for its log. A late reply is not looked at: another snapshot may be under way.
         """
-        if reply.error is not None or reply.position + reply.length < reply.size:
+        if reply.error is not None or not self.replica.awaits(number, reply):
+            return False
+        if reply.position + reply.length < reply.size:
             return False
         data = reply.data
         assert isinstance(data, bytes | bytearray | memoryview)
