@@ -87,6 +87,7 @@ class LocalController:
             journal=self._journal,
             image=lambda: self.image,
             trimmed=lambda snapshot: self.quorum.trimmed(snapshot),
+            synced_offset=lambda: self.quorum.replica.synced_offset,
             world=world,
             settings=settings,
         )
@@ -254,6 +255,7 @@ class LocalController:
         _, image = loader.load(records, next_offset=snapshot.offset, epoch=snapshot.epoch)
         before = self._loader.image if self._has_published else Image()
         self._loader, self._has_published = loader, True
+        self._snapshotting.installed(snapshot)
         self._publish(difference(before, image), image)
 
     def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:

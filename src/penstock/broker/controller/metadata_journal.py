@@ -243,12 +243,18 @@ class MetadataJournal:
         for file in self.unsynced():
             file.sync()
 
+    @property
+    def latest_snapshot(self) -> SnapshotId | None:
+        """The newest one that is not known to be damaged."""
+        usable = [one for one in self.snapshots.ids if one not in self._damaged]
+        return usable[-1] if usable else None
+
     # For the quorum
 
     def ends(self) -> LogEnds:
         """The log as a start finds it, for `raft`."""
         log, ends = self._log, LogEnds()
-        latest = self.snapshots.latest
+        latest = self.latest_snapshot
         if log.start_offset > 0:
             [first] = [one for one in self.snapshots.ids if one.offset == log.start_offset] or [
                 SnapshotId(log.start_offset, log.epochs.entries[0].epoch)
@@ -313,7 +319,8 @@ class MetadataJournal:
         assert self._visible <= len(self._tail), "nothing that is committed is cut off"
 
     def snapshot_size(self, snapshot: SnapshotId) -> int | None:
-        return self.snapshots.size_bytes(snapshot) if snapshot in self.snapshots.ids else None
+        known = snapshot in self.snapshots.ids and snapshot not in self._damaged
+        return self.snapshots.size_bytes(snapshot) if known else None
 
     def read_snapshot(self, snapshot: SnapshotId, *, position: int, bytes_max: int) -> bytes:
         return self.snapshots.read_chunk(snapshot, position=position, count=bytes_max)

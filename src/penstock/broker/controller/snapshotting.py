@@ -7,6 +7,7 @@ them. A crash at any point leaves the log as it was, or a whole snapshot (`log/m
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
@@ -20,7 +21,7 @@ from penstock.metadata.snapshot import (
     snapshot_due,
 )
 from penstock.model.limit import SNAPSHOT_BATCH_RECORDS, SNAPSHOT_LOG_BYTES_MIN
-from penstock.model.offset import SnapshotId
+from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.world.errors import DiskError
 from penstock.world.ports import World
@@ -37,12 +38,14 @@ class Snapshotting:
         journal: MetadataJournal,
         image: Callable[[], Image],
         trimmed: Callable[[SnapshotId], None],
+        synced_offset: Callable[[], Offset],
         world: World,
         settings: BrokerSettings,
     ) -> None:
         self._journal = journal
         self._image = image
         self._trimmed = trimmed
+        self._synced_offset = synced_offset
         self._world = world
         self._bounds = SnapshotBounds(
             log_bytes_max=settings.metadata_log_max_record_bytes_between_snapshots,
@@ -91,12 +94,25 @@ class Snapshotting:
             logger.warning("metadata snapshot made=false reason=%s", error)
 
     async def _trim(self) -> None:
+        """What is committed may not be durable here yet, if a majority of others has it: then the
+        log stays until the next occasion.
+        """
+        latest = self._journal.latest_snapshot
+        if latest is None or latest.offset > self._synced_offset():
+            return
         self._journal.trim(self._retention, now_ms=self._world.clock.now_ms())
-        latest = self._journal.snapshots.latest
-        if latest is not None:
-            self._trimmed(latest)
+        self._trimmed(latest)
+
+    def installed(self, snapshot_id: SnapshotId) -> None:
+        """A snapshot of the leader took the place of the log."""
+        self._snapshot_bytes = self._journal.snapshots.size_bytes(snapshot_id)
+        self._timestamp_ms = self._journal.snapshots.timestamp_ms(snapshot_id)
+        self._log_bytes = self._retry_log_bytes = 0
+        self._since_ms = self._world.clock.monotonic_ms()
 
     def _is_due(self) -> bool:
+        if self._image().offset > self._synced_offset():
+            return False
         return self._log_bytes >= self._retry_log_bytes and snapshot_due(
             self._bounds,
             log_bytes=self._log_bytes,
@@ -126,12 +142,13 @@ class Snapshotting:
         part = journal.begin_snapshot(snapshot_id)
         try:
             await self._write(part, image, timestamp_ms)
+            journal.snapshots.publish(part)
         except BaseException as error:
             if isinstance(error, DiskError):
-                journal.snapshots.drop(part)
+                with suppress(DiskError):  # the first error is the one to be told
+                    journal.snapshots.drop(part)
             part.file.close()
             raise
-        journal.snapshots.publish(part)
         self._snapshot_bytes = journal.snapshots.size_bytes(snapshot_id)
         self._log_bytes -= log_bytes
         self._retry_log_bytes = 0
