@@ -74,7 +74,7 @@ class Answer:
 @dataclass(slots=True, kw_only=True)
 class AnswerFetch:
     """The same, for a fetch: the driver reads records from `from_offset` on, puts them into the
-    reply with their runs, and sends it.
+    reply, and sends it.
     """
 
     token: Opaque

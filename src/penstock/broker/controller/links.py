@@ -58,6 +58,7 @@ class Links:
         self._tasks = tasks
         self._channels: dict[_Key, Channel] = {}
         self._connecting: dict[_Key, asyncio.Lock] = {}
+        self._is_closed = False
 
     async def ask(
         self,
@@ -76,6 +77,8 @@ class Links:
         return await channel.ask(request, reply_type, timeout_ms=timeout_ms, version=version)
 
     def close(self) -> None:
+        """Also what is just being opened."""
+        self._is_closed = True
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
@@ -92,6 +95,8 @@ class Links:
                 known.close()
                 del self._channels[key]
             channel = await self._open(address, timeout_ms=timeout_ms)
+            if self._is_closed:
+                channel.close()
             self._channels[key] = channel
             return channel
 

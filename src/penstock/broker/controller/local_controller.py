@@ -100,7 +100,7 @@ class LocalController:
 
     @property
     def image(self) -> Image:
-        """The cluster as it was last published."""
+        """The cluster as far as it is committed; published with the first commit of a start."""
         return self._loader.image
 
     @property

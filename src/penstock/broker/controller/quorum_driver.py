@@ -117,6 +117,7 @@ class QuorumDriver:
         self._peers: Peers | None = None
         self._tasks: TaskGroup | None = None
         self._unsent: list[Send] = []  # until `run` has connections
+        self._has_failed = False
         self._sooner = asyncio.Event()
         self._sync_wanted = asyncio.Event()
         self.replica = Replica(
@@ -185,11 +186,19 @@ class QuorumDriver:
     # Effects
 
     def _carry_out(self) -> None:
-        while effects := self.replica.take_effects():
-            for at, effect in enumerate(effects):
-                if not (isinstance(effect, Persist) and _is_superseded(effects, at)):
-                    self._carry_out_one(effect)
-            self._listener.settled()
+        """A failure ends the node. Until then nothing leaves any more: the replica takes for done
+        what is not on disk.
+        """
+        assert not self._has_failed, "an effect could not be carried out"
+        try:
+            while effects := self.replica.take_effects():
+                for at, effect in enumerate(effects):
+                    if not (isinstance(effect, Persist) and _is_superseded(effects, at)):
+                        self._carry_out_one(effect)
+                self._listener.settled()
+        except BaseException:
+            self._has_failed = True
+            raise
         self._sooner.set()
 
     def _carry_out_one(self, effect: Effect) -> None:
