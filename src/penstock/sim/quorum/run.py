@@ -64,9 +64,7 @@ class Call:
 
 
 # What an event does; the numbers order events of the same time only by their sequence.
-DELIVER, REPLY, TIMEOUT, TICK, SYNCED, CLIENT, FAULT, RESUME, RESTART, REFUSED, HEAL, FALL = range(
-    12
-)
+DELIVER, REPLY, TIMEOUT, TICK, SYNCED, CLIENT, FAULT, RESTART, REFUSED, HEAL, FALL = range(11)
 
 
 def run_seed(seed: int, *, flaw: Flaw | None = None, log_lines: bool = False) -> Outcome:
