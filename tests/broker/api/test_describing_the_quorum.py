@@ -1,10 +1,16 @@
 """DescribeQuorum, and the requests of other replicas, on a node that is a quorum alone."""
 
+from contextlib import suppress
+
+import pytest
+
 from penstock.broker.api.describe_quorum import API as DESCRIBE_QUORUM
 from penstock.broker.api.vote import API as VOTE
+from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.model.error import ErrorCode
 from penstock.model.identity import METADATA_TOPIC, NodeId
 from penstock.model.offset import LeaderEpoch, Offset
+from penstock.raft.effects import HardState
 from penstock.raft.log_ends import LogEnd
 from penstock.raft.messages import VoteRequest as RaftVoteRequest
 from penstock.raft.voters import ReplicaKey
@@ -17,6 +23,7 @@ from penstock.wire.messages.describe_quorum import (
     QuorumPartition,
 )
 from penstock.wire.messages.vote import VoteResponse
+from penstock.world.errors import DiskError
 from rig.control import CLUSTER_ID, NODE, Control, run_with
 from rig.memory_disk import MemoryDisk
 
@@ -77,6 +84,36 @@ def test_a_vote_of_another_cluster_is_refused() -> None:
         assert (await describe(control)).leader_epoch == 1
 
     run_with(MemoryDisk(), scenario)
+
+
+def test_a_vote_that_could_not_be_stored_is_never_granted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The replica has voted in memory; asked again, it must not say so."""
+    asked = RaftVoteRequest(
+        epoch=LeaderEpoch(9),
+        candidate=ReplicaKey(NodeId(2), b"e" * 16),
+        voter=ReplicaKey(NODE, None),
+        log_end=LogEnd(LeaderEpoch(8), Offset(100)),
+        pre_vote=False,
+    )
+
+    async def scenario(control: Control) -> None:
+        def fail(journal: MetadataJournal, state: HardState) -> None:
+            raise DiskError("/data", "the disk is gone")
+
+        monkeypatch.setattr(MetadataJournal, "persist", fail)
+        with pytest.raises(DiskError):
+            control.controller.quorum.receive(asked)
+        with pytest.raises(AssertionError, match="could not be carried out"):
+            control.controller.quorum.receive(asked)
+        monkeypatch.undo()
+        await control.sever()
+
+    disk = MemoryDisk()
+    with suppress(AssertionError):  # such a node does not stop cleanly
+        run_with(disk, scenario)
+    assert b'"votedId":2' not in disk.read("/data/__cluster_metadata-0/quorum-state")
 
 
 def test_a_leader_gives_no_pre_vote() -> None:

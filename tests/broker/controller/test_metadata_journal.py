@@ -10,10 +10,11 @@ from penstock.log.metadata_snapshots import DamagedSnapshot, SnapshotWriter
 from penstock.log.opening import open_log
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.framing import batched
-from penstock.metadata.records import MetadataRecord, encode_record
+from penstock.metadata.records import MetadataRecord, UnreadableMetadata, encode_record
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.model.settings.topic import TopicSettings
+from penstock.raft.effects import HardState
 from penstock.records.batch import BatchView
 from penstock.records.errors import CorruptBatch
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
@@ -145,6 +146,18 @@ def test_epochs_of_a_log_without_their_file_are_read_from_it() -> None:
     assert one.log.epochs.entries == epochs
     ends = one.journal.ends()
     assert ends.last == (4, end_offset)
+
+
+def test_a_vote_that_may_be_forgotten_is_not_taken_for_none() -> None:
+    """A single voter of an older version has no quorum-state; one of several has lost it."""
+    one = Journalled()
+    one.lead(3, 10)
+    assert one.journal.hard_state() == HardState(epoch=LeaderEpoch(3), leader_id=None, voted=None)
+    several = MetadataJournal(
+        log=one.log, disk=one.disk, clock=RealClock(), node_id=NODE, voters=[NODE, NodeId(2)]
+    )
+    with pytest.raises(UnreadableMetadata, match="may have voted, and has forgotten it"):
+        several.hard_state()
 
 
 def test_an_epoch_of_the_past_cannot_be_led() -> None:

@@ -43,9 +43,9 @@ from penstock.raft.messages import (
 from penstock.raft.replica import Replica
 from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
-from penstock.records.batch import BatchView, whole_batches
+from penstock.records.batch import whole_batches
 from penstock.wire.messages.endpoints import NamedEndpoint
-from penstock.world.ports import Buffer, World
+from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
@@ -220,7 +220,7 @@ class QuorumDriver:
             case AppendFetched():
                 records = effect.reply.records
                 assert isinstance(records, bytes | bytearray | memoryview)
-                log.append_fetched(_batches(records))
+                log.append_fetched(list(whole_batches(memoryview(records))))
             case Committed():
                 self._listener.committed(effect.offset)
             case Became():
@@ -330,13 +330,6 @@ class QuorumDriver:
 
     def _now_ms(self) -> int:
         return self._world.clock.monotonic_ms()
-
-
-def _batches(records: Buffer) -> list[BatchView]:
-    """In memory of their own: the connection's buffer is used again. A last one that is cut off is
-    fetched again.
-    """
-    return list(whole_batches(memoryview(bytes(records))))
 
 
 def _is_superseded(effects: Sequence[Effect], at: int) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from penstock.broker.controller.links import Lane, Links, NodeDown
+from penstock.broker.controller.links import AnyReply, Lane, Links, NodeDown
 from penstock.broker.controller.quorum_driver import QuorumMember, Unanswered
 from penstock.client.network.errors import ClientError
 from penstock.model.identity import NodeId
@@ -19,6 +19,7 @@ from penstock.raft.messages import (
 )
 from penstock.raft.wire_form import begin_epoch, end_epoch, fetch, fetch_snapshot, vote
 from penstock.raft.wire_form.envelope import UnusableReply
+from penstock.wire.definition import Message
 from penstock.wire.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from penstock.wire.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.wire.messages.fetch import FetchResponse
@@ -41,66 +42,49 @@ class QuorumPeers:
             raise Unanswered(str(error), is_down=isinstance(error, NodeDown)) from error
 
     async def _reply_to(self, to: NodeId, request: Request) -> Reply:
-        links, member = self._links, self._member
-        cluster_id = member.cluster_id
-        elections, metadata = Lane.ELECTIONS, Lane.METADATA
-        timeout_ms = member.request_timeout_ms
+        cluster_id, endpoints = self._member.cluster_id, self._member.endpoints
+        bytes_max = METADATA_FETCH_BYTES_MAX
         match request:
             case FetchRequest():
-                fetched = await links.ask(
-                    to,
-                    fetch.request_to_wire(
-                        request, cluster_id=cluster_id, bytes_max=METADATA_FETCH_BYTES_MAX
-                    ),
-                    FetchResponse,
-                    lane=metadata,
-                    timeout_ms=timeout_ms + request.wait_ms_max,
+                fetching = fetch.request_to_wire(
+                    request, cluster_id=cluster_id, bytes_max=bytes_max
                 )
+                wait_ms = request.wait_ms_max
+                fetched = await self._ask(to, fetching, FetchResponse, Lane.METADATA, wait_ms)
                 return _checked(request, fetch.reply_from_wire(fetched))
+            case FetchSnapshotRequest():
+                part = fetch_snapshot.request_to_wire(
+                    request, cluster_id=cluster_id, bytes_max=bytes_max
+                )
+                got = await self._ask(to, part, FetchSnapshotResponse, Lane.METADATA)
+                return fetch_snapshot.reply_from_wire(got)
             case VoteRequest():
-                voted = await links.ask(
-                    to,
-                    vote.request_to_wire(request, cluster_id=cluster_id),
-                    VoteResponse,
-                    lane=elections,
-                    timeout_ms=timeout_ms,
-                )
-                return vote.reply_from_wire(voted)
+                asked = vote.request_to_wire(request, cluster_id=cluster_id)
+                return vote.reply_from_wire(await self._ask(to, asked, VoteResponse))
             case BeginEpochRequest():
-                begun = await links.ask(
-                    to,
-                    begin_epoch.request_to_wire(
-                        request, cluster_id=cluster_id, endpoints=member.endpoints
-                    ),
-                    BeginQuorumEpochResponse,
-                    lane=elections,
-                    timeout_ms=timeout_ms,
+                begin = begin_epoch.request_to_wire(
+                    request, cluster_id=cluster_id, endpoints=endpoints
                 )
+                begun = await self._ask(to, begin, BeginQuorumEpochResponse)
                 return begin_epoch.reply_from_wire(begun)
             case EndEpochRequest():
-                ended = await links.ask(
-                    to,
-                    end_epoch.request_to_wire(
-                        request, cluster_id=cluster_id, endpoints=member.endpoints
-                    ),
-                    EndQuorumEpochResponse,
-                    lane=elections,
-                    timeout_ms=timeout_ms,
-                )
+                end = end_epoch.request_to_wire(request, cluster_id=cluster_id, endpoints=endpoints)
+                ended = await self._ask(to, end, EndQuorumEpochResponse)
                 return end_epoch.reply_from_wire(ended)
-            case FetchSnapshotRequest():
-                part = await links.ask(
-                    to,
-                    fetch_snapshot.request_to_wire(
-                        request, cluster_id=cluster_id, bytes_max=METADATA_FETCH_BYTES_MAX
-                    ),
-                    FetchSnapshotResponse,
-                    lane=metadata,
-                    timeout_ms=timeout_ms,
-                )
-                return fetch_snapshot.reply_from_wire(part)
             case _:
                 assert_never(request)
+
+    async def _ask(
+        self,
+        to: NodeId,
+        message: Message,
+        reply_type: type[AnyReply],
+        lane: Lane = Lane.ELECTIONS,
+        wait_ms: int = 0,
+    ) -> AnyReply:
+        """`wait_ms` is how long the other may wait before it replies."""
+        timeout_ms = self._member.request_timeout_ms + wait_ms
+        return await self._links.ask(to, message, reply_type, lane=lane, timeout_ms=timeout_ms)
 
 
 def _checked(request: FetchRequest, reply: FetchReply) -> FetchReply:
