@@ -113,14 +113,10 @@ class MetadataSnapshots:
     def __init__(self, *, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        self._ids: list[SnapshotId] = []
+        self._ids = published(disk, directory)
         for name in disk.names(directory):
-            match = _NAME.fullmatch(name)
-            if match is not None:
-                self._ids.append(SnapshotId(Offset(int(match[1])), LeaderEpoch(int(match[2]))))
-            elif name.endswith((PART, DELETED)):
+            if name.endswith((PART, DELETED)):
                 disk.remove(f"{directory}/{name}")
-        self._ids.sort()
 
     # Queries
 
@@ -203,6 +199,34 @@ class MetadataSnapshots:
 
     def _part_path(self, snapshot_id: SnapshotId) -> str:
         return f"{self._directory}/{snapshot_id}{PART}"
+
+
+def published(disk: Disk, directory: str) -> list[SnapshotId]:
+    """The snapshots of a directory, oldest first. Nothing is changed."""
+    matches = (_NAME.fullmatch(name) for name in disk.names(directory))
+    return sorted(
+        SnapshotId(Offset(int(match[1])), LeaderEpoch(int(match[2])))
+        for match in matches
+        if match is not None
+    )
+
+
+def quorum_records(disk: Disk, path: str) -> list[Record]:
+    """What the quorum has added to the header of a snapshot. DamagedSnapshot when that is not as it
+    was written; the rest of the file is not looked at.
+    """
+    file = disk.open(path, writable=False)
+    try:
+        for _, batch in whole_batches(file, start=0, end=file.size):
+            if not batch.checksum_matches():
+                raise DamagedSnapshot(path, "the header has a wrong checksum")
+            _header_of(batch, path)
+            return list(records_of(batch))[1:]
+        raise DamagedSnapshot(path, "the file is empty")
+    except CorruptBatch as error:
+        raise DamagedSnapshot(path, str(error)) from error
+    finally:
+        file.close()
 
 
 def _checked(file: File, path: str) -> list[BatchView]:

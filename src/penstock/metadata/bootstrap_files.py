@@ -17,33 +17,23 @@ from collections.abc import Iterable, Sequence
 
 from penstock.metadata.controller.brokers import bootstrap_records
 from penstock.metadata.records import MetadataRecord, encode_record
+from penstock.metadata.voter_records import voter_records
 from penstock.model.configs import ResourceKind
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.listener import DirectoryVoter
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
-from penstock.records.control import ControlType, control_batch, control_batch_of_many
+from penstock.records.control import ControlType, control_batch, control_record
 from penstock.records.record import Record
 from penstock.wire.codec import encode
-from penstock.wire.definition import Message
-from penstock.wire.messages.control_records import (
-    KRaftVersionFeature,
-    KRaftVersionRecord,
-    QuorumVoter,
-    SnapshotFooterRecord,
-    SnapshotHeaderRecord,
-    VotersRecord,
-)
-from penstock.wire.messages.endpoints import NamedEndpoint
+from penstock.wire.messages.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
 from penstock.wire.messages.metadata_records.config import ConfigRecord
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 VOTERS_FILE = f"{0:020d}-{0:010d}.checkpoint"
 
-KRAFT_VERSION = 1  # voters are in the log, with the ids of their directories
-KRAFT_VERSION_SUPPORTED = KRaftVersionFeature(min_supported_version=0, max_supported_version=1)
 EPOCH = LeaderEpoch(0)
-VERSION = 0  # of every control record here
+VERSION = 0  # of header and footer
 
 
 def first_records(*, min_insync_replicas: str | None) -> tuple[MetadataRecord, ...]:
@@ -63,7 +53,7 @@ def first_records(*, min_insync_replicas: str | None) -> tuple[MetadataRecord, .
 
 def bootstrap_checkpoint(records: Iterable[MetadataRecord], *, now_ms: int) -> bytes:
     """`bootstrap.checkpoint` with these records."""
-    header = _control((_header(0),), now_ms=now_ms, base_offset=Offset(0))
+    header = _control((_header(0, now_ms),), base_offset=Offset(0))
     data = build_batch(
         [Record(None, encode_record(record), timestamp_ms=now_ms) for record in records],
         base_offset=_next_offset(header),
@@ -74,46 +64,18 @@ def bootstrap_checkpoint(records: Iterable[MetadataRecord], *, now_ms: int) -> b
 
 def voters_checkpoint(voters: Sequence[DirectoryVoter], *, listener: str, now_ms: int) -> bytes:
     """The snapshot at offset 0 that makes these the voters, reached over the listener's name."""
-    assert voters, "a quorum without voters"
-    version = KRaftVersionRecord(version=VERSION, k_raft_version=KRAFT_VERSION)
-    record = VotersRecord(
-        version=VERSION,
-        voters=[
-            QuorumVoter(
-                voter_id=voter.node_id,
-                voter_directory_id=voter.directory_id,
-                endpoints=[NamedEndpoint(name=listener, host=voter.host, port=voter.port)],
-                k_raft_version_feature=KRAFT_VERSION_SUPPORTED,
-            )
-            for voter in sorted(voters, key=lambda voter: voter.node_id)
-        ],
-    )
-    first = _control(
-        (
-            _header(now_ms),
-            (ControlType.KRAFT_VERSION, version),
-            (ControlType.KRAFT_VOTERS, record),
-        ),
-        now_ms=now_ms,
-        base_offset=Offset(0),
-    )
+    records = voter_records(voters, listener=listener, timestamp_ms=now_ms)
+    first = _control((_header(now_ms, now_ms), *records), base_offset=Offset(0))
     return bytes(first + _footer(now_ms, base_offset=_next_offset(first)))
 
 
-def _header(last_contained_ms: int) -> tuple[ControlType, Message]:
+def _header(last_contained_ms: int, now_ms: int) -> Record:
     header = SnapshotHeaderRecord(version=VERSION, last_contained_log_timestamp=last_contained_ms)
-    return ControlType.SNAPSHOT_HEADER, header
+    return control_record(ControlType.SNAPSHOT_HEADER, encode(header, VERSION), timestamp_ms=now_ms)
 
 
-def _control(
-    entries: Iterable[tuple[ControlType, Message]], *, now_ms: int, base_offset: Offset
-) -> bytearray:
-    return control_batch_of_many(
-        [(kind, encode(message, VERSION)) for kind, message in entries],
-        timestamp_ms=now_ms,
-        base_offset=base_offset,
-        leader_epoch=EPOCH,
-    )
+def _control(records: Sequence[Record], *, base_offset: Offset) -> bytearray:
+    return build_batch(records, base_offset=base_offset, leader_epoch=EPOCH, control=True)
 
 
 def _footer(now_ms: int, *, base_offset: Offset) -> bytearray:
