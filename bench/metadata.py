@@ -23,7 +23,7 @@ from rich.table import Table
 from penstock.model.configs import Operation, ResourceKind
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
-from penstock.node.build import OpenBroker, build
+from penstock.node.build import OpenNode, build
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.wire.messages import incremental_alter_configs as alter
@@ -46,7 +46,7 @@ class Measured:
         self.size_kib: list[float] = []
         self.node: Node | None = None
 
-    async def start(self) -> OpenBroker:
+    async def start(self) -> OpenNode:
         started = time.process_time()
         self.node = build(real_world(), self.config)
         await self.node.start()
@@ -54,7 +54,7 @@ class Measured:
         kept = [path for path in self.metadata.iterdir() if not path.name.endswith(".deleted")]
         self.size_kib.append(sum(path.stat().st_size for path in kept) / KIB)
         running = self.node._running
-        assert isinstance(running, OpenBroker)
+        assert isinstance(running, OpenNode)
         return running
 
     async def stop(self, *, crash: bool) -> None:
@@ -67,20 +67,20 @@ class Measured:
         return curves
 
 
-async def create(running: OpenBroker, topics: int) -> None:
+async def create(running: OpenNode, topics: int) -> None:
     wanted = [
         CreatableTopic(name=f"topic-{index}", num_partitions=1, replication_factor=1)
         for index in range(topics)
     ]
-    reply = await running._controller.ask(CreateTopicsRequest(topics=wanted))
+    reply = await running.controller.ask(CreateTopicsRequest(topics=wanted))
     assert all(result.error_code == 0 for result in reply.topics)
 
 
-async def change(running: OpenBroker, numbers: range, topics: int) -> None:
+async def change(running: OpenNode, numbers: range, topics: int) -> None:
     for first in range(numbers.start, numbers.stop, AT_ONCE):
         await asyncio.gather(
             *(
-                running._controller.ask(
+                running.controller.ask(
                     alter.IncrementalAlterConfigsRequest(
                         resources=[
                             alter.AlterConfigsResource(

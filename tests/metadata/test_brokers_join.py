@@ -2,11 +2,14 @@
 
 import pytest
 
-from penstock.metadata.controller.brokers import UnfenceBroker
-from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from rig.cluster import Cluster
 
 NODE = NodeId(1)
@@ -79,8 +82,8 @@ def test_a_process_of_the_past_is_refused() -> None:
     stale = cluster.image.brokers[NODE].epoch
     cluster.register(NODE, incarnation=1)
     for request in (
-        UnfenceBroker(node_id=NODE, broker_epoch=stale),
-        AllocateProducerIds(node_id=NODE, broker_epoch=stale),
+        BrokerHeartbeatRequest(broker_id=NODE, broker_epoch=stale, current_metadata_offset=stale),
+        AllocateProducerIdsRequest(broker_id=NODE, broker_epoch=stale),
     ):
         with pytest.raises(RequestError) as error:
             cluster.ask(request)
@@ -93,9 +96,10 @@ def test_blocks_of_producer_ids_never_overlap() -> None:
     for turn in range(9):
         node = NodeId(turn % 3 + 1)
         epoch = cluster.image.brokers[node].epoch
-        block = cluster.ask(AllocateProducerIds(node_id=node, broker_epoch=epoch))
-        assert isinstance(block, ProducerIdBlock)
-        ids = set(range(block.first, block.first + block.count))
+        block = cluster.ask(AllocateProducerIdsRequest(broker_id=node, broker_epoch=epoch))
+        assert isinstance(block, AllocateProducerIdsResponse)
+        first = block.producer_id_start
+        ids = set(range(first, first + block.producer_id_len))
         assert len(ids) == 1000
         assert not ids & given
         given |= ids

@@ -17,7 +17,8 @@ WAIT_SECONDS = 120
 async def lags_of(node: RunningNode, *, now_ms: int) -> list[GroupLag]:
     # There is no door to a node's inside until its metrics are served.
     inside: Any = node.node._running
-    services = inside._services
+    assert inside.broker is not None
+    services = inside.broker.services
     return list(group_lags(services.groups.shards, services.partitions, now_ms=now_ms))
 
 

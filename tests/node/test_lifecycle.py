@@ -15,10 +15,11 @@ from penstock.metadata.records import UnreadableMetadata
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.setting import InvalidSetting
-from penstock.node.build import LostMetadata, NestedNode, build
+from penstock.node.build import build
 from penstock.node.config import NodeConfig
 from penstock.node.directory_owners import ForeignDirectory
 from penstock.node.lifecycle import Node
+from penstock.node.start_checks import LostMetadata, NestedNode
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
@@ -359,14 +360,11 @@ def hears_the_end(client: socket.socket) -> bool:
 @pytest.mark.parametrize(
     "given",
     [
-        {"controller_quorum_voters": "1@a:1,2@b:2"},
-        {"controller_quorum_voters": "2@b:2", "process_roles": "broker"},
-        {"controller_quorum_bootstrap_servers": "a:1"},
         {"listener_security_protocol_map": "PLAINTEXT:SSL,CONTROLLER:SSL"},
         {"default_replication_factor": "2"},
     ],
 )
-def test_setting_that_asks_for_more_than_one_plain_node_is_refused(
+def test_setting_that_asks_for_more_than_plain_nodes_without_replicas_is_refused(
     tmp_path: Path, given: dict[str, str]
 ) -> None:
     alone = {
@@ -378,10 +376,6 @@ def test_setting_that_asks_for_more_than_one_plain_node_is_refused(
     }
     assert config(tmp_path, **alone).cluster.is_only_voter
     asked = {**alone, **given}
-    if "controller_quorum_bootstrap_servers" in given:
-        del asked["controller_quorum_voters"]
-    if asked["process_roles"] == "broker":
-        asked["listeners"] = "PLAINTEXT://127.0.0.1:0"
     with pytest.raises(InvalidSetting, match="for now"):
         config(tmp_path, **asked)
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
-from penstock.node.build import OpenBroker, build
+from penstock.node.build import OpenNode, build
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -23,25 +23,25 @@ def config(data: Path, *, directories: int = 1) -> NodeConfig:
     return NodeConfig(node_id=NodeId(1), data_directory=str(data), settings=parse_broker(values))
 
 
-async def started(given: NodeConfig) -> tuple[Node, OpenBroker]:
+async def started(given: NodeConfig) -> tuple[Node, OpenNode]:
     node = build(real_world(inline=True), given)
     await node.start()
     running = node._running
-    assert isinstance(running, OpenBroker)
+    assert isinstance(running, OpenNode)
     return node, running
 
 
-def image_of(running: OpenBroker) -> Image:
-    return running._services.image
+def image_of(running: OpenNode) -> Image:
+    return running.local.image
 
 
-async def create_topic(running: OpenBroker) -> None:
+async def create_topic(running: OpenNode) -> None:
     topic = CreatableTopic(name="orders", num_partitions=3, replication_factor=1)
-    reply = await running._controller.ask(CreateTopicsRequest(topics=[topic]))
+    reply = await running.controller.ask(CreateTopicsRequest(topics=[topic]))
     assert reply.topics[0].error_code == 0
 
 
-def leader_epochs(running: OpenBroker) -> list[int]:
+def leader_epochs(running: OpenNode) -> list[int]:
     partitions = image_of(running).topics_by_name["orders"].partitions
     return [partition.leader_epoch for partition in partitions]
 

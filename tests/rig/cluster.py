@@ -1,11 +1,8 @@
 """A controller without journal or clock: requests are decided and applied at once."""
 
-from penstock.metadata.controller.brokers import (
-    BrokerRegistered,
-    RegisterBroker,
-    UnfenceBroker,
-    bootstrap_records,
-)
+from penstock.broker.controller.registration import registration_of
+from penstock.metadata.controller.broker_sessions import BrokerSessions
+from penstock.metadata.controller.brokers import bootstrap_records
 from penstock.metadata.controller.decide import (
     ControllerReply,
     ControllerRequest,
@@ -22,6 +19,11 @@ from penstock.metadata.records import MetadataRecord
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.broker import parse_broker
+from penstock.wire.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from penstock.wire.messages.broker_registration import BrokerRegistrationResponse
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -29,6 +31,8 @@ from penstock.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+
+CLUSTER_ID = "cluster-of-the-test"
 
 
 class Cluster:
@@ -40,6 +44,10 @@ class Cluster:
         )
         self.records: list[MetadataRecord] = []
         self.state = ControllerState()
+        self.sessions = BrokerSessions(
+            self.settings.node_id, timeout_ms=self.settings.broker_session_timeout_ms
+        )
+        self.now_ms = 0
         self._loader = Loader()
         self.check_state = True
         self._ids = 0
@@ -59,6 +67,9 @@ class Cluster:
         """RequestError when the whole request is refused."""
         context = DecisionContext(
             state=self.state,
+            sessions=self.sessions,
+            now_ms=self.now_ms,
+            cluster_id=CLUSTER_ID,
             node_id=self.settings.node_id,
             settings=effective_broker(self.settings, self.state, self.settings.node_id),
             next_offset=Offset(len(self.records)),
@@ -94,8 +105,9 @@ class Cluster:
         self, node_id: NodeId, *, incarnation: int = 0, previous_broker_epoch: int | None = None
     ) -> int:
         reply = self.ask(
-            RegisterBroker(
+            registration_of(
                 node_id=node_id,
+                cluster_id=CLUSTER_ID,
                 incarnation=bytes((node_id, incarnation)) + bytes(14),
                 rack=None,
                 endpoints=(Endpoint(listener="PLAINTEXT", host="localhost", port=9092 + node_id),),
@@ -103,12 +115,34 @@ class Cluster:
                 previous_broker_epoch=previous_broker_epoch,
             )
         )
-        assert isinstance(reply, BrokerRegistered)
+        assert isinstance(reply, BrokerRegistrationResponse)
         return reply.broker_epoch
 
     def unfence(self, node_id: NodeId) -> None:
-        epoch = self.image.brokers[node_id].epoch
-        self.ask(UnfenceBroker(node_id=node_id, broker_epoch=epoch))
+        assert not self.heartbeat(node_id).is_fenced
+
+    def heartbeat(
+        self,
+        node_id: NodeId,
+        *,
+        want_fence: bool = False,
+        want_shut_down: bool = False,
+        metadata_offset: int | None = None,
+    ) -> BrokerHeartbeatResponse:
+        """From the registered process, which has applied everything unless told otherwise."""
+        reply = self.ask(
+            BrokerHeartbeatRequest(
+                broker_id=node_id,
+                broker_epoch=self.image.brokers[node_id].epoch,
+                current_metadata_offset=(
+                    len(self.records) - 1 if metadata_offset is None else metadata_offset
+                ),
+                want_fence=want_fence,
+                want_shut_down=want_shut_down,
+            )
+        )
+        assert isinstance(reply, BrokerHeartbeatResponse)
+        return reply
 
     def follow(self, *records: MetadataRecord) -> None:
         """Records that no request of ours leads to."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.controller.quorum_driver import sole_voter
-from penstock.broker.controller.registration import join, unfence
+from penstock.broker.controller.registration import registration_of
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions.log_directories import LogDirectories
@@ -16,7 +16,6 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.services import RequestContext, Services
 from penstock.log.opening import open_log
-from penstock.metadata.controller.brokers import RegisterBroker
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
@@ -27,6 +26,7 @@ from penstock.model.settings.topic import TopicSettings
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Message
 from penstock.wire.header import RequestHeader
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.world.ports import Address, Disk
 from penstock.world.real import real_world
 
@@ -105,6 +105,7 @@ class Control:
             producer_ids=producer_ids,
             fetch_sessions=cast(Any, None),
             served={},
+            local=self.controller,
         )
 
     @property
@@ -114,13 +115,12 @@ class Control:
     async def start(self) -> None:
         """As a node does it, up to the moment when clients may come."""
         self.controller.open()
-        self.services.quorum = self.controller.quorum
         self._running = asyncio.get_running_loop().create_task(self.controller.run())
-        epoch = await self._unless_ended(
-            join(
-                self.controller,
-                RegisterBroker(
+        registered = await self._unless_ended(
+            self.controller.ask(
+                registration_of(
                     node_id=NODE,
+                    cluster_id=CLUSTER_ID,
                     incarnation=self.world.entropy.random_bytes(16),
                     rack=None,
                     endpoints=(Endpoint(listener=LISTENER, host="localhost", port=9092),),
@@ -128,10 +128,18 @@ class Control:
                 ),
             )
         )
-        await self._unless_ended(unfence(self.controller, node_id=NODE, broker_epoch=epoch))
+        epoch = registered.broker_epoch
+        unfenced = await self._unless_ended(
+            self.controller.ask(
+                BrokerHeartbeatRequest(
+                    broker_id=NODE, broker_epoch=epoch, current_metadata_offset=epoch
+                )
+            )
+        )
+        assert not unfenced.is_fenced, unfenced
 
     async def stop(self) -> None:
-        self.controller.close()
+        await self.controller.close()
         await self.sever()
         self.log.close()
 

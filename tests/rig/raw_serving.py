@@ -129,6 +129,7 @@ async def serving(
         node_id=NodeId(1), cluster_id="test", settings=settings, world=world, image=Image(),
         endpoints=(), controller=nothing, partitions=nothing, groups=nothing, transactions=nothing,
         producer_ids=nothing, fetch_sessions=nothing, served=versions_served(apis),
+        local=nothing,
     )  # fmt: skip
     async with TaskGroup() as group:
         address = ListenAddress(listener="PLAINTEXT", host=HOST, port=0)

@@ -87,6 +87,7 @@ class Broker:
             producer_ids=cast(Any, None),
             fetch_sessions=FetchSessions(random_below=self.world.entropy.random_below),
             served={},
+            local=cast(Any, None),
         )
         self._topics_made = 0
 

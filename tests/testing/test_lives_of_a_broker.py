@@ -10,7 +10,7 @@ import pytest
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
-from penstock.node.build import OpenBroker
+from penstock.node.build import OpenNode
 from penstock.node.config import NodeConfig
 from penstock.testing import Broker, BrokerFailed, InvalidSetting, Refused, running_broker
 from penstock.testing.node_thread import NodeThread
@@ -117,13 +117,13 @@ def test_broker_that_is_not_ready_in_time_has_ended(tmp_path: Path) -> None:
 def test_broker_that_would_never_be_ready_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    async def open_never(_: OpenBroker) -> None:
+    async def open_never(_: OpenNode) -> None:
         await asyncio.Event().wait()
 
     port = HeldPort()
     life = NodeThread(config_at(port, tmp_path))
     with monkeypatch.context() as patched:
-        patched.setattr(OpenBroker, "open", open_never)
+        patched.setattr(OpenNode, "open", open_never)
         with pytest.raises(BrokerFailed, match="not ready within 1 s"):
             life.start(wait_seconds_max=1)
     assert not life.is_alive

@@ -24,6 +24,7 @@ from penstock.wire.messages.metadata_records.broker import (
     UnregisterBrokerRecord,
 )
 from penstock.wire.messages.metadata_records.config import ConfigRecord
+from penstock.wire.messages.metadata_records.controller import RegisterControllerRecord
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
@@ -61,6 +62,7 @@ MetadataRecord = (
     | FenceBrokerRecord
     | UnfenceBrokerRecord
     | BrokerRegistrationChangeRecord
+    | RegisterControllerRecord
     | ProducerIdsRecord
     | FeatureLevelRecord
     | NoOpRecord
@@ -79,6 +81,7 @@ VERSION_WRITTEN: Mapping[type[LogRecord], int] = {
     FenceBrokerRecord: 0,
     UnfenceBrokerRecord: 0,
     BrokerRegistrationChangeRecord: 2,
+    RegisterControllerRecord: 0,
     ProducerIdsRecord: 0,
     FeatureLevelRecord: 0,
     NoOpRecord: 0,

@@ -1,7 +1,7 @@
 """An image as records, and when a snapshot of it is due.
 
 A reader of `image_records` gets exactly the image that they were made from. The order is that of
-Apache Kafka: features, brokers, topics with their partitions, settings, producer ids.
+Apache Kafka: features, controllers, brokers, topics with their partitions, settings, producer ids.
 
 A snapshot is made once the log since the last one is a small multiple of that one, so the log and
 the time to read it at a start follow the size of the image, and making snapshots costs a small part
@@ -11,6 +11,8 @@ of what the changes cost. Kafka's two settings are upper bounds of that.
 from collections.abc import Iterator
 
 from penstock.metadata.image.broker import BrokerImage
+from penstock.metadata.image.changes import NO_LEADER
+from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.metadata.records import METADATA_VERSION_FEATURE, MetadataRecord
@@ -23,6 +25,11 @@ from penstock.wire.messages.metadata_records.broker import (
     RegisterBrokerRecord,
 )
 from penstock.wire.messages.metadata_records.config import ConfigRecord
+from penstock.wire.messages.metadata_records.controller import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.partition import PartitionRecord
 from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
@@ -30,13 +37,14 @@ from penstock.wire.messages.metadata_records.topic import TopicRecord
 
 LOG_TO_SNAPSHOT_MAX = 2  # the log since a snapshot may be so many times as large as that is
 NO_BROKER = -1
-NO_LEADER = -1
 
 
 def image_records(image: Image) -> Iterator[MetadataRecord]:
     """The records of a snapshot. The version of the metadata comes first: others depend on it."""
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION_FEATURE, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
+    for controller in image.controllers.values():
+        yield _controller_record(controller)
     for broker in image.brokers.values():
         yield _broker_record(broker)
     for topic in image.topics_by_name.values():
@@ -139,6 +147,30 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=list(broker.directories),
+    )
+
+
+def _controller_record(controller: ControllerImage) -> RegisterControllerRecord:
+    return RegisterControllerRecord(
+        controller_id=controller.node_id,
+        incarnation_id=controller.incarnation,
+        end_points=[
+            ControllerEndpoint(
+                name=endpoint.listener,
+                host=endpoint.host,
+                port=endpoint.port,
+                security_protocol=endpoint.security_protocol,
+            )
+            for endpoint in controller.endpoints
+        ],
+        features=[
+            ControllerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_level,
+                max_supported_version=feature.max_level,
+            )
+            for feature in controller.features
+        ],
     )
 
 

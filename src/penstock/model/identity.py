@@ -17,6 +17,7 @@ ProducerEpoch = NewType("ProducerEpoch", int)
 NO_TOPIC_ID = TopicId(bytes(16))
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = TopicId(bytes(15) + b"\x01")
+RESERVED_IDS = 100  # the first directory ids: lost, unassigned, being moved
 
 
 class TopicPartition(NamedTuple):

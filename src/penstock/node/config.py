@@ -12,12 +12,11 @@ from types import MappingProxyType
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BrokerSettings
-from penstock.model.settings.cluster_node import ClusterNode, Role, cluster_node
+from penstock.model.settings.cluster_node import ClusterNode, cluster_node
 from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.settings.setting import InvalidSetting
 
-ROLES = frozenset(Role)
-NODES = 1  # of a cluster, for now
+REPLICAS = 1  # of a partition, for now
 
 
 def node_directory(data_directory: str, node_id: NodeId) -> str:
@@ -48,20 +47,11 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cluster", cluster_node(self.settings, self.node_id))
-        if self.cluster.roles != ROLES:
-            self._refuse("process.roles", "broker,controller: both in one node, for now")
-        if self.cluster.has_dynamic_voters:
-            self._refuse(
-                "controller.quorum.bootstrap.servers",
-                "controller.quorum.voters with this node alone instead, for now",
-            )
-        if not self.cluster.is_only_voter:
-            self._refuse("controller.quorum.voters", f"Node {self.node_id} alone, for now")
-        if self.settings.default_replication_factor > NODES:
+        if self.settings.default_replication_factor > REPLICAS:
             # Those of the topics of offsets and transactions are reduced to what there is.
             self._refuse(
                 "default.replication.factor",
-                f"{NODES} at most, for now: no topic can have more replicas than there are nodes",
+                f"{REPLICAS} at most, for now: partitions are not replicated yet",
             )
         self._check_security()
 

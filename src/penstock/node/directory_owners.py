@@ -15,12 +15,10 @@ from collections.abc import Iterable, Mapping
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.log.directory import read_identity
 from penstock.model.error import PenstockError
-from penstock.model.identity import NodeId, id_text
+from penstock.model.identity import RESERVED_IDS, NodeId, id_text
 from penstock.model.settings.cluster_node import ClusterNode
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
-
-RESERVED_IDS = 100  # the first ids stand for directories that are lost, unassigned or being moved
 
 
 class ForeignDirectory(PenstockError):

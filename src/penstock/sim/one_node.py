@@ -2,7 +2,7 @@
 
 from penstock.model.identity import METADATA_TOPIC, NodeId
 from penstock.model.settings.broker import parse_broker
-from penstock.node.build import OpenBroker
+from penstock.node.build import OpenNode
 from penstock.node.config import NodeConfig
 from penstock.sim.history import History
 from penstock.sim.sim_node import DIRECTORY
@@ -29,7 +29,7 @@ class HistoryWatch:
     def life_begins(self) -> None:
         self._history.restarted()
 
-    def life_ends(self, broker: OpenBroker | None) -> None:
+    def life_ends(self, broker: OpenNode | None) -> None:
         """Notes how far each log claimed to last."""
         if broker is None:
             return

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
-from penstock.node.build import OpenBroker
+from penstock.node.build import OpenNode
 from penstock.node.config import NodeConfig
 from penstock.sim.entropy import stream
 from penstock.sim.host import Host, draw_host
@@ -38,7 +38,7 @@ class Unwatched:
     def life_begins(self) -> None:
         pass
 
-    def life_ends(self, broker: OpenBroker | None) -> None:
+    def life_ends(self, broker: OpenNode | None) -> None:
         pass
 
     def power_lost(self) -> None:

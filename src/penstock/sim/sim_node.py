@@ -12,7 +12,7 @@ from typing import Protocol
 from penstock.log.partition_log import PartitionLog
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
-from penstock.node.build import OpenBroker, open_broker
+from penstock.node.build import OpenNode, open_node
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.sim.errors import ProcessKilled, Violation
@@ -35,7 +35,7 @@ class LifeWatch(Protocol):
 
     def life_begins(self) -> None: ...
 
-    def life_ends(self, broker: OpenBroker | None) -> None:
+    def life_ends(self, broker: OpenNode | None) -> None:
         """For whatever reason, with the node as it was; None when it had not started."""
 
     def power_lost(self) -> None:
@@ -57,7 +57,7 @@ class SimNode:
         """`label` is what the trace calls it."""
         self.host = host
         self.label = label
-        self.broker: OpenBroker | None = None
+        self.broker: OpenNode | None = None
         self.up = asyncio.Event()
         self.lives = 0
         self._config = config
@@ -167,8 +167,8 @@ class SimNode:
         if failure is not None and not kill_switch.is_tripped:
             self._judge(failure)
 
-    async def _open(self, world: World, group: TaskGroup) -> OpenBroker:
-        self.broker = await open_broker(world, self._config, group)
+    async def _open(self, world: World, group: TaskGroup) -> OpenNode:
+        self.broker = await open_node(world, self._config, group)
         return self.broker
 
     async def _serve(self, node: Node, owner: str, kill_switch: KillSwitch) -> BaseException | None:

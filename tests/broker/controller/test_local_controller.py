@@ -192,7 +192,7 @@ def test_a_request_too_large_for_one_batch_is_refused() -> None:
 
 def test_after_the_end_nobody_hangs() -> None:
     async def scenario(control: Control) -> None:
-        control.controller.close()
+        await control.controller.close()
         assert await code_of(control, create("orders")) == ErrorCode.NOT_CONTROLLER
 
     run_with(MemoryDisk(), scenario)

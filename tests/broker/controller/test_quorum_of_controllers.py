@@ -1,10 +1,11 @@
 """Three controllers on real connections: one is active, and what it was asked for survives it."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -12,21 +13,23 @@ from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.quorum_driver import QuorumMember
 from penstock.broker.controller.quorum_peers import QuorumPeers
+from penstock.broker.controller.registration import registration_of
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import versions_served
-from penstock.broker.request.services import Services
+from penstock.broker.request.services import ControllerServices
 from penstock.log.opening import open_log
-from penstock.metadata.controller.brokers import RegisterBroker, UnfenceBroker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, TopicPartition
+from penstock.model.offset import Offset
 from penstock.model.settings.broker import parse_broker
 from penstock.model.settings.listener import ListenAddress
 from penstock.model.settings.topic import TopicSettings
 from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.world.ports import Address, Listener
 from penstock.world.real import real_world
@@ -53,7 +56,8 @@ class Peer:
         self._addresses = addresses
         self.world = real_world(inline=True)
         self._settings = parse_broker(
-            {name.replace("_", "."): value for name, value in settings.items()}
+            {"broker.session.timeout.ms": "3600000"}  # the broker of these tests sends no heartbeat
+            | {name.replace("_", "."): value for name, value in settings.items()}
         )
         directory = str(path / f"node-{node}" / f"{METADATA_TOPIC}-0")
         self.world.disk.make_directory(directory)
@@ -108,22 +112,15 @@ class Peer:
 
     async def _run(self, bound: dict[str, Listener]) -> None:
         async with TaskGroup() as group:
+            self.controller.publish_from(Offset(0))
             self.controller.open()
-            services = Services(
+            services = ControllerServices(
                 node_id=self.node,
                 cluster_id=CLUSTER_ID,
                 settings=self._settings,
                 world=self.world,
-                image=Image(),
-                endpoints=(),
-                controller=self.controller,
-                partitions=cast(Any, None),
-                groups=cast(Any, None),
-                transactions=cast(Any, None),
-                producer_ids=cast(Any, None),
-                fetch_sessions=cast(Any, None),
+                local=self.controller,
                 served=versions_served(SERVED_BY_CONTROLLERS),
-                quorum=self.controller.quorum,
             )
             server = Server(services, SERVED_BY_CONTROLLERS, group, bound)
             links = Links(
@@ -149,6 +146,7 @@ class Quorum:
         self.settings = settings
         self.addresses: dict[NodeId, Address] = {}
         self.running: dict[NodeId, Peer] = {}
+        self.listening = socket.create_server(("127.0.0.1", 0))
 
     async def start(self, node: NodeId) -> Peer:
         peer = self.running[node] = Peer(node, self.path, self.addresses, **self.settings)
@@ -186,21 +184,25 @@ async def quorum_of_three(path: Path, **settings: str) -> AsyncIterator[Quorum]:
     finally:
         for node in list(quorum.running):
             await quorum.kill(node)
+        quorum.listening.close()
 
 
-async def join_broker(peer: Peer) -> None:
-    """A broker that topics can be placed on."""
-    endpoint = Endpoint(listener="PLAINTEXT", host="localhost", port=9092, security_protocol=0)
-    registered = await peer.ask(
-        RegisterBroker(
-            node_id=NodeId(1),
-            incarnation=b"i" * 16,
-            rack=None,
-            endpoints=(endpoint,),
-            directories=(b"d" * 16,),
-        )
+async def join_broker(peer: Peer, quorum: Quorum) -> None:
+    """A broker that topics can be placed on. Somebody listens there: it is not taken for dead."""
+    port = quorum.listening.getsockname()[1]
+    registration = registration_of(
+        node_id=NodeId(1),
+        cluster_id=CLUSTER_ID,
+        incarnation=b"i" * 16,
+        rack=None,
+        endpoints=(Endpoint(listener="PLAINTEXT", host="localhost", port=port),),
+        directories=(b"d" * 16,),
     )
-    await peer.ask(UnfenceBroker(node_id=NodeId(1), broker_epoch=registered.broker_epoch))
+    registered = await peer.ask(registration)
+    epoch = registered.broker_epoch
+    await peer.ask(
+        BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=epoch)
+    )
 
 
 async def create(peer: Peer, name: str) -> None:
@@ -220,7 +222,7 @@ def in_a_quorum(path: Path, scenario: Callable[[Quorum], Awaitable[None]], **set
 def test_every_controller_learns_what_the_active_one_decides(tmp_path: Path) -> None:
     async def scenario(quorum: Quorum) -> None:
         active = await quorum.active()
-        await join_broker(active)
+        await join_broker(active, quorum)
         await create(active, "orders")
         assert "orders" in active.image.topics_by_name
         await quorum.until(lambda peer: "orders" in peer.image.topics_by_name)
@@ -246,7 +248,7 @@ def test_a_controller_that_is_not_active_refuses_to_decide(tmp_path: Path) -> No
 def test_acked_topics_survive_the_loss_of_each_active_controller(tmp_path: Path) -> None:
     async def scenario(quorum: Quorum) -> None:
         active = await quorum.active()
-        await join_broker(active)
+        await join_broker(active, quorum)
         for number in range(6):
             active = await quorum.active()
             await create(active, f"topic-{number}")
@@ -288,7 +290,7 @@ def test_a_damaged_snapshot_is_not_taken_over_and_harms_nothing(
 ) -> None:
     async def scenario(quorum: Quorum) -> None:
         active = await quorum.active()
-        await join_broker(active)
+        await join_broker(active, quorum)
         absent = next(peer for peer in quorum.running.values() if peer is not active)
         await quorum.kill(absent.node)
         count = await create_until_trimmed(active, beyond=0)
@@ -311,7 +313,7 @@ def test_a_damaged_snapshot_is_not_taken_over_and_harms_nothing(
 def test_a_controller_that_missed_a_snapshot_fetches_it(tmp_path: Path) -> None:
     async def scenario(quorum: Quorum) -> None:
         active = await quorum.active()
-        await join_broker(active)
+        await join_broker(active, quorum)
         absent = next(peer for peer in quorum.running.values() if peer is not active)
         await quorum.kill(absent.node)
         count = await create_until_trimmed(active, beyond=0)

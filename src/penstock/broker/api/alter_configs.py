@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.controller.controller_link import check_entries
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.alter_configs import (
@@ -15,7 +15,7 @@ from penstock.wire.messages.alter_configs import (
 
 
 def handle(
-    services: Services, request: AlterConfigsRequest, context: RequestContext
+    services: NodeServices, request: AlterConfigsRequest, context: RequestContext
 ) -> Awaitable[AlterConfigsResponse]:
     check_entries(sum(1 + len(resource.configs) for resource in request.resources))
     return services.controller.ask(request)

@@ -3,7 +3,7 @@
 import re
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.api_versions import (
@@ -19,7 +19,7 @@ CLIENT_SOFTWARE_FROM_VERSION = 3  # KIP-511
 
 
 def handle(
-    services: Services, request: ApiVersionsRequest, context: RequestContext
+    services: NodeServices, request: ApiVersionsRequest, context: RequestContext
 ) -> ApiVersionsResponse:
     if context.header.api_version >= CLIENT_SOFTWARE_FROM_VERSION:
         for said in (request.client_software_name, request.client_software_version):

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.quorum_requests import ask_quorum
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
 from penstock.raft.messages import BeginEpochReply
 from penstock.raft.wire_form import begin_epoch
@@ -16,7 +16,7 @@ from penstock.wire.messages.begin_quorum_epoch import (
 
 
 def handle(
-    services: Services, request: BeginQuorumEpochRequest, context: RequestContext
+    services: NodeServices, request: BeginQuorumEpochRequest, context: RequestContext
 ) -> Awaitable[BeginQuorumEpochResponse]:
     return ask_quorum(
         services,

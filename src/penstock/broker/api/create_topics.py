@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.controller.controller_link import check_entries
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.create_topics import (
@@ -15,7 +15,7 @@ from penstock.wire.messages.create_topics import (
 
 
 def handle(
-    services: Services, request: CreateTopicsRequest, context: RequestContext
+    services: NodeServices, request: CreateTopicsRequest, context: RequestContext
 ) -> Awaitable[CreateTopicsResponse]:
     check_entries(len(request.topics))
     return services.controller.ask(request, wait_ms_max=request.timeout_ms)

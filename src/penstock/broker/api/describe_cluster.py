@@ -2,7 +2,7 @@
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_cluster import (
@@ -16,7 +16,7 @@ CONTROLLERS = 2
 
 
 def handle(
-    services: Services, request: DescribeClusterRequest, context: RequestContext
+    services: NodeServices, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
     if request.endpoint_type not in (BROKERS, CONTROLLERS):
         raise RequestError(

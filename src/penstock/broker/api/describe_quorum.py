@@ -1,7 +1,12 @@
-"""DescribeQuorum: who leads the metadata quorum, and how far its voters and observers have come."""
+"""DescribeQuorum: who leads the metadata quorum, and how far its voters and observers have come.
+
+Only the leader knows. A controller that does not lead says so; a broker asks the one that does.
+"""
+
+from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext, Services
 from penstock.model.error import ErrorCode
 from penstock.model.identity import METADATA_TOPIC
 from penstock.raft.description import QuorumDescription, ReplicaProgress
@@ -19,7 +24,7 @@ UNKNOWN = -1
 
 
 def handle(
-    services: Services, request: DescribeQuorumRequest, context: RequestContext
+    services: NodeServices, request: DescribeQuorumRequest, context: RequestContext
 ) -> DescribeQuorumResponse:
     asked = [(topic.topic_name, one.partition_index) for topic in request.topics
              for one in topic.partitions]  # fmt: skip
@@ -36,8 +41,7 @@ def handle(
                 for topic in request.topics
             ]
         )
-    quorum = services.quorum
-    described = None if quorum is None else quorum.describe()
+    described = services.quorum.describe()
     if described is None:
         partition = _refused(PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     else:
@@ -45,6 +49,15 @@ def handle(
     return DescribeQuorumResponse(
         topics=[QuorumTopic(topic_name=METADATA_TOPIC, partitions=[partition])]
     )
+
+
+def ask_leader(
+    services: Services, request: DescribeQuorumRequest, context: RequestContext
+) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
+    """On a broker's listener."""
+    if services.quorum.describe() is not None:
+        return handle(services, request, context)
+    return services.controller.forward(request, DescribeQuorumResponse)
 
 
 def refuse(
@@ -92,5 +105,12 @@ API = Api(
     versions=DescribeQuorumRequest.VERSIONS,
     request=DescribeQuorumRequest,
     handle=handle,
+    refuse=refuse,
+)
+FORWARDED_API = Api(
+    key=ApiKey.DESCRIBE_QUORUM,
+    versions=DescribeQuorumRequest.VERSIONS,
+    request=DescribeQuorumRequest,
+    handle=ask_leader,
     refuse=refuse,
 )

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.quorum_requests import ask_quorum
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
 from penstock.raft.messages import EndEpochReply
 from penstock.raft.wire_form import end_epoch
@@ -13,7 +13,7 @@ from penstock.wire.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQu
 
 
 def handle(
-    services: Services, request: EndQuorumEpochRequest, context: RequestContext
+    services: NodeServices, request: EndQuorumEpochRequest, context: RequestContext
 ) -> Awaitable[EndQuorumEpochResponse]:
     return ask_quorum(
         services,

@@ -7,9 +7,8 @@ from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.quorum_requests import ask_quorum
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
-from penstock.model.offset import Offset
 from penstock.raft.messages import FetchReply
 from penstock.raft.wire_form import fetch
 from penstock.wire.api import ApiKey, VersionRange
@@ -17,13 +16,13 @@ from penstock.wire.messages.fetch import FetchRequest, FetchResponse
 
 
 def handle(
-    services: Services, request: FetchRequest, context: RequestContext
+    services: NodeServices, request: FetchRequest, context: RequestContext
 ) -> Awaitable[FetchResponse]:
     def respond(reply: FetchReply) -> FetchResponse:
-        quorum = services.quorum
-        start_offset = Offset(0) if quorum is None else quorum.log_start_offset
         records = reply.records if isinstance(reply.records, bytes) else b""
-        return fetch.reply_to_wire(reply, records=records, log_start_offset=start_offset)
+        return fetch.reply_to_wire(
+            reply, records=records, log_start_offset=services.quorum.log_start_offset
+        )
 
     return ask_quorum(
         services,

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.quorum_requests import ask_quorum
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
 from penstock.raft.messages import FetchSnapshotReply
 from penstock.raft.wire_form import fetch_snapshot
@@ -13,7 +13,7 @@ from penstock.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSna
 
 
 def handle(
-    services: Services, request: FetchSnapshotRequest, context: RequestContext
+    services: NodeServices, request: FetchSnapshotRequest, context: RequestContext
 ) -> Awaitable[FetchSnapshotResponse]:
     return ask_quorum(
         services,

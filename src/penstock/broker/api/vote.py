@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.quorum_requests import ask_quorum
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
 from penstock.raft.messages import VoteReply
 from penstock.raft.wire_form import vote
@@ -13,7 +13,7 @@ from penstock.wire.messages.vote import VoteRequest, VoteResponse
 
 
 def handle(
-    services: Services, request: VoteRequest, context: RequestContext
+    services: NodeServices, request: VoteRequest, context: RequestContext
 ) -> Awaitable[VoteResponse]:
     return ask_quorum(
         services,

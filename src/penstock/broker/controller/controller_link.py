@@ -1,17 +1,28 @@
 """How a broker reaches the active controller, wherever that runs."""
 
-from typing import Protocol, overload
+from typing import Protocol, TypeVar, overload
 
-from penstock.metadata.controller.brokers import (
-    BrokerRegistered,
-    BrokerUnfenced,
-    RegisterBroker,
-    UnfenceBroker,
-)
-from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
+from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.wire.definition import Message
+from penstock.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.wire.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from penstock.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from penstock.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -22,8 +33,13 @@ from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 
 ANSWER_WAIT_MS_MAX = 30_000
+AnyReply = TypeVar("AnyReply", bound=Message)
 
 
 def check_entries(count: int) -> None:
@@ -62,9 +78,30 @@ class ControllerLink(Protocol):
     ) -> AlterConfigsResponse: ...
     @overload
     async def ask(
-        self, request: AllocateProducerIds, *, wait_ms_max: int = ...
-    ) -> ProducerIdBlock: ...
+        self, request: AllocateProducerIdsRequest, *, wait_ms_max: int = ...
+    ) -> AllocateProducerIdsResponse: ...
     @overload
-    async def ask(self, request: RegisterBroker, *, wait_ms_max: int = ...) -> BrokerRegistered: ...
+    async def ask(
+        self, request: BrokerRegistrationRequest, *, wait_ms_max: int = ...
+    ) -> BrokerRegistrationResponse: ...
     @overload
-    async def ask(self, request: UnfenceBroker, *, wait_ms_max: int = ...) -> BrokerUnfenced: ...
+    async def ask(
+        self, request: BrokerHeartbeatRequest, *, wait_ms_max: int = ...
+    ) -> BrokerHeartbeatResponse: ...
+    @overload
+    async def ask(
+        self, request: UnregisterBrokerRequest, *, wait_ms_max: int = ...
+    ) -> UnregisterBrokerResponse: ...
+    @overload
+    async def ask(
+        self, request: ControllerRegistrationRequest, *, wait_ms_max: int = ...
+    ) -> ControllerRegistrationResponse: ...
+    @overload
+    async def ask(self, request: FenceBroker, *, wait_ms_max: int = ...) -> BrokerFenced: ...
+
+    async def forward(
+        self, request: Message, reply_type: type[AnyReply], *, wait_ms_max: int = ...
+    ) -> AnyReply:
+        """The active controller's reply to a request that decides nothing, but that only it can
+        answer. RequestError as from `ask`.
+        """

@@ -26,6 +26,8 @@ class Lane(Enum):
 
     ELECTIONS = "elections"
     METADATA = "metadata"
+    HEARTBEATS = "heartbeats"
+    FORWARDING = "forwarding"
 
 
 class _Key(NamedTuple):

@@ -1,9 +1,11 @@
-"""The controller of this process, on the quorum's log.
+"""This node's replica of the metadata, and the controller while this node is the active one.
 
-The quorum elects one active controller. While this node is it, a request is decided, journalled and
-applied in one step (`machine/host`); the quorum commits it, the broker gets a new image, and only
-then the replies leave. So who was told of a topic finds it here, and finds it again after any
-crash. Snapshots are made beside that (`snapshotting`).
+Every node has it. What the quorum commits becomes an image of the cluster, which the broker of this
+process follows (`publish`). The quorum elects one active controller among its voters. While this
+node is it, a request is decided, journalled and applied in one step (`machine/host`); the quorum
+commits it, the broker gets a new image, and only then the replies leave. So who was told of a topic
+finds it here, and finds it again after any crash. Brokers that are gone are fenced
+(`broker_watch`), and snapshots are made (`snapshotting`) beside that.
 """
 
 import asyncio
@@ -12,7 +14,9 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any, assert_never
 
+from penstock.broker.controller.broker_watch import BrokerWatch
 from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
+from penstock.broker.controller.links import AnyReply
 from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.broker.controller.quorum_driver import (
     Listener,
@@ -32,6 +36,7 @@ from penstock.metadata.controller.decide import (
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.fencing import FenceBroker
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.framing import FrameReader
@@ -41,11 +46,17 @@ from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NO_TOPIC_ID, TopicId
+from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.raft.effects import Became
+from penstock.wire.definition import Message
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -53,6 +64,7 @@ from penstock.world.tasks import TaskGroup
 logger = logging.getLogger(__name__)
 
 Publish = Callable[[Delta, Image], None]
+NOT_ACTIVE = "this controller is not the active one"
 # A refusal of the whole request is a reply too: it is held like a read.
 Outcome = ControllerReply | RequestError
 
@@ -90,18 +102,41 @@ class LocalController:
             synced_offset=lambda: self.quorum.replica.synced_offset,
             world=world,
             settings=settings,
+            member=member,
         )
         self._state = ControllerState()
         self._host: Host[MetadataRecord, Outcome] | None = None  # while this node is active
         self._elected = False  # just now: the host is still to be made
+        self._is_watching = False
+        self._publish_from: Offset | None = None  # None: the broker is not to be told yet
         self._has_published = False
+        self._changes = asyncio.Event()  # replaced when it is set
         self._sooner_deadline = asyncio.Event()
         self._expiry_ms: int | None = None  # when the next look at deadlines is due
+        self.watch = BrokerWatch(
+            own_id=self._node_id,
+            session_timeout_ms=settings.broker_session_timeout_ms,
+            world=world,
+            brokers=lambda: self._state.brokers,
+            fence=self._fence,
+        )
 
     @property
     def image(self) -> Image:
-        """The cluster as far as it is committed; published with the first commit of a start."""
+        """The cluster as far as it is committed and known here."""
         return self._loader.image
+
+    @property
+    def leader_id(self) -> NodeId | None:
+        """The node that leads the quorum, as far as this one knows."""
+        return self.quorum.replica.leader_id
+
+    def is_own(self, node_id: NodeId) -> bool:
+        return node_id == self._node_id
+
+    @property
+    def has_published(self) -> bool:
+        return self._has_published
 
     @property
     def is_active(self) -> bool:
@@ -113,10 +148,12 @@ class LocalController:
         assert self._driver is not None, "`open` comes first"
         return self._driver
 
-    def open(self) -> Image:
-        """Reads snapshot and log, and starts the replica. The quorum's one voter is active, with an
-        image of all that is in the log, when this returns.
+    def open(self) -> None:
+        """Reads snapshot and log, and starts the replica. The quorum's one voter is active, and has
+        published all that is in the log, when this returns.
         """
+        if self._member.is_alone:
+            self._publish_from = Offset(0)
         recovered = self._journal.recover()
         for damage in recovered.damaged:
             logger.warning("metadata snapshot damaged=true used=false reason=%s", damage)
@@ -136,7 +173,18 @@ class LocalController:
             ),
         )
         self._driver.start()
-        return self.image
+
+    def publish_from(self, offset: Offset) -> None:
+        """Once the image has come so far, the broker is told of it, and of each one after it. An
+        earlier one would be too old: what it does not know of looks like left over from a topic
+        that was deleted.
+        """
+        self._publish_from = offset
+        self._publish_first()
+
+    async def change(self) -> None:
+        """Waits until the image, the leader or whether this controller is active has changed."""
+        await self._changes.wait()
 
     async def run(self, peers: Peers | None = None) -> None:
         """Keeps the quorum and its time until cancelled. A failed sync ends it, and with it the
@@ -147,25 +195,27 @@ class LocalController:
             tasks.start(self._driver.run(peers))
             tasks.start(self._keep_expiring())
             tasks.start(self._snapshotting.run())
+            tasks.start(self.watch.run())
 
     async def ask(
-        self, request: ControllerRequest, *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+        self,
+        request: ControllerRequest,
+        *,
+        wait_ms_max: int = ANSWER_WAIT_MS_MAX,
+        connection: object = None,
     ) -> Any:
-        """See ControllerLink, whose overloads give the reply's type."""
+        """See ControllerLink, whose overloads give the reply's type. NOT_CONTROLLER, with nothing
+        done, unless this is the active controller. `connection` is that of the broker that asks,
+        if it is another node's.
+        """
         answered: asyncio.Future[Outcome | NotDone] = asyncio.get_running_loop().create_future()
 
         def answer(outcome: Outcome | NotDone) -> None:
             if not answered.done():
                 answered.set_result(outcome)
 
-        host, driver = self._host, self._driver
-        if host is None or driver is None:
-            raise RequestError(ErrorCode.NOT_CONTROLLER, NotDone.LEADERSHIP_LOST.value)
         deadline_ms = self._world.clock.monotonic_ms() + wait_ms_max
-        end_offset = self._journal.end_offset
-        host.submit(lambda: self._decide(request), deadline_ms=deadline_ms, answer=answer)
-        if self._journal.end_offset > end_offset:
-            driver.appended()
+        self._submit(request, connection, deadline_ms=deadline_ms, answer=answer)
         if self._expiry_ms is None or deadline_ms < self._expiry_ms:
             self._sooner_deadline.set()
         outcome = await answered
@@ -175,9 +225,19 @@ class LocalController:
             raise outcome
         return outcome
 
-    def close(self) -> None:
-        """Whoever still waits is told that this controller has gone. The log is its owner's."""
+    async def forward(
+        self, request: Message, reply_type: type[AnyReply], *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+    ) -> AnyReply:
+        """See ControllerLink: this is where others forward to."""
+        raise RequestError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)
+
+    async def close(self) -> None:
+        """Whoever still waits is told that this controller has gone, and the other voters are told
+        to elect another one. The log is its owner's.
+        """
         self._end_leading()
+        if self._driver is not None and not self._member.is_alone:
+            await self._driver.resign_for_good()
 
     # The quorum
 
@@ -188,6 +248,7 @@ class LocalController:
         )  # fmt: skip
         self._end_leading()
         self._elected = became.role == LEADER
+        self._note_change()
 
     def _begin_if_elected(self) -> None:
         """The leader-change record is in the log: this controller becomes active. Its state is
@@ -224,11 +285,54 @@ class LocalController:
         self._host = host
         if journal.end_offset > end_offset:
             driver.appended()
+        else:
+            self._begin_watching()
+
+    def _begin_watching(self) -> None:
+        """Once, when this controller takes requests: brokers have a session from now on."""
+        if self.is_active and not self._is_watching:
+            self._is_watching = True
+            self.watch.begin()
+            self._note_change()
 
     def _end_leading(self) -> None:
         host, self._host = self._host, None
+        if self._is_watching:
+            self._is_watching = False
+            self.watch.end()
         if host is not None:
             host.lose_leadership()
+
+    def _submit(
+        self,
+        request: ControllerRequest,
+        connection: object,
+        *,
+        deadline_ms: int,
+        answer: Callable[[Outcome | NotDone], None],
+    ) -> None:
+        driver = self._driver
+        if self._host is not None and driver is not None:
+            # A leader that was paused may have lost its quorum meanwhile: that comes first.
+            driver.tick()
+        host = self._host
+        if host is None or driver is None:
+            return answer(NotDone.LEADERSHIP_LOST)
+        end_offset = self._journal.end_offset
+        host.submit(
+            lambda: self._decide(request, connection), deadline_ms=deadline_ms, answer=answer
+        )
+        if self._journal.end_offset > end_offset:
+            driver.appended()
+        return None
+
+    def _fence(self, node_id: NodeId, broker_epoch: int) -> None:
+        self._submit(
+            FenceBroker(node_id=node_id, broker_epoch=broker_epoch),
+            None,
+            deadline_ms=self._world.clock.monotonic_ms() + ANSWER_WAIT_MS_MAX,
+            answer=_unheard,  # if it is not committed, the next controller fences
+        )
 
     def _commit(self, offset: Offset) -> None:
         """Kept for good from here on: first this broker learns of it, then those who asked."""
@@ -239,37 +343,68 @@ class LocalController:
                 next_offset=entries[-1].next_offset,
                 epoch=entries[-1].epoch,
             )
-            if not self._has_published:  # what a snapshot holds is new to this broker, too
-                delta = difference(Image(), image)
-            self._has_published = True
             self._journal.in_image(image.offset)
-            self._publish(delta, image)
+            self._tell(delta, image)
             self._snapshotting.note(entries)
         if self._host is not None:
             self._host.advance(offset)
+            self._begin_watching()
+
+    def _tell(self, delta: Delta, image: Image) -> None:
+        """A new image: the broker follows it, if it has begun to."""
+        if self._has_published:
+            self._publish(delta, image)
+        else:
+            self._publish_first()
+        self._note_change()
+
+    def _publish_first(self) -> None:
+        """All that is known is new to the broker, that of a snapshot too."""
+        if self._has_published or self._publish_from is None:
+            return
+        if self.image.offset >= self._publish_from and self.image.offset > 0:
+            self._has_published = True
+            self._publish(difference(Image(), self.image), self.image)
+            self._note_change()
+
+    def _note_change(self) -> None:
+        changes, self._changes = self._changes, asyncio.Event()
+        changes.set()
 
     def _install(self, snapshot: SnapshotId) -> None:
         """A snapshot of the leader took the place of the log: this broker learns what is in it."""
         loader = Loader()
         records = self._journal.snapshot_records(snapshot)
         _, image = loader.load(records, next_offset=snapshot.offset, epoch=snapshot.epoch)
-        before = self._loader.image if self._has_published else Image()
-        self._loader, self._has_published = loader, True
+        before, self._loader = self._loader.image, loader
         self._snapshotting.installed(snapshot)
-        self._publish(difference(before, image), image)
+        self._tell(difference(before, image), image)
 
-    def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
+    def _decide(
+        self, request: ControllerRequest, connection: object
+    ) -> Decision[MetadataRecord, Outcome]:
         context = DecisionContext(
             state=self._state,
             node_id=self._node_id,
             settings=effective_broker(self._settings, self._state, self._node_id),
             next_offset=self._journal.end_offset,
             fresh_ids=self._fresh_ids(request),
+            sessions=self.watch.sessions,
+            now_ms=self._world.clock.monotonic_ms(),
+            cluster_id=self._member.cluster_id,
         )
         try:
-            return decide(context, request)
+            decision = decide(context, request)
         except RequestError as refused:
             return Decision.refuse(refused)
+        match request, decision.reply:
+            case BrokerRegistrationRequest(), BrokerRegistrationResponse() as registered:
+                node_id, epoch = NodeId(request.broker_id), registered.broker_epoch
+                self.watch.heard_from(node_id, epoch=epoch, connection=connection)
+            case BrokerHeartbeatRequest(), _:
+                node_id, epoch = NodeId(request.broker_id), request.broker_epoch
+                self.watch.heard_from(node_id, epoch=epoch, connection=connection)
+        return decision
 
     def _fresh_ids(self, request: ControllerRequest) -> list[TopicId]:
         """Random topic ids, none of which is taken or reserved."""
@@ -287,6 +422,8 @@ class LocalController:
     async def _keep_expiring(self) -> None:
         while True:
             now_ms = self._world.clock.monotonic_ms()
+            if self._host is not None:
+                self.quorum.tick()
             host = self._host
             if host is not None:
                 host.expire(now_ms)
@@ -314,6 +451,10 @@ def _code(outcome: NotDone) -> ErrorCode:
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         case _:
             assert_never(outcome)
+
+
+def _unheard(outcome: Outcome | NotDone) -> None:
+    """Nobody waits for the answer."""
 
 
 def _no_effects(effect: object) -> None:

@@ -7,8 +7,11 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.broker.controller.controller_link import ControllerLink
-from penstock.metadata.controller.producer_ids import AllocateProducerIds, ProducerIdBlock
 from penstock.model.identity import NodeId, ProducerId
+from penstock.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 
 
 class ProducerIds:
@@ -49,10 +52,13 @@ class ProducerIds:
             if self._next == self._end:
                 self._refill(await self._controller.ask(self._request()))
 
-    def _request(self) -> AllocateProducerIds:
-        return AllocateProducerIds(node_id=self._node_id, broker_epoch=self._broker_epoch())
+    def _request(self) -> AllocateProducerIdsRequest:
+        return AllocateProducerIdsRequest(
+            broker_id=self._node_id, broker_epoch=self._broker_epoch()
+        )
 
-    def _refill(self, block: ProducerIdBlock) -> None:
-        assert block.first >= self._end, "blocks only grow"
-        assert block.count > 0
-        self._next, self._end = block.first, block.first + block.count
+    def _refill(self, block: AllocateProducerIdsResponse) -> None:
+        first, count = block.producer_id_start, block.producer_id_len
+        assert first >= self._end, "blocks only grow"
+        assert count > 0
+        self._next, self._end = first, first + count

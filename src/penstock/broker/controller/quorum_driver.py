@@ -16,6 +16,7 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
 from penstock.model.offset import Offset, SnapshotId
+from penstock.model.settings.listener import DirectoryVoter
 from penstock.raft.description import QuorumDescription, describe_quorum
 from penstock.raft.effects import (
     Answer,
@@ -41,6 +42,7 @@ from penstock.raft.messages import (
     Request,
 )
 from penstock.raft.replica import Replica
+from penstock.raft.roles.resigned import Resigned
 from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.records.batch import whole_batches
@@ -49,6 +51,8 @@ from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
+
+FAREWELL_WAIT_S = 0.5
 
 
 class Unanswered(PenstockError):
@@ -78,6 +82,13 @@ class QuorumMember:
     endpoints: tuple[NamedEndpoint, ...]  # where its controller listener is
     times: Times
     request_timeout_ms: int
+    stored_voters: tuple[DirectoryVoter, ...] = ()  # that snapshots name: kraft.version 1
+    listener: str = ""  # of controllers, by which these are reached
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it needs nobody to commit."""
+        return self.voters.majority == 1 and self.voters.includes(self.key)
 
 
 def sole_voter(node_id: NodeId, *, directory_id: bytes, cluster_id: str) -> QuorumMember:
@@ -119,6 +130,7 @@ class QuorumDriver:
         self._unsent: list[Send] = []  # until `run` has connections
         self._has_failed = False
         self._sooner = asyncio.Event()
+        self._step = asyncio.Event()  # replaced when it is set
         self._sync_wanted = asyncio.Event()
         self.replica = Replica(
             key=member.key,
@@ -135,7 +147,7 @@ class QuorumDriver:
         """
         self.replica.start(self._now_ms())
         self._carry_out()
-        if self._member.voters.majority == 1:
+        if self._member.is_alone:
             while self._sync_wanted.is_set():
                 self._sync_wanted.clear()
                 self.replica.begin_sync()
@@ -179,9 +191,23 @@ class QuorumDriver:
         self.replica.made_snapshot(snapshot)
         self.replica.trim(self._log.start_offset)
 
-    def resign(self, *, for_good: bool) -> None:
-        self.replica.resign(self._now_ms(), for_good=for_good)
+    def tick(self) -> None:
+        """Does what is due; a leader that lost its majority while it was paused resigns."""
+        self.replica.tick(self._now_ms())
         self._carry_out()
+
+    async def resign_for_good(self) -> None:
+        """The node stops: if it leads, the other voters are told, so that they need not notice.
+        Those that do not answer soon are left alone.
+        """
+        self.replica.resign(self._now_ms(), for_good=True)
+        self._carry_out()
+        try:
+            async with asyncio.timeout(FAREWELL_WAIT_S):
+                while isinstance(role := self.replica.state.role, Resigned) and role.remind_ms:
+                    await self._step.wait()
+        except TimeoutError:
+            logger.info("quorum resigned=true not every voter has answered")
 
     # Effects
 
@@ -200,6 +226,8 @@ class QuorumDriver:
             self._has_failed = True
             raise
         self._sooner.set()
+        step, self._step = self._step, asyncio.Event()
+        step.set()
 
     def _carry_out_one(self, effect: Effect) -> None:
         log = self._log

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import islice
 
 from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
+from penstock.broker.controller.quorum_driver import QuorumMember
 from penstock.log.metadata_snapshots import SnapshotPart, SnapshotWriter
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord, encode_record
@@ -20,9 +21,11 @@ from penstock.metadata.snapshot import (
     image_records,
     snapshot_due,
 )
+from penstock.metadata.voter_records import voter_records
 from penstock.model.limit import SNAPSHOT_BATCH_RECORDS, SNAPSHOT_LOG_BYTES_MIN
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
+from penstock.records.record import Record
 from penstock.world.errors import DiskError
 from penstock.world.ports import World
 
@@ -41,7 +44,9 @@ class Snapshotting:
         synced_offset: Callable[[], Offset],
         world: World,
         settings: BrokerSettings,
+        member: QuorumMember,
     ) -> None:
+        self._member = member
         self._journal = journal
         self._image = image
         self._trimmed = trimmed
@@ -160,7 +165,13 @@ class Snapshotting:
         )  # fmt: skip
 
     async def _write(self, part: SnapshotPart, image: Image, timestamp_ms: int) -> None:
-        writer = SnapshotWriter(part, timestamp_ms=timestamp_ms)
+        member = self._member
+        voters: tuple[Record, ...] = ()
+        if member.stored_voters:  # the snapshot that named them so far may be removed
+            voters = voter_records(
+                member.stored_voters, listener=member.listener, timestamp_ms=timestamp_ms
+            )
+        writer = SnapshotWriter(part, timestamp_ms=timestamp_ms, quorum=voters)
         for values in _chunks(image_records(image)):
             writer.append(values)
             await asyncio.sleep(0)

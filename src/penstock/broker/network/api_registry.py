@@ -40,6 +40,7 @@ from penstock.broker.api import (
     produce,
     sync_group,
     txn_offset_commit,
+    unregister_broker,
     write_txn_markers,
 )
 from penstock.broker.request.api_table import AnyApi
@@ -83,6 +84,7 @@ SERVED: tuple[AnyApi, ...] = (
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
     list_config_resources.API,
-    describe_quorum.API,
+    describe_quorum.FORWARDED_API,
+    unregister_broker.API,
     describe_topic_partitions.API,
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.broker.api.api_versions import unsupported_version
 from penstock.broker.request.api_table import AnyApi, by_key
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import CloseConnection, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import Part, decode
@@ -31,7 +31,7 @@ Parts = list[Part]
 class Dispatch:
     """Answers the requests of one listener."""
 
-    def __init__(self, services: Services, apis: Iterable[AnyApi], *, listener: str) -> None:
+    def __init__(self, services: NodeServices, apis: Iterable[AnyApi], *, listener: str) -> None:
         self.listener = listener
         self._services = services
         self._apis = by_key(apis)

@@ -6,6 +6,7 @@
 import sys
 
 from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.unserved_apis import UNSERVED
 from penstock.broker.request.api_table import versions_served
 from penstock.wire.api import ApiKey, VersionRange
@@ -35,11 +36,14 @@ NOTES = {
 
 
 def protocol_table() -> str:
-    served = versions_served(SERVED)
+    brokers, controllers = versions_served(SERVED), versions_served(SERVED_BY_CONTROLLERS)
     rows = [COLUMNS, ("---:", "---", "---", "---", "---")]
     for key in sorted(ApiKey):
         reason = UNSERVED[key].value if key in UNSERVED else NOTES.get(key, "")
-        rows.append((str(int(key)), _name(key), _in_kafka(key), _text(served.get(key)), reason))
+        served = _text(brokers.get(key))
+        if key not in brokers and key in controllers:
+            served = f"{_text(controllers[key])} (controller)"
+        rows.append((str(int(key)), _name(key), _in_kafka(key), served, reason))
     return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

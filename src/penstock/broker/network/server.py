@@ -11,7 +11,7 @@ node. Start reading at `bind_listeners` and `Server.open`.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from penstock.broker.network.budget import Budget
@@ -20,7 +20,7 @@ from penstock.broker.network.conversation import converse
 from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.api_table import AnyApi
-from penstock.broker.request.services import Services
+from penstock.broker.request.services import NodeServices
 from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
@@ -56,12 +56,16 @@ async def bind_listeners(
 class Server:
     def __init__(
         self,
-        services: Services,
+        services: NodeServices,
         apis: Iterable[AnyApi],
         group: TaskGroup,
         listeners: Mapping[str, Listener],
+        *,
+        closed: Callable[[Address], None] | None = None,
     ) -> None:
+        """`closed` is told the peer of each connection that has ended."""
         self.listeners = listeners  # by listener name
+        self._closed = closed
         self.connections: dict[Connection, None] = {}  # in the order they came
         self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
         self._services = services
@@ -152,6 +156,8 @@ class Server:
 
     def _forget(self, connection: Connection) -> None:
         del self.connections[connection]
+        if self._closed is not None:
+            self._closed(connection.stream.peer)
         host = connection.stream.peer.host
         self._per_host[host] -= 1
         if self._per_host[host] == 0:

@@ -11,7 +11,6 @@ class Unserved(Enum):
     """Why an API is not served, as docs/protocol.md says it."""
 
     ENDED = "never: it ended with ZooKeeper"
-    QUORUM = "with clusters: controllers agree by Raft, and brokers register with them"
     REPLICATION = "with clusters: replicas of a partition"
     OPERATION = "with clusters: moving partitions and changing the nodes"
     SECURITY = "with security: authentication, ACLs and delegation tokens"
@@ -31,20 +30,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.UPDATE_METADATA,
                 ApiKey.CONTROLLED_SHUTDOWN,
             ),
-            Unserved.QUORUM: (
-                ApiKey.VOTE,
-                ApiKey.BEGIN_QUORUM_EPOCH,
-                ApiKey.END_QUORUM_EPOCH,
-                ApiKey.ENVELOPE,
-                ApiKey.FETCH_SNAPSHOT,
-                ApiKey.BROKER_REGISTRATION,
-                ApiKey.BROKER_HEARTBEAT,
-                ApiKey.ALLOCATE_PRODUCER_IDS,
-                ApiKey.CONTROLLER_REGISTRATION,
-                ApiKey.ADD_RAFT_VOTER,
-                ApiKey.REMOVE_RAFT_VOTER,
-                ApiKey.UPDATE_RAFT_VOTER,
-            ),
             Unserved.REPLICATION: (ApiKey.ALTER_PARTITION, ApiKey.ASSIGN_REPLICAS_TO_DIRS),
             Unserved.OPERATION: (
                 ApiKey.ALTER_REPLICA_LOG_DIRS,
@@ -52,7 +37,9 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.ALTER_PARTITION_REASSIGNMENTS,
                 ApiKey.LIST_PARTITION_REASSIGNMENTS,
                 ApiKey.UPDATE_FEATURES,
-                ApiKey.UNREGISTER_BROKER,
+                ApiKey.ADD_RAFT_VOTER,
+                ApiKey.REMOVE_RAFT_VOTER,
+                ApiKey.UPDATE_RAFT_VOTER,
             ),
             Unserved.SECURITY: (
                 ApiKey.SASL_HANDSHAKE,

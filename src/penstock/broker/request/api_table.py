@@ -8,18 +8,19 @@ is what has a handler.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import RequestContext
 from penstock.model.error import ErrorCode
 from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
 
+AnyServices = TypeVar("AnyServices", contravariant=True)  # what its handler needs of a node
 Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Api(Generic[Request, Response]):
+class Api(Generic[AnyServices, Request, Response]):
     """One API of the protocol.
 
     `handle` runs synchronously up to the point where it must wait, in the order requests came,
@@ -31,14 +32,14 @@ class Api(Generic[Request, Response]):
     key: ApiKey
     versions: VersionRange
     request: type[Request]
-    handle: Callable[[Services, Request, RequestContext], Response | Awaitable[Response] | None]
+    handle: Callable[[AnyServices, Request, RequestContext], Response | Awaitable[Response] | None]
     refuse: Callable[[Request, ErrorCode, str | None], Response]
     # Answers the commonest form of the request from its bytes; None, with nothing done, for others.
-    shortcut: Callable[[Services, memoryview], Buffer | None] | None = None
+    shortcut: Callable[[AnyServices, memoryview], Buffer | None] | None = None
 
 
 # Requests and responses of many kinds meet in the table; each entry is typed where it is made.
-AnyApi = Api[Any, Any]
+AnyApi = Api[Any, Any, Any]
 
 
 def by_key(apis: Iterable[AnyApi]) -> Mapping[int, AnyApi]:

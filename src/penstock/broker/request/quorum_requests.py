@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
-from penstock.broker.request.services import Services
-from penstock.model.error import ErrorCode, RequestError
+from penstock.broker.request.services import NodeServices
+from penstock.model.error import RequestError
 from penstock.raft.messages import Reply, Request
 from penstock.raft.wire_form.envelope import MeantForOthers
 
@@ -13,22 +13,19 @@ Response = TypeVar("Response")
 
 
 def ask_quorum(
-    services: Services,
+    services: NodeServices,
     parse: Callable[[], Request],
     reply_type: type[AnyReply],
     respond: Callable[[AnyReply], Response],
 ) -> Awaitable[Response]:
     """Parses a request at once and passes it to this node's replica; its reply becomes a response.
-    RequestError when the request is not meant for this quorum, or this node has no part in it.
+    RequestError when the request is not meant for this quorum.
     """
-    quorum = services.quorum
-    if quorum is None:
-        raise RequestError(ErrorCode.UNSUPPORTED_VERSION, "This node has no part in the quorum.")
     try:
         request = parse()
     except MeantForOthers as error:
         raise RequestError(error.code, str(error)) from error
-    reply = quorum.receive(request)
+    reply = services.quorum.receive(request)
 
     async def finish() -> Response:
         answered: Reply = await reply

@@ -1,8 +1,15 @@
-"""What a handler is given: the parts of the node it may use, and where the request came from."""
+"""What a handler is given: the parts of the node it may use, and where the request came from.
+
+Services             on the listeners of brokers
+ControllerServices   on the listeners of controllers
+NodeServices         what both have: for handlers that serve both
+"""
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.controller.quorum_driver import QuorumDriver
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
@@ -19,9 +26,54 @@ from penstock.wire.header import RequestHeader
 from penstock.world.ports import Address, World
 
 
+class NodeServices(Protocol):
+    """What a node of any role has."""
+
+    @property
+    def node_id(self) -> NodeId: ...
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def settings(self) -> BrokerSettings: ...
+    @property
+    def world(self) -> World: ...
+    @property
+    def image(self) -> Image: ...
+    @property
+    def controller(self) -> ControllerLink: ...
+    @property
+    def served(self) -> Mapping[ApiKey, VersionRange]: ...
+    @property
+    def quorum(self) -> QuorumDriver: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class ControllerServices:
+    """One per controller. Requests are decided here, or refused while another one is active."""
+
+    node_id: NodeId
+    cluster_id: str
+    settings: BrokerSettings
+    world: World
+    local: LocalController
+    served: Mapping[ApiKey, VersionRange]
+
+    @property
+    def image(self) -> Image:
+        return self.local.image
+
+    @property
+    def controller(self) -> ControllerLink:
+        return self.local
+
+    @property
+    def quorum(self) -> QuorumDriver:
+        return self.local.quorum
+
+
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """One per node, shared by all connections."""
+    """One per broker, shared by all connections."""
 
     node_id: NodeId
     cluster_id: str
@@ -38,7 +90,11 @@ class Services:
     served: Mapping[
         ApiKey, VersionRange
     ]  # what ApiVersions tells: taken from the table of handlers
-    quorum: QuorumDriver | None = None  # of a node that has the metadata log's replica open
+    local: LocalController  # this node's replica of the metadata
+
+    @property
+    def quorum(self) -> QuorumDriver:
+        return self.local.quorum
 
 
 @dataclass(slots=True, kw_only=True)

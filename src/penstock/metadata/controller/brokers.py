@@ -1,59 +1,41 @@
-"""How brokers join the cluster: they register, and are unfenced.
+"""How brokers register, and how they are forgotten.
 
-A broker that comes back from a crash leads in new epochs: records that were not synced may be lost,
-and readers detect a truncated log only by its epochs. They are part of the decision that registers
-it, before its registration, however many partitions it leads. A broker that stopped cleanly in the
-epoch that the cluster knows of has lost nothing and goes on in the epochs that it had.
+A new process of a broker is treated as if the one before had been fenced first, in the same
+decision: it leaves the in-sync sets that have other members, and what it led gets a new leader
+epoch, however much that is. Records that were not synced may be lost, and readers detect a
+truncated log only by its epochs. Where nobody else is in sync the broker stays the leader.
+
+The only broker of a cluster that stopped cleanly, in the epoch that the cluster knows of, has lost
+nothing and goes on in the leader epochs that it had.
 """
+
+from collections.abc import Iterator
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
-from penstock.metadata.controller.state import ControllerState
-from penstock.metadata.image.broker import Endpoint
+from penstock.metadata.controller.fencing import leader_change, without_broker
+from penstock.metadata.controller.state import ControllerState, Place
+from penstock.metadata.image.broker import BrokerImage
+from penstock.metadata.image.changes import broker_of
 from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NodeId
-from penstock.model.lazy_dataclass import dataclass
+from penstock.model.identity import RESERVED_IDS, NodeId, TopicId, id_text
+from penstock.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from penstock.wire.messages.metadata_records.broker import (
     BrokerEndpoint,
     BrokerFeature,
-    BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
+    UnregisterBrokerRecord,
 )
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
-
-UNFENCED = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBroker:
-    """A broker process registers. `incarnation` is new with each start."""
-
-    node_id: NodeId
-    incarnation: bytes
-    rack: str | None
-    endpoints: tuple[Endpoint, ...]
-    directories: tuple[bytes, ...]
-    previous_broker_epoch: int | None = None  # in which the broker stopped cleanly, if it did
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerRegistered:
-    broker_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfenceBroker:
-    """The broker has caught up with the metadata and is ready for clients."""
-
-    node_id: NodeId
-    broker_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerUnfenced:
-    pass
+from penstock.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 
 
 def bootstrap_records() -> tuple[MetadataRecord, ...]:
@@ -73,56 +55,142 @@ def missing_features(state: ControllerState) -> tuple[FeatureLevelRecord, ...]:
 
 
 def register_broker(
-    context: DecisionContext, request: RegisterBroker
-) -> Decision[MetadataRecord, BrokerRegistered]:
+    context: DecisionContext, request: BrokerRegistrationRequest
+) -> Decision[MetadataRecord, BrokerRegistrationResponse]:
     """The broker's epoch is the offset of the decision: later ones are larger."""
-    present = context.state.brokers.get(request.node_id)
-    if present is not None and present.incarnation == request.incarnation:
-        return Decision(reply=BrokerRegistered(broker_epoch=present.epoch))
-    record = RegisterBrokerRecord(
-        broker_id=request.node_id,
-        incarnation_id=request.incarnation,
-        broker_epoch=context.next_offset,
-        end_points=[
-            BrokerEndpoint(
-                name=endpoint.listener,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in request.endpoints
-        ],
-        features=[
-            BrokerFeature(name=name, min_supported_version=level, max_supported_version=level)
-            for name, level in FEATURE_LEVELS.items()
-        ],
-        rack=request.rack,
-        fenced=True,
-        log_dirs=list(request.directories),
-    )
-    stopped_cleanly = present is not None and request.previous_broker_epoch == present.epoch
-    led_anew = (
-        PartitionChangeRecord(
-            topic_id=place.topic_id, partition_id=place.partition, leader=request.node_id
+    state = context.state
+    if request.cluster_id != context.cluster_id:
+        raise RequestError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"This is cluster {context.cluster_id}; broker {request.broker_id} belongs to cluster "
+            f"{request.cluster_id}.",
         )
-        for place in (() if stopped_cleanly else sorted(context.state.led_by(request.node_id)))
-    )
+    present = state.brokers.get(NodeId(request.broker_id))
+    record = _record(request, broker_epoch=context.next_offset)
+    if present is not None and present.incarnation != request.incarnation_id:
+        _refuse_duplicate(context, present, broker_of(record))
+    _check_directories(state, request)
+    _check_features(state, request)
+    if present is not None and present.incarnation == request.incarnation_id:
+        return Decision(reply=BrokerRegistrationResponse(broker_epoch=present.epoch))
+    fencing = () if present is None else _replaced(state, present, request)
     return Decision(
-        records=(*led_anew, record, *missing_features(context.state)),
-        reply=BrokerRegistered(broker_epoch=context.next_offset),
+        records=(*fencing, record, *missing_features(state)),
+        reply=BrokerRegistrationResponse(broker_epoch=context.next_offset),
         framed=True,
     )
 
 
-def unfence_broker(
-    context: DecisionContext, request: UnfenceBroker
-) -> Decision[MetadataRecord, BrokerUnfenced]:
-    broker = context.state.brokers.get(request.node_id)
-    if broker is None or broker.epoch != request.broker_epoch:
-        raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
-    if not broker.fenced:
-        return Decision(reply=BrokerUnfenced())
-    record = BrokerRegistrationChangeRecord(
-        broker_id=request.node_id, broker_epoch=request.broker_epoch, fenced=UNFENCED
+def unregister_broker(
+    context: DecisionContext, request: UnregisterBrokerRequest
+) -> Decision[MetadataRecord, UnregisterBrokerResponse]:
+    """Forgets a broker that will not come back. As in Apache Kafka a living one is forgotten, too;
+    its next heartbeat is refused.
+    """
+    broker = context.state.brokers.get(NodeId(request.broker_id))
+    if broker is None:
+        raise RequestError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {request.broker_id} is not currently registered",
+        )
+    records: tuple[MetadataRecord, ...] = (
+        *without_broker(context.state, broker.node_id),
+        UnregisterBrokerRecord(broker_id=broker.node_id, broker_epoch=broker.epoch),
     )
-    return Decision(records=(record,), reply=BrokerUnfenced())
+    return Decision(
+        records=records, reply=UnregisterBrokerResponse(error_message=None), framed=True
+    )
+
+
+def _refuse_duplicate(
+    context: DecisionContext, present: BrokerImage, registering: BrokerImage
+) -> None:
+    """RequestError while another process with this id may be alive. If its connection is gone and
+    the new one listens at the same places, it is the restarted process.
+    """
+    if not context.sessions.is_alive(present.node_id, context.now_ms):
+        return
+    restarted = present.endpoints == registering.endpoints
+    if not restarted or context.sessions.is_connected(present.node_id):
+        raise RequestError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Another broker with id {present.node_id} is registered and alive.",
+        )
+
+
+def _check_directories(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    directories = request.log_dirs
+    message: str | None = None
+    if not directories:
+        message = "No directories specified in request"
+    elif any(int.from_bytes(directory) < RESERVED_IDS for directory in directories):
+        message = "Reserved directory ID in request"
+    elif len(set(directories)) != len(directories):
+        message = "Duplicate directory ID in request"
+    for broker in state.brokers.values():
+        shared = set(broker.directories).intersection(directories)
+        if broker.node_id != request.broker_id and shared:
+            message = (
+                f"Broker {broker.node_id} is already registered with directory "
+                f"{id_text(min(shared))}"
+            )
+    if message is not None:
+        raise RequestError(ErrorCode.INVALID_REGISTRATION, message)
+
+
+def _check_features(state: ControllerState, request: BrokerRegistrationRequest) -> None:
+    """RequestError when the broker does not support a level that the cluster has finalised."""
+    supported = {
+        feature.name: (feature.min_supported_version, feature.max_supported_version)
+        for feature in request.features
+    }
+    for name, level in state.features.items():
+        low, high = supported.get(name, (0, 0))
+        if not low <= level <= high:
+            raise RequestError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} "
+                f"of {name}. The broker wants a version between {low} and {high}, inclusive.",
+            )
+
+
+def _replaced(
+    state: ControllerState, present: BrokerImage, request: BrokerRegistrationRequest
+) -> Iterator[PartitionChangeRecord]:
+    """The changes to partitions because the present process has ended."""
+    node_id = present.node_id
+    is_only_broker = len(state.brokers) == 1
+    if is_only_broker and request.previous_broker_epoch == present.epoch:
+        return
+    for change in without_broker(state, node_id):
+        place = Place(TopicId(change.topic_id), change.partition_id)
+        alone = state.partition(place).isr == (node_id,)
+        yield leader_change(place, node_id) if alone else change
+
+
+def _record(request: BrokerRegistrationRequest, *, broker_epoch: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=[
+            BrokerEndpoint(
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
+            )
+            for listener in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in request.features
+        ],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=list(request.log_dirs),
+    )

@@ -1,27 +1,38 @@
-"""The controller's table of requests: start here. Its state is in `state`."""
+"""The controller's table of requests: start here. Its state is in `state`.
+
+Requests and replies are those of the wire, except the one that the controller makes of itself.
+"""
 
 from typing import assert_never
 
 from penstock.machine.decision import Decision
-from penstock.metadata.controller.brokers import (
-    BrokerRegistered,
-    BrokerUnfenced,
-    RegisterBroker,
-    UnfenceBroker,
-    register_broker,
-    unfence_broker,
-)
+from penstock.metadata.controller.brokers import register_broker, unregister_broker
+from penstock.metadata.controller.controllers import register_controller
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker, fence_broker
+from penstock.metadata.controller.heartbeat import heartbeat
 from penstock.metadata.controller.partitions import create_partitions
-from penstock.metadata.controller.producer_ids import (
-    AllocateProducerIds,
-    ProducerIdBlock,
-    allocate_producer_ids,
-)
+from penstock.metadata.controller.producer_ids import allocate_producer_ids
 from penstock.metadata.controller.settings import alter_configs, incremental_alter_configs
 from penstock.metadata.controller.topics import create_topics, delete_topics
 from penstock.metadata.records import MetadataRecord
+from penstock.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.wire.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from penstock.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from penstock.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -32,6 +43,10 @@ from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 
 ControllerRequest = (
     CreateTopicsRequest
@@ -39,9 +54,12 @@ ControllerRequest = (
     | CreatePartitionsRequest
     | IncrementalAlterConfigsRequest
     | AlterConfigsRequest
-    | AllocateProducerIds
-    | RegisterBroker
-    | UnfenceBroker
+    | AllocateProducerIdsRequest
+    | BrokerRegistrationRequest
+    | BrokerHeartbeatRequest
+    | UnregisterBrokerRequest
+    | ControllerRegistrationRequest
+    | FenceBroker
 )
 ControllerReply = (
     CreateTopicsResponse
@@ -49,16 +67,21 @@ ControllerReply = (
     | CreatePartitionsResponse
     | IncrementalAlterConfigsResponse
     | AlterConfigsResponse
-    | ProducerIdBlock
-    | BrokerRegistered
-    | BrokerUnfenced
+    | AllocateProducerIdsResponse
+    | BrokerRegistrationResponse
+    | BrokerHeartbeatResponse
+    | UnregisterBrokerResponse
+    | ControllerRegistrationResponse
+    | BrokerFenced
 )
 
 
 def decide(
     context: DecisionContext, request: ControllerRequest
 ) -> Decision[MetadataRecord, ControllerReply]:
-    """The controller's decision about a request; RequestError when it refuses the whole request."""
+    """The controller's decision about a request; RequestError when it refuses the whole request:
+    the `error_code` of a reply is never set here.
+    """
     match request:
         case CreateTopicsRequest():
             return create_topics(context, request)
@@ -70,11 +93,17 @@ def decide(
             return incremental_alter_configs(context, request)
         case AlterConfigsRequest():
             return alter_configs(context, request)
-        case AllocateProducerIds():
+        case AllocateProducerIdsRequest():
             return allocate_producer_ids(context, request)
-        case RegisterBroker():
+        case BrokerRegistrationRequest():
             return register_broker(context, request)
-        case UnfenceBroker():
-            return unfence_broker(context, request)
+        case BrokerHeartbeatRequest():
+            return heartbeat(context, request)
+        case UnregisterBrokerRequest():
+            return unregister_broker(context, request)
+        case ControllerRegistrationRequest():
+            return register_controller(context, request)
+        case FenceBroker():
+            return fence_broker(context, request)
         case _:
             assert_never(request)

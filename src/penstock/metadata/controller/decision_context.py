@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from penstock.metadata.controller.broker_sessions import BrokerSessions
 from penstock.metadata.controller.state import ControllerState
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
@@ -15,6 +16,9 @@ class DecisionContext:
     """The cluster as the controller knows it, uncommitted records included."""
 
     state: ControllerState  # to be read only
+    sessions: BrokerSessions  # to be read only
+    now_ms: int  # monotonic, as in the sessions
+    cluster_id: str
     node_id: NodeId  # of the controller
     settings: BrokerSettings  # and its own, for what a request leaves open
     next_offset: Offset  # that the decision's first record will have

@@ -5,23 +5,26 @@ so a decision costs what it changes. The host applies records to it; only `apply
 
 Invariants:
 1. Both views of topics hold the same ones, and each topic has its collision key.
-2. `led` and `replicated` hold exactly the partitions that name the broker as leader or replica.
+2. `led` and `replicated` hold exactly the partitions that name the broker as leader or replica;
+   those without leader are in `led` under None.
 3. `racks` holds exactly the registered brokers.
 4. Topics with settings exist, and no settings are empty.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import (
     broker_of,
     changed_broker,
     changed_partition,
+    controller_of,
     fenced_broker,
     partition_of,
 )
+from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import NO_CONFIG, ConfigResource
 from penstock.metadata.image.topic import PartitionImage
 from penstock.metadata.records import MetadataRecord
@@ -37,6 +40,7 @@ from penstock.wire.messages.metadata_records.broker import (
     UnregisterBrokerRecord,
 )
 from penstock.wire.messages.metadata_records.config import ConfigRecord
+from penstock.wire.messages.metadata_records.controller import RegisterControllerRecord
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
@@ -53,6 +57,8 @@ class Place(NamedTuple):
     topic_id: TopicId
     partition: int
 
+
+Owner = TypeVar("Owner", bound=NodeId | None)
 
 # A set that keeps the order in which its members came: a replay must not depend on hashes.
 Places = dict[Place, None]
@@ -72,6 +78,7 @@ class ControllerState:
 
     def __init__(self) -> None:
         self.brokers: dict[NodeId, BrokerImage] = {}
+        self.controllers: dict[NodeId, ControllerImage] = {}
         self.racks: dict[str | None, dict[NodeId, None]] = {}
         self.topics_by_name: dict[str, TopicState] = {}
         self.topics_by_id: dict[TopicId, TopicState] = {}
@@ -79,7 +86,7 @@ class ControllerState:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
-        self._led: dict[NodeId, Places] = {}
+        self._led: dict[NodeId | None, Places] = {}
         self._replicated: dict[NodeId, Places] = {}
 
     # Queries
@@ -92,6 +99,10 @@ class ControllerState:
         """The partitions that a broker leads."""
         return self._led.get(node_id, {})
 
+    def leaderless(self) -> Iterable[Place]:
+        """The partitions that nobody leads."""
+        return self._led.get(None, {})
+
     def replicated_by(self, node_id: NodeId) -> Iterable[Place]:
         """The partitions that a broker holds a replica of, led ones among them."""
         return self._replicated.get(node_id, {})
@@ -102,15 +113,14 @@ class ControllerState:
     def check(self) -> None:
         """The module's invariants; it walks over everything."""
         assert len(self.topics_by_name) == len(self.topics_by_id)  # 1
-        led: dict[NodeId, set[Place]] = {}
+        led: dict[NodeId | None, set[Place]] = {}
         replicated: dict[NodeId, set[Place]] = {}
         for topic_id, topic in self.topics_by_id.items():
             assert topic.topic_id == topic_id, topic
             assert self.topics_by_name[topic.name] is topic, topic
             assert collision_key(topic.name) in self.names_by_collision_key, topic
             for index, partition in enumerate(topic.partitions):
-                if partition.leader is not None:
-                    led.setdefault(partition.leader, set()).add(Place(topic_id, index))
+                led.setdefault(partition.leader, set()).add(Place(topic_id, index))
                 for node_id in partition.replicas:
                     replicated.setdefault(node_id, set()).add(Place(topic_id, index))
         assert len(self.names_by_collision_key) <= len(self.topics_by_name)
@@ -148,6 +158,9 @@ class ControllerState:
             case BrokerRegistrationChangeRecord():
                 before = self.brokers[NodeId(record.broker_id)]
                 self._set_broker(changed_broker(before, record))
+            case RegisterControllerRecord():
+                controller = controller_of(record)
+                self.controllers[controller.node_id] = controller
             case ProducerIdsRecord():
                 assert record.next_producer_id >= self.next_producer_id, record
                 self.next_producer_id = record.next_producer_id
@@ -197,14 +210,12 @@ class ControllerState:
     def _list(self, place: Place, partition: PartitionImage) -> None:
         for node_id in partition.replicas:
             self._replicated.setdefault(node_id, {})[place] = None
-        if partition.leader is not None:
-            self._led.setdefault(partition.leader, {})[place] = None
+        self._led.setdefault(partition.leader, {})[place] = None
 
     def _unlist(self, place: Place, partition: PartitionImage) -> None:
         for node_id in partition.replicas:
             _remove(self._replicated, node_id, place)
-        if partition.leader is not None:
-            _remove(self._led, partition.leader, place)
+        _remove(self._led, partition.leader, place)
 
     def _set_config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(ResourceKind(record.resource_type), record.resource_name)
@@ -232,8 +243,8 @@ class ControllerState:
             del self.racks[broker.rack]
 
 
-def _remove(by_node: dict[NodeId, Places], node_id: NodeId, place: Place) -> None:
-    places = by_node[node_id]
+def _remove(by_node: dict[Owner, Places], owner: Owner, place: Place) -> None:
+    places = by_node[owner]
     del places[place]
     if not places:
-        del by_node[node_id]
+        del by_node[owner]

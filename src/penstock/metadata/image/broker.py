@@ -39,6 +39,11 @@ class BrokerImage:
     in_controlled_shutdown: bool = False
     directories: tuple[bytes, ...] = ()
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may lead, and be in sync with, new partitions."""
+        return not self.fenced and not self.in_controlled_shutdown
+
     def endpoint(self, listener: str) -> Endpoint | None:
         """The endpoint of one listener, by name."""
         return next((found for found in self.endpoints if found.listener == listener), None)

@@ -1,8 +1,11 @@
-"""What single records say about a partition or a broker: for the image and the controller alike."""
+"""What single records say about a partition, broker or controller: for the image and the active
+controller alike.
+"""
 
 from dataclasses import replace
 
 from penstock.metadata.image.broker import BrokerImage, Endpoint, FeatureRange
+from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.topic import PartitionImage
 from penstock.model.identity import NodeId
 from penstock.model.offset import LeaderEpoch
@@ -11,11 +14,13 @@ from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
+from penstock.wire.messages.metadata_records.controller import RegisterControllerRecord
 from penstock.wire.messages.metadata_records.partition import (
     PartitionChangeRecord,
     PartitionRecord,
 )
 
+NO_LEADER = -1  # in the records of partitions
 LEADER_UNCHANGED = -2  # in a PartitionChangeRecord
 UNFENCED = -1  # in a BrokerRegistrationChangeRecord
 FENCED = 1
@@ -70,6 +75,27 @@ def broker_of(record: RegisterBrokerRecord) -> BrokerImage:
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         directories=tuple(record.log_dirs),
+    )
+
+
+def controller_of(record: RegisterControllerRecord) -> ControllerImage:
+    """A controller as it registered."""
+    return ControllerImage(
+        node_id=NodeId(record.controller_id),
+        incarnation=record.incarnation_id,
+        endpoints=tuple(
+            Endpoint(
+                listener=endpoint.name,
+                host=endpoint.host,
+                port=endpoint.port,
+                security_protocol=SecurityProtocol(endpoint.security_protocol),
+            )
+            for endpoint in record.end_points
+        ),
+        features=tuple(
+            FeatureRange(feature.name, feature.min_supported_version, feature.max_supported_version)
+            for feature in record.features
+        ),
     )
 
 

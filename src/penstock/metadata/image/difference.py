@@ -41,6 +41,7 @@ def difference(before: Image, after: Image) -> Delta:
             or resource.name in after.topics_by_name
         ),
         brokers_changed=tuple(_changed(before.brokers, after.brokers)),
+        controllers_changed=tuple(_changed(before.controllers, after.controllers)),
         features_changed=tuple(_changed(before.features, after.features)),
     )
 

@@ -12,9 +12,11 @@ from penstock.metadata.image.changes import (
     broker_of,
     changed_broker,
     changed_partition,
+    controller_of,
     fenced_broker,
     partition_of,
 )
+from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import ConfigResource, Delta, Image
 from penstock.metadata.image.shared_map import SharedMap, shared
 from penstock.metadata.image.topic import PartitionImage, TopicImage
@@ -30,6 +32,7 @@ from penstock.wire.messages.metadata_records.broker import (
     UnregisterBrokerRecord,
 )
 from penstock.wire.messages.metadata_records.config import ConfigRecord
+from penstock.wire.messages.metadata_records.controller import RegisterControllerRecord
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
@@ -46,6 +49,7 @@ class Draft:
     def __init__(self, base: Image) -> None:
         self._base = base
         self._brokers: dict[NodeId, BrokerImage | None] = {}  # None: gone
+        self._controllers: dict[NodeId, ControllerImage] = {}
         self._topics: dict[TopicId, tuple[str, list[PartitionImage]]] = {}
         self._deleted: dict[TopicId, TopicImage] = {}
         self._configs: dict[ConfigResource, dict[str, str]] = {}
@@ -79,6 +83,9 @@ class Draft:
             case BrokerRegistrationChangeRecord():
                 node_id = NodeId(record.broker_id)
                 self._brokers[node_id] = changed_broker(self._broker(node_id), record)
+            case RegisterControllerRecord():
+                controller = controller_of(record)
+                self._controllers[controller.node_id] = controller
             case ProducerIdsRecord():
                 assert record.next_producer_id >= self._next_producer_id, record
                 self._next_producer_id = record.next_producer_id
@@ -116,12 +123,14 @@ class Draft:
                 if resource.kind != ResourceKind.TOPIC or resource.name in by_name
             ),
             brokers_changed=tuple(self._brokers),
+            controllers_changed=tuple(self._controllers),
             features_changed=tuple(self._features),
         )
         image = Image(
             offset=offset,
             epoch=epoch,
             brokers=self._finished_brokers() if self._brokers else base.brokers,
+            controllers=self._finished_controllers() if self._controllers else base.controllers,
             topics_by_name=by_name,
             topics_by_id=by_id,
             configs=self._finished_configs(),
@@ -133,6 +142,9 @@ class Draft:
     def _finished_brokers(self) -> dict[NodeId, BrokerImage]:
         laid_over = {**self._base.brokers, **self._brokers}
         return {node: broker for node, broker in sorted(laid_over.items()) if broker is not None}
+
+    def _finished_controllers(self) -> dict[NodeId, ControllerImage]:
+        return dict(sorted({**self._base.controllers, **self._controllers}.items()))
 
     def _finished_configs(self) -> SharedMap[ConfigResource, Mapping[str, str]]:
         base = shared(self._base.configs)

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.metadata.image.broker import BrokerImage
+from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.shared_map import shared
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.configs import ResourceKind
@@ -34,6 +35,7 @@ class Image:
     offset: Offset = FIRST_OFFSET
     epoch: LeaderEpoch = FIRST_EPOCH
     brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
+    controllers: Mapping[NodeId, ControllerImage] = field(default_factory=dict)
     topics_by_name: Mapping[str, TopicImage] = field(default_factory=shared)
     topics_by_id: Mapping[TopicId, TopicImage] = field(default_factory=shared)
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=shared)
@@ -68,6 +70,7 @@ class Delta:
     topics_changed: tuple[TopicImage, ...] = ()  # as they are now
     configs_changed: tuple[ConfigResource, ...] = ()  # those of deleted topics are not listed
     brokers_changed: tuple[NodeId, ...] = ()  # registered, fenced, unfenced or gone
+    controllers_changed: tuple[NodeId, ...] = ()  # registered
     features_changed: tuple[str, ...] = ()
 
 

@@ -2,11 +2,21 @@
 
 Both carry a whole message with its header, as it would be in a frame of its own. The principal is
 an embedded message (`wire/embedded`): DefaultPrincipalData, unless a plugin of Kafka's says
-otherwise.
+otherwise. A tagged field of ours says how far the controller's metadata was when it replied; Apache
+Kafka passes it over.
 """
 
 from penstock.wire.api import ApiKey
-from penstock.wire.definition import Message, boolean, int16, nullable, octets, string
+from penstock.wire.definition import (
+    Message,
+    boolean,
+    int16,
+    int64,
+    nullable,
+    octets,
+    string,
+    tagged,
+)
 
 
 class DefaultPrincipalData(Message, versions="0", flexible_from=0):
@@ -24,3 +34,4 @@ class EnvelopeRequest(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=
 class EnvelopeResponse(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=0):
     response_data: bytes | None = nullable(octets(), default=None)
     error_code: int = int16()
+    metadata_offset: int = tagged(10_000, int64("0+", default=-1))

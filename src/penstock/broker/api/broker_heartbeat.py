@@ -1,0 +1,30 @@
+"""BrokerHeartbeat: a broker keeps its session, and asks to be unfenced or to shut down."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.request.api_table import Api
+from penstock.broker.request.services import ControllerServices, RequestContext
+from penstock.model.error import ErrorCode
+from penstock.wire.api import ApiKey
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+
+def handle(
+    services: ControllerServices, request: BrokerHeartbeatRequest, context: RequestContext
+) -> Awaitable[BrokerHeartbeatResponse]:
+    return services.local.ask(request, connection=context.peer)
+
+
+def refuse(
+    request: BrokerHeartbeatRequest, code: ErrorCode, message: str | None
+) -> BrokerHeartbeatResponse:
+    return BrokerHeartbeatResponse(error_code=code)
+
+
+API = Api(
+    key=ApiKey.BROKER_HEARTBEAT,
+    versions=BrokerHeartbeatRequest.VERSIONS,
+    request=BrokerHeartbeatRequest,
+    handle=handle,
+    refuse=refuse,
+)

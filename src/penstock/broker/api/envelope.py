@@ -1,0 +1,114 @@
+"""Envelope: a broker forwards a client's request (KIP-590).
+
+It is answered as if the client had sent it here, and the reply says how far the metadata of this
+controller is, so that the broker can wait until it knows as much. NOT_CONTROLLER as the envelope's
+own error means that nothing was done.
+"""
+
+from collections.abc import Awaitable
+
+from penstock.broker.api import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_quorum,
+    incremental_alter_configs,
+    unregister_broker,
+)
+from penstock.broker.request.api_table import AnyApi, Api, by_key
+from penstock.broker.request.services import ControllerServices, RequestContext
+from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.wire.api import ApiKey
+from penstock.wire.codec import Buffer, decode
+from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
+from penstock.wire.header import RequestHeader, decode_request_header, encode_response
+from penstock.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+FORWARDABLE = by_key(
+    (
+        create_topics.API,
+        delete_topics.API,
+        create_partitions.API,
+        alter_configs.API,
+        incremental_alter_configs.API,
+        describe_quorum.API,
+        unregister_broker.API,
+    )
+)
+SIZE_BYTES = 4
+
+
+def handle(
+    services: ControllerServices, request: EnvelopeRequest, context: RequestContext
+) -> EnvelopeResponse | Awaitable[EnvelopeResponse]:
+    if not services.local.is_active:
+        raise RequestError(ErrorCode.NOT_CONTROLLER)
+    api, header, inner = _parse(bytes(request.request_data))
+    inside = RequestContext(
+        header=header,
+        listener=context.listener,
+        peer=context.peer,
+        received_ms=context.received_ms,
+    )
+    try:
+        response = api.handle(services, inner, inside)
+    except RequestError as refusal:
+        response = api.refuse(inner, refusal.code, refusal.message)
+    assert response is not None, "what is forwarded has a reply"
+    if isinstance(response, Message):
+        return _wrap(services, header, response)
+    return _finish(services, api, header, inner, response)
+
+
+def refuse(request: EnvelopeRequest, code: ErrorCode, message: str | None) -> EnvelopeResponse:
+    return EnvelopeResponse(error_code=code)
+
+
+def _parse(data: Buffer) -> tuple[AnyApi, RequestHeader, Message]:
+    frame = memoryview(data)
+    try:
+        header, position = decode_request_header(frame)
+        api = FORWARDABLE.get(header.api_key)
+        if api is None:
+            raise RequestError(ErrorCode.INVALID_REQUEST)
+        if header.api_version not in api.versions:
+            raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+        message: Message = decode(api.request, header.api_version, frame, position)
+    except MalformedMessage as error:
+        raise CloseConnection(f"malformed request in an envelope: {error}") from error
+    return api, header, message
+
+
+async def _finish(
+    services: ControllerServices,
+    api: AnyApi,
+    header: RequestHeader,
+    request: Message,
+    awaited: Awaitable[Message],
+) -> EnvelopeResponse:
+    try:
+        response = await awaited
+    except RequestError as refusal:
+        response = api.refuse(request, refusal.code, refusal.message)
+    return _wrap(services, header, response)
+
+
+def _wrap(
+    services: ControllerServices, header: RequestHeader, response: Message
+) -> EnvelopeResponse:
+    parts = encode_response(header.correlation_id, response, header.api_version)
+    whole = b"".join(part for part in parts if isinstance(part, bytes))
+    return EnvelopeResponse(
+        response_data=whole[SIZE_BYTES:], metadata_offset=services.local.image.offset
+    )
+
+
+API = Api(
+    key=ApiKey.ENVELOPE,
+    versions=EnvelopeRequest.VERSIONS,
+    request=EnvelopeRequest,
+    handle=handle,
+    refuse=refuse,
+)

@@ -1,0 +1,249 @@
+"""The active controller, wherever it runs: asked in this process, or over a connection.
+
+Requests of clients travel in an Envelope (KIP-590), those of the broker itself as they are. A reply
+is returned once this node's own image shows what was done, so that whoever is told of a topic finds
+it here. Another node says in its reply how far its image was: a tagged field of ours.
+
+A request that a controller refuses because it is not the active one has done nothing, and is sent
+to the next one until its time is over. One whose connection is lost, or whose controller is deposed
+before it replied, may have been done: it is not sent again, since it might be done twice. The
+client is told to ask again.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
+from penstock.broker.controller.links import AnyReply, Lane, Links, NodeDown, NodeUnknown
+from penstock.broker.controller.local_controller import LocalController
+from penstock.client.network.errors import ClientError
+from penstock.metadata.controller.decide import ControllerRequest
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.offset import Offset
+from penstock.wire.definition import Message
+from penstock.wire.embedded import write_embedded
+from penstock.wire.errors import MalformedMessage
+from penstock.wire.header import decode_response, encode_request
+from penstock.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from penstock.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from penstock.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+)
+from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.wire.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
+from penstock.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from penstock.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from penstock.world.ports import Clock
+
+RETRY_WAIT_S = 0.02
+GRACE_MS = 5_000  # that a reply may be late before the connection is given up
+ENVELOPE_VERSION = 0
+DELETION_BY_NAME_VERSION = 5  # later ones name topics otherwise
+NO_CORRELATION_ID = 0  # the envelope has its own
+# What clients may do is not checked yet, so that nobody asks who or where they are.
+ANONYMOUS = write_embedded(
+    DefaultPrincipalData(type="User", name="ANONYMOUS", token_authenticated=False), version=0
+)
+ANY_ADDRESS = bytes(4)
+
+# Requests that are forwarded for clients, and those of brokers and controllers themselves.
+FORWARDED: Mapping[type[Message], type[Message]] = {
+    CreateTopicsRequest: CreateTopicsResponse,
+    DeleteTopicsRequest: DeleteTopicsResponse,
+    CreatePartitionsRequest: CreatePartitionsResponse,
+    IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
+    AlterConfigsRequest: AlterConfigsResponse,
+    UnregisterBrokerRequest: UnregisterBrokerResponse,
+}
+DIRECT: Mapping[type[Message], type[Message]] = {
+    BrokerRegistrationRequest: BrokerRegistrationResponse,
+    BrokerHeartbeatRequest: BrokerHeartbeatResponse,
+    AllocateProducerIdsRequest: AllocateProducerIdsResponse,
+    ControllerRegistrationRequest: ControllerRegistrationResponse,
+}
+# A broker is known to live by the connection of its heartbeats.
+HEARTBEATS = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
+
+
+class _NotActive(Exception):
+    """Nothing was done: another controller is to be asked."""
+
+
+class ActiveController:
+    """A ControllerLink."""
+
+    def __init__(self, *, local: LocalController, links: Links, clock: Clock) -> None:
+        self._local = local
+        self._links = links
+        self._clock = clock
+
+    async def ask(
+        self, request: ControllerRequest, *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+    ) -> Any:
+        """See ControllerLink, whose overloads give the reply's type."""
+        deadline_ms = self._clock.monotonic_ms() + wait_ms_max
+        while True:
+            if self._local.is_active:
+                return await self._local.ask(request, wait_ms_max=self._left_ms(deadline_ms))
+            assert isinstance(request, Message)
+            reply_type = DIRECT.get(type(request))
+            try:
+                if reply_type is not None:
+                    return await self._ask_directly(request, reply_type, deadline_ms)
+                return await self._forward(request, FORWARDED[type(request)], deadline_ms)
+            except _NotActive as error:
+                await self._wait_for_another(error, deadline_ms)
+
+    async def forward(
+        self, request: Message, reply_type: type[AnyReply], *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+    ) -> AnyReply:
+        """See ControllerLink."""
+        deadline_ms = self._clock.monotonic_ms() + wait_ms_max
+        while True:
+            try:
+                return await self._forward(request, reply_type, deadline_ms)
+            except _NotActive as error:
+                await self._wait_for_another(error, deadline_ms)
+
+    async def image_reaches(self, offset: Offset, *, deadline_ms: int) -> bool:
+        """Waits until this node's image has come so far; False when the time is over."""
+        while self._local.image.offset < offset:
+            if not await self._change_before(deadline_ms):
+                return False
+        return True
+
+    async def _ask_directly(
+        self, request: Message, reply_type: type[AnyReply], deadline_ms: int
+    ) -> AnyReply:
+        lane = Lane.HEARTBEATS if isinstance(request, HEARTBEATS) else Lane.FORWARDING
+        reply = await self._ask_leader(request, reply_type, lane, deadline_ms)
+        code: int = getattr(reply, "error_code", ErrorCode.NONE)
+        if code == ErrorCode.NOT_CONTROLLER:
+            raise _NotActive
+        if code != ErrorCode.NONE:
+            raise RequestError(_known(code), getattr(reply, "error_message", None))
+        return reply
+
+    async def _forward(
+        self, request: Message, reply_type: type[AnyReply], deadline_ms: int
+    ) -> AnyReply:
+        version = _version_of(request)
+        parts = encode_request(
+            request, version=version, correlation_id=NO_CORRELATION_ID, client_id=None
+        )
+        envelope = EnvelopeRequest(
+            request_data=_without_size(parts),
+            request_principal=ANONYMOUS,
+            client_host_address=ANY_ADDRESS,
+        )
+        answer = await self._ask_leader(envelope, EnvelopeResponse, Lane.FORWARDING, deadline_ms)
+        if answer.error_code == ErrorCode.NOT_CONTROLLER:
+            raise _NotActive
+        if answer.error_code != ErrorCode.NONE or answer.response_data is None:
+            raise RequestError(_known(answer.error_code))
+        try:
+            reply = decode_response(reply_type, version, memoryview(answer.response_data))
+        except MalformedMessage as error:
+            raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        # When the time is over first, the controller's reply is passed on as it is.
+        await self.image_reaches(Offset(answer.metadata_offset), deadline_ms=deadline_ms)
+        return reply
+
+    async def _ask_leader(
+        self, request: Message, reply_type: type[AnyReply], lane: Lane, deadline_ms: int
+    ) -> AnyReply:
+        """The reply of the leader that is known now. _NotActive when it was not even asked."""
+        leader_id = self._local.leader_id
+        if leader_id is None or self._local.is_own(leader_id):
+            raise _NotActive
+        left_ms = self._left_ms(deadline_ms)
+        asking = asyncio.ensure_future(
+            self._links.ask(
+                leader_id, request, reply_type, lane=lane, timeout_ms=left_ms + GRACE_MS
+            )
+        )
+        try:
+            while not asking.done() and self._local.leader_id == leader_id:
+                change = asyncio.ensure_future(self._local.change())
+                try:
+                    await asyncio.wait(
+                        (asking, change),
+                        timeout=self._left_ms(deadline_ms) / 1000,
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                finally:
+                    change.cancel()
+                if not asking.done() and self._left_ms(deadline_ms) == 0:
+                    raise RequestError(
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        f"controller {leader_id} has not answered in time",
+                    )
+            if not asking.done():
+                raise RequestError(
+                    ErrorCode.NOT_CONTROLLER, f"controller {leader_id} was deposed meanwhile"
+                )
+            return asking.result()
+        except (NodeDown, NodeUnknown) as error:
+            raise _NotActive from error
+        except ClientError as error:
+            # It may have been done, or not.
+            raise RequestError(ErrorCode.NOT_CONTROLLER, str(error)) from error
+        finally:
+            asking.cancel()
+
+    async def _wait_for_another(self, error: _NotActive, deadline_ms: int) -> None:
+        """Until there may be another active controller. RequestError when the time is over."""
+        if self._left_ms(deadline_ms) == 0:
+            raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "no controller is active") from error
+        soon_ms = self._clock.monotonic_ms() + int(RETRY_WAIT_S * 1000)
+        await self._change_before(min(deadline_ms, soon_ms))
+
+    async def _change_before(self, deadline_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(self._left_ms(deadline_ms) / 1000):
+                await self._local.change()
+        except TimeoutError:
+            return False
+        return True
+
+    def _left_ms(self, deadline_ms: int) -> int:
+        return max(0, deadline_ms - self._clock.monotonic_ms())
+
+
+def _version_of(request: Message) -> int:
+    """The latest one that can say what the request says."""
+    if isinstance(request, DeleteTopicsRequest) and request.topic_names:
+        return DELETION_BY_NAME_VERSION
+    return request.VERSIONS.max
+
+
+def _without_size(parts: list[Any]) -> bytes:
+    return b"".join(parts)[4:]
+
+
+def _known(code: int) -> ErrorCode:
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

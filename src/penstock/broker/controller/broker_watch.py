@@ -1,0 +1,145 @@
+"""Which brokers live, as the active controller sees it.
+
+A broker keeps its session by heartbeats. One that is silent is fenced when its session has expired.
+One whose process has ended is known sooner: its connection breaks, and its machine refuses another
+one. Only a refusal counts for that: a time-out, or a host that cannot be reached, may be the fault
+of the network, and then the session decides.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from penstock.metadata.controller.broker_sessions import BrokerSessions
+from penstock.metadata.image.broker import BrokerImage
+from penstock.model.identity import NodeId
+from penstock.world.errors import ConnectionRefused, NetworkError
+from penstock.world.ports import Address, World
+from penstock.world.tasks import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+# A process that ends closes its sockets one by one: the first attempt may still be accepted.
+PROBES_AFTER_S = (0.0, 0.05, 0.2)
+PROBE_TIMEOUT_S = 2.0
+
+Fence = Callable[[NodeId, int], None]  # by id and broker epoch
+
+
+class BrokerWatch:
+    """`begin` and `end` with each election of this controller; keep `run` running."""
+
+    def __init__(
+        self,
+        *,
+        own_id: NodeId,
+        session_timeout_ms: int,
+        world: World,
+        brokers: Callable[[], Mapping[NodeId, BrokerImage]],
+        fence: Fence,
+    ) -> None:
+        self._own_id = own_id
+        self._session_timeout_ms = session_timeout_ms
+        self._world = world
+        self._brokers = brokers
+        self._fence = fence
+        self._sooner = asyncio.Event()
+        self._tasks: TaskGroup | None = None
+        self.sessions = self._fresh()
+        self._is_watching = False
+
+    def begin(self) -> None:
+        """This controller has become active: everyone has a whole session to report in. Those who
+        died with the last controller are looked for at once.
+        """
+        self.sessions = self._fresh()
+        self.sessions.begin(self._brokers().values(), self._now_ms())
+        self._is_watching = True
+        self._sooner.set()
+        self._probe(self.sessions.unheard())
+
+    def end(self) -> None:
+        self._is_watching = False
+        self.sessions = self._fresh()
+
+    def heard_from(self, node_id: NodeId, *, epoch: int, connection: object) -> None:
+        """A registration or heartbeat of a broker was accepted."""
+        self.sessions.heard_from(node_id, epoch=epoch, connection=connection, now_ms=self._now_ms())
+        self._sooner.set()
+
+    def connection_lost(self, connection: Address) -> None:
+        """A connection to this controller was closed, whoever had it."""
+        node_id = self.sessions.connection_lost(connection)
+        if self._is_watching and node_id is not None:
+            self._probe((node_id,))
+
+    async def run(self) -> None:
+        """Fences brokers whose session has expired, until cancelled."""
+        async with TaskGroup() as tasks:
+            self._tasks = tasks
+            if self._is_watching:
+                self._probe(self.sessions.unheard())
+            while True:
+                self._sooner.clear()
+                due_ms = self.sessions.next_deadline_ms() if self._is_watching else None
+                wait_ms = None if due_ms is None else max(0, due_ms - self._now_ms())
+                try:
+                    async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
+                        await self._sooner.wait()
+                except TimeoutError:
+                    self._fence_expired()
+
+    def _fence_expired(self) -> None:
+        for node_id in self.sessions.expired(self._now_ms()):
+            broker = self._brokers().get(node_id)
+            self.sessions.ended(node_id)
+            if broker is not None and not broker.fenced:
+                logger.warning("broker=%d fenced=true reason=session expired", node_id)
+                self._fence(node_id, broker.epoch)
+
+    def _probe(self, node_ids: Iterable[NodeId]) -> None:
+        if self._tasks is None:
+            return
+        for node_id in node_ids:
+            broker = self._brokers().get(node_id)
+            if node_id != self._own_id and broker is not None and not broker.fenced:
+                self._tasks.start(self._fence_if_refused(broker), name=f"probe broker {node_id}")
+
+    async def _fence_if_refused(self, broker: BrokerImage) -> None:
+        sessions = self.sessions
+        for wait_s in PROBES_AFTER_S:
+            await asyncio.sleep(wait_s)
+            if sessions is not self.sessions:
+                return  # of another election
+            if not await self._is_refused(broker) or sessions is not self.sessions:
+                continue
+            present = self._brokers().get(broker.node_id)
+            if present is None or present.epoch != broker.epoch or present.fenced:
+                return
+            now_ms = self._now_ms()
+            if sessions.refused(broker.node_id, epoch=broker.epoch, now_ms=now_ms):
+                sessions.ended(broker.node_id)
+                logger.warning("broker=%d fenced=true reason=connection refused", broker.node_id)
+                self._fence(broker.node_id, broker.epoch)
+            return
+
+    async def _is_refused(self, broker: BrokerImage) -> bool:
+        """Whether the broker's machine says that nobody listens at any of its endpoints."""
+        for endpoint in broker.endpoints:
+            address = Address(host=endpoint.host, port=endpoint.port)
+            try:
+                async with asyncio.timeout(PROBE_TIMEOUT_S):
+                    stream = await self._world.network.connect(address)
+            except ConnectionRefused:
+                continue
+            except (NetworkError, TimeoutError):
+                return False
+            stream.close()
+            return False
+        return bool(broker.endpoints)
+
+    def _fresh(self) -> BrokerSessions:
+        return BrokerSessions(own_id=self._own_id, timeout_ms=self._session_timeout_ms)
+
+    def _now_ms(self) -> int:
+        return self._world.clock.monotonic_ms()

@@ -1,0 +1,202 @@
+"""This broker in its cluster: it registers, is unfenced, keeps its session, and leaves.
+
+register   a broker epoch from the active controller, once there is one
+unfence    the broker knows the metadata up to its own registration: clients are led to it
+run        heartbeats; one that was fenced meanwhile is unfenced by the next
+leave      a clean stop: what it leads is given up before it goes
+"""
+
+import asyncio
+import logging
+
+from penstock.broker.controller.active_controller import ActiveController
+from penstock.broker.controller.local_controller import LocalController
+from penstock.model.error import ErrorCode, PenstockError, RequestError
+from penstock.model.identity import NodeId
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
+from penstock.world.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+RETRY_WAIT_S = 0.05
+ASK_WAIT_MS = 1_000
+SAID_EVERY_MS = 5_000
+LEAVE_WAIT_MS_MAX = 2_000
+# The cluster may take the broker later: there is no controller just now, or the session of the
+# process before this one has not ended yet.
+MAY_PASS = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+    }
+)
+NOT_OURS = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
+
+
+class NotRegistered(PenstockError):
+    """The cluster does not take this broker, or has taken another one in its place."""
+
+
+class Membership:
+    """See the module. `voters` is what to call those that are waited for."""
+
+    def __init__(
+        self,
+        *,
+        controller: ActiveController,
+        local: LocalController,
+        node_id: NodeId,
+        voters: str,
+        heartbeat_interval_ms: int,
+        registration_timeout_ms: int,
+        clock: Clock,
+    ) -> None:
+        self._controller = controller
+        self._local = local
+        self._node_id = node_id
+        self._voters = voters
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._registration_timeout_ms = registration_timeout_ms
+        self._clock = clock
+        self._broker_epoch = -1
+        self._is_leaving = False
+
+    async def register(self, registration: BrokerRegistrationRequest) -> int:
+        """The broker's epoch. NotRegistered when the cluster does not take it, or does not answer
+        for as long as `initial.broker.registration.timeout.ms` says.
+        """
+        began_ms = said_ms = self._clock.monotonic_ms()
+        while True:
+            try:
+                registered = await self._controller.ask(registration, wait_ms_max=ASK_WAIT_MS)
+            except RequestError as refusal:
+                now_ms = self._clock.monotonic_ms()
+                reason = self._reason(refusal)
+                if refusal.code not in MAY_PASS:
+                    raise NotRegistered(reason) from refusal
+                if now_ms - began_ms >= self._registration_timeout_ms:
+                    waited_s = self._registration_timeout_ms / 1000
+                    raise NotRegistered(f"{reason}: gave up after {waited_s:g} s") from refusal
+                if now_ms - said_ms >= SAID_EVERY_MS:
+                    said_ms = now_ms
+                    logger.warning("broker=%d registered=false %s", self._node_id, reason)
+                await asyncio.sleep(RETRY_WAIT_S)
+            else:
+                self._broker_epoch = registered.broker_epoch
+                return self._broker_epoch
+
+    async def unfence(self) -> None:
+        """Returns when this node's own image shows that clients are led to it."""
+        began_ms = said_ms = self._clock.monotonic_ms()
+        while self._is_fenced:
+            try:
+                await self._beat()
+            except RequestError as refusal:
+                self._check_ours(refusal)
+            now_ms = self._clock.monotonic_ms()
+            if now_ms - said_ms >= SAID_EVERY_MS:
+                said_ms = now_ms
+                logger.warning(
+                    "broker=%d fenced=true waited_s=%d", self._node_id, (now_ms - began_ms) // 1000
+                )
+            if self._is_fenced:
+                await self._wait(RETRY_WAIT_S)
+
+    async def run(self) -> None:
+        """Heartbeats until cancelled. NotRegistered when another process has taken this broker's
+        place.
+        """
+        while True:
+            leader_id = self._local.leader_id
+            until_ms = self._clock.monotonic_ms() + self._heartbeat_interval_ms
+            # A new controller hears from its brokers at once: others are taken for dead sooner.
+            while self._local.leader_id == leader_id and not self._is_fenced:
+                left_ms = until_ms - self._clock.monotonic_ms()
+                if left_ms <= 0 or not await self._wait(left_ms / 1000):
+                    break
+            if self._is_leaving:
+                return
+            try:
+                await self._beat()
+            except RequestError as refusal:
+                self._check_ours(refusal)
+                await asyncio.sleep(RETRY_WAIT_S)
+            else:
+                if self._is_fenced:
+                    await self._wait(RETRY_WAIT_S)
+
+    async def leave(self) -> None:
+        """Gives up what this broker leads. Without a controller there is nobody to tell."""
+        self._is_leaving = True
+        deadline_ms = self._clock.monotonic_ms() + LEAVE_WAIT_MS_MAX
+        while self._clock.monotonic_ms() < deadline_ms:
+            try:
+                reply = await self._beat(shut_down=True)
+            except RequestError as refusal:
+                if refusal.code in NOT_OURS:
+                    return
+            else:
+                if reply.should_shut_down:
+                    return
+            await asyncio.sleep(RETRY_WAIT_S)
+        logger.warning("broker=%d left=false no controller has answered", self._node_id)
+
+    @property
+    def _is_fenced(self) -> bool:
+        """As this node's own image has it."""
+        broker = self._local.image.brokers.get(self._node_id)
+        return broker is None or broker.epoch != self._broker_epoch or broker.fenced
+
+    async def _beat(self, *, shut_down: bool = False) -> BrokerHeartbeatResponse:
+        reply: BrokerHeartbeatResponse = await self._controller.ask(
+            BrokerHeartbeatRequest(
+                broker_id=self._node_id,
+                broker_epoch=self._broker_epoch,
+                current_metadata_offset=self._local.image.offset - 1,
+                want_fence=False,
+                want_shut_down=shut_down,
+            ),
+            wait_ms_max=ASK_WAIT_MS,
+        )
+        return reply
+
+    async def _wait(self, seconds: float) -> bool:
+        """For a change of the image or the leader; False when there was none."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._local.change()
+        except TimeoutError:
+            return False
+        return True
+
+    def _check_ours(self, refusal: RequestError) -> None:
+        """A refusal counts when this node's own image says the same."""
+        if refusal.code not in NOT_OURS:
+            return
+        broker = self._local.image.brokers.get(self._node_id)
+        if broker is None:
+            raise NotRegistered(f"broker {self._node_id} was unregistered: start it again to join")
+        if broker.epoch > self._broker_epoch:
+            raise NotRegistered(
+                f"another process has registered as broker {self._node_id}:"
+                " no two nodes may have the same node.id"
+            )
+
+    def _reason(self, refusal: RequestError) -> str:
+        match refusal.code:
+            case ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                return (
+                    f"node.id={self._node_id} is taken: a broker with this id is alive in the"
+                    " cluster; give this node another id, or stop that one"
+                )
+            case ErrorCode.INCONSISTENT_CLUSTER_ID:
+                return (
+                    f"the controllers belong to another cluster than this node's directories:"
+                    f" look at controller.quorum.voters ({self._voters})"
+                )
+            case ErrorCode.NOT_CONTROLLER | ErrorCode.REQUEST_TIMED_OUT:
+                return f"no controller is active; waiting for a majority of {self._voters}"
+            case _:
+                return f"the controller refuses this broker: {refusal}"

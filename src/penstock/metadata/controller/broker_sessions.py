@@ -1,0 +1,197 @@
+"""Which brokers the active controller takes for alive, and when it may fence one.
+
+A broker has a session from its last contact, for `broker.session.timeout.ms`. Two ways end it:
+
+- the session runs out (`expired`): the broker is silent or cut off;
+- its connection broke, or never was, and its endpoint refuses a new one (`refused`): the process is
+  dead, and nobody has to wait for the session. When more than half of the brokers refuse, the cause
+  is rather on this side; then the sessions decide. One process is fenced in this way once: if it is
+  alive after all and is unfenced again, only its session ends it.
+
+Sessions are volatile: a new active controller begins with a whole one for each unfenced broker, or
+it would fence all of them at once. The controller's own broker is in the same process: once it was
+heard from it does not expire. Times are monotonic and are passed in; the shell reports contacts,
+lost connections and refusals, and carries out the fencing (`fencing`).
+"""
+
+from collections.abc import Hashable, Iterable
+
+from penstock.metadata.image.broker import BrokerImage
+from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """The session of one broker process."""
+
+    epoch: int
+    heard_ms: int  # when the broker was last heard from, or this controller began
+    # Whether the broker spoke to this controller, and whether that connection is still there.
+    is_heard: bool = False
+    is_connected: bool = False
+    connection: Hashable = None  # of the latest contact; None in the same process
+
+
+class BrokerSessions:
+    """Decisions read it; only the active controller's shell changes it.
+
+    Invariants:
+    1. `_by_connection` holds exactly the connections of sessions that are connected from another
+       process.
+    2. A broker that refused within the last session's time has not been heard from since.
+    """
+
+    def __init__(self, own_id: NodeId, timeout_ms: int) -> None:
+        assert timeout_ms > 0, timeout_ms
+        self._own_id = own_id
+        self._timeout_ms = timeout_ms
+        self._sessions: dict[NodeId, Session] = {}
+        self._by_connection: dict[Hashable, NodeId] = {}
+        self._refused_ms: dict[NodeId, int] = {}  # when a broker last refused
+        self._fenced_by_refusal: dict[NodeId, int] = {}  # the epoch in which that happened
+
+    # Queries
+
+    def is_alive(self, node_id: NodeId, now_ms: int) -> bool:
+        """Whether the registered process may still run: its session lasts. Of the own broker's
+        processes only this one runs.
+        """
+        session = self._sessions.get(node_id)
+        if session is None:
+            return False
+        if node_id == self._own_id:
+            return session.is_heard
+        return now_ms < self._deadline_ms(session)
+
+    def is_connected(self, node_id: NodeId) -> bool:
+        """Whether the connection is there over which the broker was last heard from."""
+        session = self._sessions.get(node_id)
+        return session is not None and session.is_connected
+
+    def unheard(self) -> tuple[NodeId, ...]:
+        """The brokers of other processes that have not spoken to this controller yet."""
+        return tuple(
+            sorted(
+                node_id
+                for node_id, session in self._sessions.items()
+                if not session.is_heard and node_id != self._own_id
+            )
+        )
+
+    def expired(self, now_ms: int) -> tuple[NodeId, ...]:
+        """The brokers whose sessions have run out, to be fenced."""
+        return tuple(
+            sorted(
+                node_id
+                for node_id, session in self._sessions.items()
+                if self._may_expire(node_id, session) and self._deadline_ms(session) <= now_ms
+            )
+        )
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next session runs out, if nothing is heard until then."""
+        deadlines = (
+            self._deadline_ms(session)
+            for node_id, session in self._sessions.items()
+            if self._may_expire(node_id, session)
+        )
+        return min(deadlines, default=None)
+
+    def check(self) -> None:
+        """The class's invariants."""
+        connections = {
+            session.connection: node_id
+            for node_id, session in self._sessions.items()
+            if session.is_connected and session.connection is not None
+        }
+        assert connections == self._by_connection  # 1
+        for node_id, refused_ms in self._refused_ms.items():  # 2
+            session = self._sessions.get(node_id)
+            assert session is None or not session.is_connected, node_id
+            assert session is None or session.heard_ms <= refused_ms, node_id
+
+    # Commands
+
+    def begin(self, brokers: Iterable[BrokerImage], now_ms: int) -> None:
+        """This controller was elected: each unfenced broker gets a whole session."""
+        own = self._sessions.get(self._own_id)
+        self._sessions, self._by_connection = {}, {}
+        self._refused_ms, self._fenced_by_refusal = {}, {}
+        for broker in brokers:
+            if not broker.fenced:
+                session = Session(epoch=broker.epoch, heard_ms=now_ms)
+                if broker.node_id == self._own_id and own is not None:
+                    # It is the process that this one heard from when it was active before.
+                    session.is_heard = session.is_connected = own.epoch == broker.epoch
+                self._sessions[broker.node_id] = session
+
+    def heard_from(self, node_id: NodeId, *, epoch: int, connection: Hashable, now_ms: int) -> None:
+        """A registration or heartbeat of the broker was accepted; `connection` is None when it came
+        from this process.
+        """
+        self._disconnect(node_id)
+        self._refused_ms.pop(node_id, None)
+        if connection is not None:
+            before = self._by_connection.get(connection)
+            if before is not None:  # it speaks for another broker now
+                self._disconnect(before)
+            self._by_connection[connection] = node_id
+        self._sessions[node_id] = Session(
+            epoch=epoch,
+            heard_ms=now_ms,
+            is_heard=True,
+            is_connected=True,
+            connection=connection,
+        )
+
+    def connection_lost(self, connection: Hashable) -> NodeId | None:
+        """The broker that was last heard from over it, if any: now its endpoint is to be tried."""
+        node_id = self._by_connection.get(connection)
+        if node_id is not None:
+            self._disconnect(node_id)
+        return node_id
+
+    def refused(self, node_id: NodeId, *, epoch: int, now_ms: int) -> bool:
+        """The broker's endpoint refused a connection (only ECONNREFUSED says so). True: fence it
+        now. False: its session decides.
+        """
+        session = self._sessions.get(node_id)
+        if session is None or session.epoch != epoch or session.is_connected:
+            return False
+        self._refused_ms[node_id] = now_ms
+        if self._fenced_by_refusal.get(node_id) == epoch:
+            return False
+        recently = {
+            refusing
+            for refusing, refused_ms in self._refused_ms.items()
+            if now_ms < refused_ms + self._timeout_ms
+        }
+        # Those that were just fenced for it count, too: the brokers are found one after the other.
+        if 2 * len(recently) > len(self._sessions.keys() | recently):
+            return False
+        self._fenced_by_refusal[node_id] = epoch
+        return True
+
+    def ended(self, node_id: NodeId) -> None:
+        """The broker was fenced or unregistered, or may shut down: it has no session any more."""
+        self._disconnect(node_id)
+        self._sessions.pop(node_id, None)
+
+    def _may_expire(self, node_id: NodeId, session: Session) -> bool:
+        """The own broker does so only while it is that of an earlier process, and if there is
+        another broker that could take over.
+        """
+        if node_id != self._own_id:
+            return True
+        return not session.is_heard and len(self._sessions) > 1
+
+    def _deadline_ms(self, session: Session) -> int:
+        return session.heard_ms + self._timeout_ms
+
+    def _disconnect(self, node_id: NodeId) -> None:
+        session = self._sessions.get(node_id)
+        if session is not None and session.is_connected:
+            if session.connection is not None:
+                del self._by_connection[session.connection]
+            session.is_connected, session.connection = False, None

@@ -1,0 +1,70 @@
+"""What a broker's heartbeat leads to: it is unfenced, fenced, or may shut down.
+
+A broker is unfenced once it has applied its own registration. One that wants to shut down hands
+over what it leads and is fenced in the same decision, so it may go at once. The only broker of a
+cluster has nobody to hand over to: it stays as it is and goes on in its leader epochs after the
+restart (`brokers`).
+"""
+
+from penstock.machine.decision import Decision
+from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.fencing import led_again, without_broker
+from penstock.metadata.controller.state import ControllerState
+from penstock.metadata.image.broker import BrokerImage
+from penstock.metadata.image.changes import FENCED, SHUTTING_DOWN, UNFENCED
+from penstock.metadata.records import MetadataRecord
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId
+from penstock.wire.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from penstock.wire.messages.metadata_records.broker import BrokerRegistrationChangeRecord
+
+
+def registered_broker(state: ControllerState, node_id: int, *, epoch: int) -> BrokerImage:
+    """The broker of a request that only its present process may make; RequestError otherwise."""
+    broker = state.brokers.get(NodeId(node_id))
+    if broker is None:
+        raise RequestError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker {node_id} is not registered."
+        )
+    if broker.epoch != epoch:
+        raise RequestError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Broker {node_id} is registered with epoch {broker.epoch}, not {epoch}.",
+        )
+    return broker
+
+
+def heartbeat(
+    context: DecisionContext, request: BrokerHeartbeatRequest
+) -> Decision[MetadataRecord, BrokerHeartbeatResponse]:
+    state = context.state
+    broker = registered_broker(state, request.broker_id, epoch=request.broker_epoch)
+    is_caught_up = request.current_metadata_offset >= broker.epoch
+    shuts_down = request.want_shut_down or broker.in_controlled_shutdown
+    records: tuple[MetadataRecord, ...] = ()
+    fenced = broker.fenced
+    if broker.fenced:
+        if is_caught_up and not request.want_fence and not shuts_down:
+            change = _change(broker, fenced=UNFENCED)
+            records, fenced = (change, *led_again(state, broker.node_id)), False
+    elif request.want_fence or (shuts_down and len(state.brokers) > 1):
+        change = _change(broker, fenced=FENCED, shuts_down=shuts_down)
+        records, fenced = (*without_broker(state, broker.node_id), change), True
+    reply = BrokerHeartbeatResponse(
+        is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=shuts_down
+    )
+    return Decision(records=records, reply=reply, framed=True)
+
+
+def _change(
+    broker: BrokerImage, *, fenced: int, shuts_down: bool = False
+) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.node_id,
+        broker_epoch=broker.epoch,
+        fenced=fenced,
+        in_controlled_shutdown=SHUTTING_DOWN if shuts_down else 0,
+    )

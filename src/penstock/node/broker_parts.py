@@ -1,0 +1,213 @@
+"""The broker of a node: partitions, coordinators, and the listeners of its clients."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from penstock.broker.controller.active_controller import ActiveController
+from penstock.broker.controller.links import Links
+from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.controller.membership import Membership
+from penstock.broker.controller.producer_ids import ProducerIds
+from penstock.broker.controller.registration import NO_EPOCH, registration_of
+from penstock.broker.coordinators.group_coordinator import GroupCoordinator
+from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
+from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.server import Server
+from penstock.broker.partitions.cleaning import Cleaning
+from penstock.broker.partitions.housekeeping import Housekeeping
+from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.request.api_table import versions_served
+from penstock.broker.request.services import Services
+from penstock.log.checkpoint import DirectoryIdentity
+from penstock.metadata.effective import effective_broker
+from penstock.metadata.image.broker import Endpoint
+from penstock.metadata.image.image import Delta, Image
+from penstock.model.identity import NodeId
+from penstock.model.offset import Offset
+from penstock.node.config import NodeConfig
+from penstock.node.endpoints import endpoint_of
+from penstock.node.quorum import QuorumPlace
+from penstock.replication.fetch_session import FetchSessions
+from penstock.world.ports import Address, Listener, World
+from penstock.world.tasks import TaskGroup
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerParts:
+    """`open` returns when clients are served."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        config: NodeConfig,
+        directories: LogDirectories,
+        identities: Sequence[DirectoryIdentity],
+        listeners: Mapping[str, Listener],
+        group: TaskGroup,
+        local: LocalController,
+        controller: ActiveController,
+        place: QuorumPlace,
+    ) -> None:
+        self._world = world
+        self._config = config
+        self._directories = directories
+        self._identities = identities
+        self._group = group
+        self._local = local
+        self._is_alone = place.member.is_alone
+        node_id = config.node_id
+        settings = self._settings = config.complete_settings
+        self._membership = Membership(
+            controller=controller,
+            local=local,
+            node_id=node_id,
+            voters=str(place),
+            heartbeat_interval_ms=config.cluster.heartbeat_interval_ms,
+            registration_timeout_ms=config.cluster.registration_timeout_ms,
+            clock=world.clock,
+        )
+        self.partitions = Partitions(
+            directories=directories,
+            node_id=node_id,
+            settings=settings,
+            disk=world.disk,
+            clock=world.clock,
+        )
+        # To the other brokers, by the listener that is for them.
+        self.links = Links(
+            network=world.network,
+            client_id=f"broker-{node_id}",
+            address_of=self._address_of,
+            tasks=group,
+        )
+        self._groups = GroupCoordinator(
+            node_id=node_id,
+            world=world,
+            partitions=self.partitions,
+            controller=controller,
+            settings=settings.groups,
+        )
+        producer_ids = ProducerIds(
+            controller=controller, node_id=node_id, broker_epoch=self.broker_epoch
+        )
+        self._transactions = TransactionCoordinator(
+            world=world,
+            partitions=self.partitions,
+            controller=controller,
+            producer_ids=producer_ids,
+            write_to_offsets=self._groups.write_marker,
+            settings=settings.transactions,
+        )
+        self.services = Services(
+            node_id=node_id,
+            cluster_id=place.member.cluster_id,
+            settings=settings,
+            world=world,
+            image=Image(),
+            endpoints=(),
+            controller=controller,
+            partitions=self.partitions,
+            groups=self._groups,
+            transactions=self._transactions,
+            producer_ids=producer_ids,
+            fetch_sessions=FetchSessions(
+                random_below=world.entropy.random_below,
+                sessions_max=settings.max_incremental_fetch_session_cache_slots,
+            ),
+            served=versions_served(SERVED),
+            local=local,
+        )
+        self.server = Server(self.services, SERVED, group, listeners)
+
+    def publish(self, delta: Delta, image: Image) -> None:
+        """A metadata change takes effect: in one step, before those who asked for it are told."""
+        self.services.image = image
+        self.services.settings = effective_broker(self._settings, image, self._config.node_id)
+        self.partitions.apply(delta, image)
+        self._groups.apply(delta, image, self.services.settings.groups)
+        self._transactions.apply(delta, image, self.services.settings.transactions)
+
+    def broker_epoch(self) -> int:
+        broker = self.services.image.brokers.get(self._config.node_id)
+        return NO_EPOCH if broker is None else broker.epoch
+
+    def check(self) -> None:
+        self.partitions.check()
+        self._groups.check()
+        self._transactions.check()
+
+    async def open(self) -> None:
+        self.services.endpoints = self._endpoints()
+        if not self._is_alone:
+            # Partitions are opened when all is known that was decided before this broker came.
+            await self._register()
+        # What was acked must be seen at once again: readers see no further than what is synced.
+        await self.partitions.sync_wanted()
+        self._group.start(self.partitions.keep_syncing(), name="sync logs")
+        self._group.start(self._groups.run(), name="group coordinator")
+        self._group.start(self._transactions.run(), name="transaction coordinator")
+        Housekeeping(
+            partitions=self.partitions, settings=self._config.settings, world=self._world
+        ).start(self._group)
+        Cleaning(
+            partitions=self.partitions,
+            settings=lambda: self.services.settings,
+            world=self._world,
+        ).start(self._group)
+        self.server.open()
+        if self._is_alone:
+            await self._register()
+        await self._membership.unfence()
+        if not self._is_alone:
+            self._group.start(self._membership.run(), name="heartbeats")
+        self.server.serve()
+
+    async def leave(self) -> None:
+        """What it leads is given up, so that the cluster knows it before this broker is gone. A
+        broker alone has nobody who could want to know.
+        """
+        if not self._is_alone:
+            await self._membership.leave()
+
+    async def drain(self, *, wait_ms: int) -> None:
+        self.server.take_no_more()
+        self._groups.close()
+        self._transactions.close()
+        self.partitions.close()  # long polls have nothing to wait for any more
+        await self.server.drain(wait_ms=wait_ms)
+
+    async def _register(self) -> None:
+        epoch = await self._membership.register(
+            registration_of(
+                node_id=self._config.node_id,
+                cluster_id=self.services.cluster_id,
+                incarnation=self._world.entropy.random_bytes(16),
+                rack=self._config.settings.broker_rack,
+                endpoints=self.services.endpoints,
+                directories=sorted(one.directory_id for one in self._identities),
+                previous_broker_epoch=self._directories.stopped_epoch,
+            )
+        )
+        self._local.publish_from(Offset(epoch + 1))
+        while not self._local.has_published or self.broker_epoch() < epoch:
+            await self._local.change()
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        return tuple(
+            endpoint_of(
+                listening,
+                self._config.settings,
+                bound=self.server.listeners[listening.listener].address,
+                host_name=self._world.network.host_name(),
+            )
+            for listening in self._config.settings.client_listeners
+        )
+
+    def _address_of(self, node_id: NodeId) -> Address | None:
+        broker = self._local.image.brokers.get(node_id)
+        listener = self._config.cluster.inter_broker_listener
+        endpoint = None if broker is None or listener is None else broker.endpoint(listener)
+        return None if endpoint is None else Address(host=endpoint.host, port=endpoint.port)

@@ -1,0 +1,80 @@
+"""Nodes that form one cluster: each is broker and controller, on real connections."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from penstock.metadata.image.image import Image
+from penstock.model.identity import NodeId
+from rig.node_cluster import NodeCluster, node_cluster
+
+
+def in_a_cluster(
+    path: Path, scenario: Callable[[NodeCluster], Awaitable[None]], *, nodes: int = 3
+) -> None:
+    async def whole() -> None:
+        async with node_cluster(path, nodes) as cluster:
+            await scenario(cluster)
+
+    asyncio.run(whole())
+
+
+def leaders_of(image: Image, topic: str) -> set[NodeId | None]:
+    return {partition.leader for partition in image.topics_by_name[topic].partitions}
+
+
+def has_topic(name: str) -> Callable[[Image], bool]:
+    return lambda image: name in image.topics_by_name
+
+
+def is_fenced(number: int, *, fenced: bool) -> Callable[[Image], bool]:
+    return lambda image: image.brokers[NodeId(number)].fenced is fenced
+
+
+def leads(number: int, topic: str, *, leads: bool) -> Callable[[Image], bool]:
+    return lambda image: (NodeId(number) in leaders_of(image, topic)) is leads
+
+
+def test_a_topic_created_through_any_node_is_known_to_all(tmp_path: Path) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        for number in (1, 2, 3):
+            name = f"through-{number}"
+            await cluster.create_topic(name, through=number)
+            assert name in cluster.inside(number).local.image.topics_by_name
+            await cluster.until(has_topic(name))
+            assert leaders_of(cluster.inside(1).local.image, name) == {1, 2, 3}
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_the_cluster_goes_on_when_the_active_controller_is_killed(tmp_path: Path) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        names = set()
+        for turn in range(4):
+            active = await cluster.active()
+            before, after = f"before-{turn}", f"after-{turn}"
+            await cluster.create_topic(before, through=active)
+            await cluster.kill(active)
+            await cluster.create_topic(after, through=next(iter(cluster.running)))
+            await cluster.until(is_fenced(active, fenced=True))
+            await cluster.start(active)
+            await cluster.until(is_fenced(active, fenced=False))
+            names |= {before, after}
+        await cluster.until(lambda image: set(image.topics_by_name) == names)
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_a_node_that_stops_cleanly_gives_up_what_it_leads_and_takes_it_up_again(
+    tmp_path: Path,
+) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        await cluster.create_topic("orders", through=1, partitions=3)
+        active = await cluster.active()
+        for number in (active, active % 3 + 1):
+            await cluster.stop(number)
+            await cluster.until(leads(number, "orders", leads=False))
+            await cluster.start(number)
+            await cluster.until(leads(number, "orders", leads=True))
+
+    in_a_cluster(tmp_path, scenario)
