@@ -69,16 +69,17 @@ def test_nodes_know_each_other_and_share_no_port() -> None:
     assert members[3].roles == {Role.BROKER}
 
 
-@pytest.mark.parametrize(
-    ("nodes", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")]
-)
-def test_internal_topics_have_as_many_replicas_as_there_are_nodes_up_to_three(
-    nodes: int, replicas: str, in_sync: str
-) -> None:
+@pytest.mark.parametrize("nodes", [1, 3, 5])
+def test_each_partition_has_one_replica_and_the_file_says_why(nodes: int) -> None:
     for node in laid_out(nodes):
-        assert node.settings["offsets.topic.replication.factor"] == replicas
-        assert node.settings["transaction.state.log.replication.factor"] == replicas
-        assert node.settings["transaction.state.log.min.isr"] == in_sync
+        settings = parse_broker(node.settings)
+        assert settings.default_replication_factor == 1
+        assert settings.groups.offsets_topic_replication_factor == 1
+        assert settings.transactions.transaction_state_log_replication_factor == 1
+        assert node.settings["transaction.state.log.min.isr"] == "1"
+        lines = settings_text(node, nodes=nodes).splitlines()
+        comment = lines[lines.index("default.replication.factor=1") - 1]
+        assert comment.startswith("# One copy of each partition: nodes do not replicate")
 
 
 def test_settings_that_are_given_are_in_each_file() -> None:

@@ -13,7 +13,8 @@ anything between is refused.
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId, random_id
@@ -27,7 +28,19 @@ from penstock.node.formatting import FormatRequest, FormattedDirectory, plan_for
 from penstock.world.ports import Disk
 
 SETTINGS_FILE = "server.properties"
-REPLICAS_MAX = 3  # of the topics of offsets and transactions
+# Partitions have one replica until they are replicated.
+REPLICAS: Mapping[str, str] = MappingProxyType(
+    {
+        "default.replication.factor": "1",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+    }
+)
+REPLICAS_COMMENT = (
+    "# One copy of each partition: nodes do not replicate partitions yet. While a node is down,"
+    " its partitions cannot be used."
+)
 BROKERS = "PLAINTEXT"
 CONTROLLERS = "CONTROLLER"
 NODE_DIRECTORY = re.compile(r"node-(0|[1-9]\d*)")
@@ -98,7 +111,7 @@ def lay_out(
     assert data_directory.startswith("/"), data_directory
     controllers = [HostPort(host=host, port=port) for port in ports[nodes:]]
     made = tuple(
-        _node(index, nodes, data_directory, HostPort(host=host, port=ports[index]), controllers)
+        _node(index, data_directory, HostPort(host=host, port=ports[index]), controllers)
         for index in range(nodes)
     )
     added = settings or {}
@@ -205,13 +218,18 @@ def settings_text(node: LaidOutNode, *, nodes: int) -> str:
         "",
     ]
     comments = [line.encode("ascii", "backslashreplace").decode() for line in lines]
-    settings = [f"{name}={_escaped(value)}" for name, value in node.settings.items()]
-    return "\n".join((*comments, *settings, ""))
+    return "\n".join((*comments, *_setting_lines(node.settings), ""))
+
+
+def _setting_lines(settings: Mapping[str, str]) -> Iterator[str]:
+    for name, value in settings.items():
+        if name == next(iter(REPLICAS)):
+            yield REPLICAS_COMMENT
+        yield f"{name}={_escaped(value)}"
 
 
 def _node(
     index: int,
-    nodes: int,
     data_directory: str,
     clients: HostPort,
     controllers: Sequence[HostPort],
@@ -222,7 +240,6 @@ def _node(
     listeners = f"{BROKERS}://{clients}"
     if is_voter:
         listeners += f",{CONTROLLERS}://{controllers[index]}"
-    replicas = min(REPLICAS_MAX, nodes)
     return LaidOutNode(
         node_id=node_id,
         directory=directory,
@@ -236,9 +253,7 @@ def _node(
             "listener.security.protocol.map": f"{BROKERS}:PLAINTEXT,{CONTROLLERS}:PLAINTEXT",
             "inter.broker.listener.name": BROKERS,
             "log.dirs": directory,
-            "offsets.topic.replication.factor": str(replicas),
-            "transaction.state.log.replication.factor": str(replicas),
-            "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+            **REPLICAS,
         },
     )
 
