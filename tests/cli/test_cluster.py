@@ -33,3 +33,23 @@ def test_quorum_shows_the_one_voter_and_its_end(run: Callable[..., Outcome]) -> 
     assert shown.status == 0
     assert f"leader 1  epoch 1  high watermark {told['high_watermark']}" in shown.lines
     assert "ms ago" in shown.text
+
+
+def test_broker_that_is_asked_as_a_controller_says_so(run: Callable[..., Outcome]) -> None:
+    with running_broker() as broker:
+        for command in ("describe", "quorum"):
+            refused = run(f"cluster {command} --bootstrap-controller {broker.bootstrap}")
+            assert refused.status == 1
+            assert refused.err == (
+                "penstock: controllers: The request was sent to an endpoint of type BROKER, "
+                "but we wanted an endpoint of type CONTROLLER\n"
+            )
+
+
+def test_describe_names_the_active_controller(run: Callable[..., Outcome]) -> None:
+    with running_broker() as broker:
+        told = run("cluster describe --json", bootstrap=broker.bootstrap).json()
+        shown = run("cluster describe", bootstrap=broker.bootstrap)
+    assert told["controller"] == 1
+    assert [(one["id"], one["fenced"]) for one in told["brokers"]] == [(1, False)]
+    assert f"cluster {told['cluster_id']}  active controller 1" in shown.lines

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import click
 
@@ -10,20 +11,31 @@ from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
 from penstock.cli.show import print_json, print_table, say
-from penstock.client.admin.admin import Admin, BrokerDescription, ClusterDescription
-from penstock.client.admin.quorum import Quorum, QuorumMember, describe_quorum
+from penstock.client.admin.admin import Admin, BrokerDescription
+from penstock.client.admin.quorum import Controller, Quorum, QuorumMember, describe_quorum
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import ClientError
+from penstock.client.network.errors import ClientError, Refused, UnsupportedByBroker
 from penstock.model.identity import NodeId, id_text
 from penstock.wire.api import ApiKey, VersionRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterReport:
-    described: ClusterDescription
+    cluster_id: str | None
+    active_controller: NodeId | None
+    brokers: tuple[BrokerDescription, ...] | None  # None: controllers do not tell
+    controllers: tuple[Controller, ...]  # as far as they are told
     features: Mapping[str, int]
     # Of each broker: by number of the API, or why they can't be told
     versions: Mapping[NodeId, Mapping[int, VersionRange] | ClientError]
+
+
+controllers_option = click.option(
+    "--bootstrap-controller",
+    "controllers",
+    metavar="HOST:PORT[,...]",
+    help="Ask controllers, at their own listeners, instead of brokers.",
+)
 
 
 @click.group(cls=CommandGroup)
@@ -32,24 +44,23 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--versions", is_flag=True, help="Also which versions of each API brokers serve.")
+@click.option("--versions", is_flag=True, help="Also which versions of each API nodes serve.")
+@controllers_option
 @cluster_options
-def describe(versions: bool, bootstrap: str, as_json: bool) -> None:
-    """Describe a cluster: its id, controller, brokers and feature levels."""
+def describe(versions: bool, controllers: str | None, bootstrap: str, as_json: bool) -> None:
+    """Describe a cluster: its id, brokers, controllers and feature levels."""
 
     async def work(cluster: Cluster) -> ClusterReport:
-        described = await Admin(cluster).describe_cluster()
-        await cluster.refresh(())
-        served = {
-            broker.node_id: await _versions(cluster, broker.node_id)
-            for broker in described.brokers
-            if versions
-        }
-        return ClusterReport(
-            described=described, features=dict(cluster.features.levels), versions=served
-        )
+        if controllers is None:
+            report = await _as_brokers_tell(cluster)
+        else:
+            report = await _as_controllers_tell(cluster)
+        if not versions:
+            return report
+        nodes = list(cluster.view.brokers)
+        return replace(report, versions={node: await _versions(cluster, node) for node in nodes})
 
-    report = with_cluster(bootstrap, work)
+    report = with_cluster(controllers or bootstrap, work)
     if as_json:
         print_json(_value(report))
     else:
@@ -57,10 +68,14 @@ def describe(versions: bool, bootstrap: str, as_json: bool) -> None:
 
 
 @cluster.command()
+@controllers_option
 @cluster_options
-def quorum(bootstrap: str, as_json: bool) -> None:
+def quorum(controllers: str | None, bootstrap: str, as_json: bool) -> None:
     """Describe the metadata quorum: its leader, and how far each replica has come."""
-    described = with_cluster(bootstrap, describe_quorum)
+    described = with_cluster(
+        controllers or bootstrap,
+        partial(describe_quorum, at_controllers=controllers is not None),
+    )
     if as_json:
         print_json(_quorum_value(described))
         return
@@ -117,6 +132,43 @@ def _member_value(member: QuorumMember) -> dict[str, object]:
     }
 
 
+async def _as_brokers_tell(cluster: Cluster) -> ClusterReport:
+    described = await Admin(cluster).describe_cluster()
+    await cluster.refresh(())
+    active = described.controller
+    controllers: tuple[Controller, ...] = ()
+    try:
+        quorum = await describe_quorum(cluster)
+        active, controllers = quorum.leader_id, quorum.controllers
+    except UnsupportedByBroker:
+        pass  # before 3.3: what the brokers call the controller is it
+    except Refused:
+        active = None  # there is none just now
+    return ClusterReport(
+        cluster_id=described.cluster_id,
+        active_controller=active,
+        brokers=described.brokers,
+        controllers=controllers,
+        features=dict(cluster.features.levels),
+        versions={},
+    )
+
+
+async def _as_controllers_tell(cluster: Cluster) -> ClusterReport:
+    view = await cluster.refresh_controllers()
+    return ClusterReport(
+        cluster_id=view.cluster_id,
+        active_controller=view.controller,
+        brokers=None,
+        controllers=tuple(
+            Controller(node_id=one.node_id, host=one.address.host, port=one.address.port)
+            for one in view.brokers.values()
+        ),
+        features=dict(cluster.features.levels),
+        versions={},
+    )
+
+
 async def _versions(cluster: Cluster, node: NodeId) -> Mapping[int, VersionRange] | ClientError:
     try:
         return (await cluster.channel(node)).versions
@@ -125,55 +177,85 @@ async def _versions(cluster: Cluster, node: NodeId) -> Mapping[int, VersionRange
 
 
 def _show(report: ClusterReport) -> None:
-    described = report.described
-    say(f"cluster {described.cluster_id}  controller {_or_dash(described.controller)}")
-    print_table(
-        ("broker", "host", "port", "rack", "state"),
-        (
-            (broker.node_id, broker.host, broker.port, broker.rack, _state(broker))
-            for broker in described.brokers
-        ),
-    )
+    say(f"cluster {report.cluster_id}  active controller {_or_dash(report.active_controller)}")
+    if report.brokers is not None:
+        print_table(
+            ("broker", "host", "port", "rack", "state"),
+            (
+                (broker.node_id, broker.host, broker.port, broker.rack, _state(broker))
+                for broker in report.brokers
+            ),
+        )
+    if report.controllers:
+        print_table(
+            ("controller", "host", "port", "role"),
+            (
+                (
+                    one.node_id,
+                    one.host,
+                    one.port,
+                    "active" if one.node_id == report.active_controller else "standby",
+                )
+                for one in report.controllers
+            ),
+        )
     print_table(("feature", "level"), sorted(report.features.items()))
+    kind = "controller" if report.brokers is None else "broker"
     for node, served in report.versions.items():
         if isinstance(served, ClientError):
-            say(f"broker {node}: its versions are not known: {served}")
+            say(f"{kind} {node}: its versions are not known: {served}")
             continue
         print_table(
             ("api", "name", "from version", "to version"),
             ((key, _name(key), one.min, one.max) for key, one in sorted(served.items())),
-            title=f"broker {node}",
+            title=f"{kind} {node}",
         )
 
 
 def _value(report: ClusterReport) -> dict[str, object]:
-    described = report.described
+    brokers = report.brokers
     return {
-        "cluster_id": described.cluster_id,
-        "controller": described.controller,
-        "brokers": [_broker_value(broker, report) for broker in described.brokers],
+        "cluster_id": report.cluster_id,
+        "controller": report.active_controller,
+        "brokers": None
+        if brokers is None
+        else [
+            {
+                "id": broker.node_id,
+                "host": broker.host,
+                "port": broker.port,
+                "rack": broker.rack,
+                "fenced": broker.fenced,
+                **_versions_value(broker.node_id, report),
+            }
+            for broker in brokers
+        ],
+        "controllers": [
+            {
+                "id": one.node_id,
+                "host": one.host,
+                "port": one.port,
+                "active": one.node_id == report.active_controller,
+                **(_versions_value(one.node_id, report) if brokers is None else {}),
+            }
+            for one in report.controllers
+        ],
         "features": dict(sorted(report.features.items())),
     }
 
 
-def _broker_value(broker: BrokerDescription, report: ClusterReport) -> dict[str, object]:
-    value: dict[str, object] = {
-        "id": broker.node_id,
-        "host": broker.host,
-        "port": broker.port,
-        "rack": broker.rack,
-        "fenced": broker.fenced,
-    }
-    served = report.versions.get(broker.node_id)
+def _versions_value(node: NodeId, report: ClusterReport) -> dict[str, object]:
+    served = report.versions.get(node)
+    if served is None:
+        return {}
     if isinstance(served, ClientError):
-        value["versions"] = None
-        value["error"] = str(served)
-    elif served is not None:
-        value["versions"] = [
+        return {"versions": None, "error": str(served)}
+    return {
+        "versions": [
             {"api": key, "name": _name(key), "min": one.min, "max": one.max}
             for key, one in sorted(served.items())
         ]
-    return value
+    }
 
 
 def _state(broker: BrokerDescription) -> str:

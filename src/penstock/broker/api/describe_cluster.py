@@ -6,13 +6,12 @@ from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_cluster import (
+    BROKERS,
+    CONTROLLERS,
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-
-BROKERS = 1
-CONTROLLERS = 2
 
 
 def handle(

@@ -166,7 +166,8 @@ class Admin:
         }
 
     async def describe_cluster(self) -> ClusterDescription:
-        request = DescribeClusterRequest()
+        """Fenced brokers too, where brokers tell of them: since 4.0."""
+        request = DescribeClusterRequest(include_fenced_brokers=True)
         reply = await self.cluster.ask_any(request, DescribeClusterResponse)
         code = error_code(reply.error_code)
         if code != ErrorCode.NONE:

@@ -20,11 +20,16 @@ from penstock.client.network.errors import (
     Unreachable,
     error_code,
 )
-from penstock.client.network.routing import ClusterView, merged
+from penstock.client.network.routing import ClusterView, controllers_view, merged
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.definition import Message
+from penstock.wire.messages.describe_cluster import (
+    CONTROLLERS,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from penstock.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -164,6 +169,20 @@ class Cluster:
         async with self._refreshing:
             reply = await self.ask_any(MetadataRequest(topics=None), MetadataResponse)
             self._accept(reply, all_topics=True)
+        return self.view
+
+    async def refresh_controllers(self) -> ClusterView:
+        """For a client that was given controllers to begin with (KIP-919): the view has the
+        controllers in the place of brokers, no topics, and whom `ask_controller` asks.
+        """
+        request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+        reply = await self.ask_any(request, DescribeClusterResponse)
+        code = error_code(reply.error_code)
+        if code == ErrorCode.NONE and reply.endpoint_type != CONTROLLERS:
+            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        if code != ErrorCode.NONE:
+            raise Refused(code, "controllers", reply.error_message)
+        self.view = controllers_view(reply)
         return self.view
 
     async def need(self, topics: Iterable[str], *, wait_ms: int | None = None) -> ClusterView:

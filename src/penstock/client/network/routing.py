@@ -13,6 +13,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
+from penstock.wire.messages.describe_cluster import DescribeClusterResponse
 from penstock.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -109,6 +110,20 @@ def merged(view: ClusterView, reply: MetadataResponse, *, all_topics: bool) -> C
         },
         topics=topics,
         errors=errors,
+    )
+
+
+def controllers_view(reply: DescribeClusterResponse) -> ClusterView:
+    """The view of a client that knows controllers only."""
+    return ClusterView(
+        cluster_id=reply.cluster_id,
+        controller=None if reply.controller_id < 0 else NodeId(reply.controller_id),
+        brokers={
+            NodeId(one.broker_id): BrokerView(
+                node_id=NodeId(one.broker_id), address=Address(host=one.host, port=one.port)
+            )
+            for one in reply.brokers
+        },
     )
 
 

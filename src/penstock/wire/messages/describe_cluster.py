@@ -14,10 +14,14 @@ from penstock.wire.definition import (
     string,
 )
 
+# Whom a request is about; it must be sent to one of them.
+BROKERS = 1
+CONTROLLERS = 2
+
 
 class DescribeClusterRequest(Message, key=ApiKey.DESCRIBE_CLUSTER, versions="0-2", flexible_from=0):
     include_cluster_authorized_operations: bool = boolean()
-    endpoint_type: int = int8("1+", default=1)
+    endpoint_type: int = int8("1+", default=BROKERS)
     include_fenced_brokers: bool = boolean("2+")
 
 
@@ -35,7 +39,7 @@ class DescribeClusterResponse(
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = prose()
-    endpoint_type: int = int8("1+", default=1)
+    endpoint_type: int = int8("1+", default=BROKERS)
     cluster_id: str = string()
     controller_id: int = int32(default=-1)
     brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker)
