@@ -55,7 +55,7 @@ def test_node_comes_back_with_what_it_had(run: Run, tmp_path: Path) -> None:
         ("--console 127.0.0.1:1", "no console yet"),
         ("--set num.partition=3", "did you mean num.partitions"),
         ("--set num.partitions=many", "num.partitions"),
-        ("--set default.replication.factor=3", "no topic can have more replicas than there are"),
+        ("--set default.replication.factor=3", "partitions are not replicated yet"),
         ("--set zookeeper.connect=localhost:2181", "No ZooKeeper is needed"),
         ("--set port=9093", "use listeners=PLAINTEXT://HOST:PORT"),
         ("--set nonsense", "expected NAME=VALUE"),
@@ -253,7 +253,7 @@ def test_listen_leaves_the_listeners_of_controllers_as_they_are(tmp_path: Path) 
     ]
 
 
-def test_a_node_of_a_cluster_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
+def test_a_voter_that_is_not_formatted_is_refused_in_one_line(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "process.roles=broker,controller\nnode.id=1\n"
@@ -266,5 +266,6 @@ def test_a_node_of_a_cluster_is_refused_in_one_line(run: Run, tmp_path: Path) ->
         command, capture_output=True, timeout=120, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith("Node 1 alone, for now")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("penstock: ./penstock-data/node-1 is not formatted")
     assert [path.name for path in tmp_path.iterdir()] == ["server.properties"]

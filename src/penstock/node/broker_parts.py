@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.broker.controller.active_controller import ActiveController
-from penstock.broker.controller.links import Links
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.membership import Membership
 from penstock.broker.controller.producer_ids import ProducerIds
@@ -23,14 +23,16 @@ from penstock.log.checkpoint import DirectoryIdentity
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
-from penstock.model.identity import NodeId
 from penstock.model.offset import Offset
 from penstock.node.config import NodeConfig
 from penstock.node.endpoints import endpoint_of
 from penstock.node.quorum import QuorumPlace
 from penstock.replication.fetch_session import FetchSessions
-from penstock.world.ports import Address, Listener, World
+from penstock.world.ports import Listener, World
 from penstock.world.tasks import TaskGroup
+
+if TYPE_CHECKING:
+    from penstock.broker.controller.links import Links
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +50,8 @@ class BrokerParts:
         listeners: Mapping[str, Listener],
         group: TaskGroup,
         local: LocalController,
-        controller: ActiveController,
+        controller: ControllerLink,
+        links: "Links | None",  # to other brokers; None: there are none
         place: QuorumPlace,
     ) -> None:
         self._world = world
@@ -75,13 +78,6 @@ class BrokerParts:
             settings=settings,
             disk=world.disk,
             clock=world.clock,
-        )
-        # To the other brokers, by the listener that is for them.
-        self.links = Links(
-            network=world.network,
-            client_id=f"broker-{node_id}",
-            address_of=self._address_of,
-            tasks=group,
         )
         self._groups = GroupCoordinator(
             node_id=node_id,
@@ -205,9 +201,3 @@ class BrokerParts:
             )
             for listening in self._config.settings.client_listeners
         )
-
-    def _address_of(self, node_id: NodeId) -> Address | None:
-        broker = self._local.image.brokers.get(node_id)
-        listener = self._config.cluster.inter_broker_listener
-        endpoint = None if broker is None or listener is None else broker.endpoint(listener)
-        return None if endpoint is None else Address(host=endpoint.host, port=endpoint.port)

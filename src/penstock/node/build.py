@@ -12,17 +12,14 @@ import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from penstock.broker.controller.active_controller import ActiveController
-from penstock.broker.controller.links import Links
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
-from penstock.broker.controller.quorum_peers import QuorumPeers
 from penstock.broker.controller.registration import NO_EPOCH
-from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
-from penstock.broker.network.server import Server, bind_listeners, socket_options
+from penstock.broker.network.server import bind_listeners, socket_options
 from penstock.broker.partitions.log_directories import LogDirectories
-from penstock.broker.request.api_table import versions_served
-from penstock.broker.request.services import ControllerServices
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
@@ -44,6 +41,9 @@ from penstock.node.start_checks import (
 )
 from penstock.world.ports import Address, Listener, World
 from penstock.world.tasks import TaskGroup
+
+if TYPE_CHECKING:
+    from penstock.node.connections import Connections
 
 logger = logging.getLogger(__name__)
 
@@ -136,28 +136,21 @@ class OpenNode:
             settings=settings,
             publish=self._publish,
         )
-        # To the controllers, by their listener.
-        self._links = Links(
-            network=world.network,
-            client_id=f"node-{config.node_id}",
-            address_of=self._place.addresses.get,
-            tasks=group,
-        )
-        self.controller = ActiveController(local=self.local, links=self._links, clock=world.clock)
-        self._controllers_server = Server(
-            ControllerServices(
-                node_id=config.node_id,
-                cluster_id=self._cluster_id,
-                settings=settings,
+        self._connections: Connections | None = None
+        self.controller: ControllerLink = self.local
+        if cluster.quorum.listener is not None:
+            # A node that is a cluster of its own does not import it, and is up sooner.
+            connections = import_module("penstock.node.connections")
+            make: type[Connections] = connections.Connections
+            self._connections = make(
                 world=world,
+                config=config,
+                place=self._place,
                 local=self.local,
-                served=versions_served(SERVED_BY_CONTROLLERS),
-            ),
-            SERVED_BY_CONTROLLERS,
-            group,
-            _of(listeners, config, Role.CONTROLLER),
-            closed=self.local.watch.connection_lost,
-        )
+                listeners=_of(listeners, config, Role.CONTROLLER),
+                group=group,
+            )
+            self.controller = self._connections.controller
         self.broker: BrokerParts | None = None
         if cluster.is_broker:
             self.broker = BrokerParts(
@@ -169,6 +162,7 @@ class OpenNode:
                 group=group,
                 local=self.local,
                 controller=self.controller,
+                links=None if self._connections is None else self._connections.broker_links,
                 place=self._place,
             )
 
@@ -204,12 +198,10 @@ class OpenNode:
         refuse_lost_metadata(self._directories)
         self.local.open()
         self._log_recovery(started_ms)
-        peers = None
-        if not self._place.member.is_alone:
-            peers = QuorumPeers(links=self._links, member=self._place.member)
+        peers = None if self._connections is None else self._connections.peers
         self._group.start(self.local.run(peers), name="controller")
-        self._controllers_server.open()
-        self._controllers_server.serve()
+        if self._connections is not None:
+            self._connections.open()
         if self.broker is not None:
             await self.broker.open()
         self._write_process_id()
@@ -224,9 +216,8 @@ class OpenNode:
             await self.broker.leave()
             await self.broker.drain(wait_ms=wait_ms)
         await self.local.close()
-        self._controllers_server.take_no_more()
-        await self._controllers_server.drain(wait_ms=0)
-        self._close_links()
+        if self._connections is not None:
+            await self._connections.close()
 
     def close(self) -> None:
         epoch = NO_EPOCH if self.broker is None else self.broker.broker_epoch()
@@ -237,10 +228,10 @@ class OpenNode:
         logger.info("node stopped node_id=%d", self._config.node_id)
 
     def hang_up(self) -> None:
-        self._controllers_server.hang_up()
+        if self._connections is not None:
+            self._connections.hang_up()
         if self.broker is not None:
             self.broker.server.hang_up()
-        self._close_links()
 
     def abandon(self) -> None:
         self.hang_up()
@@ -254,11 +245,6 @@ class OpenNode:
     def _publish(self, delta: Delta, image: Image) -> None:
         if self.broker is not None:
             self.broker.publish(delta, image)
-
-    def _close_links(self) -> None:
-        self._links.close()
-        if self.broker is not None:
-            self.broker.links.close()
 
     def _log_recovery(self, started_ms: int) -> None:
         reports = [directory.recovery for directory in self._directories]

@@ -91,7 +91,7 @@ def test_coordinator_of_a_strange_kind_is_an_invalid_request(key_type: int) -> N
 
 def test_without_a_controller_a_producer_is_told_to_try_again() -> None:
     async def scenario(control: Control) -> None:
-        control.controller.close()
+        await control.controller.close()
         reply = await init(control)
         assert reply.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 

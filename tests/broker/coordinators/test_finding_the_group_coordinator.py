@@ -69,7 +69,7 @@ def test_the_topic_is_made_once_as_the_settings_say() -> None:
 
 def test_without_a_controller_clients_are_told_to_try_again() -> None:
     async def scenario(control: Control) -> None:
-        control.controller.close()
+        await control.controller.close()
         reply = await find(control, "group")
         codes = [found.error_code for found in reply.coordinators]
         assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE]

@@ -1,12 +1,11 @@
 """DescribeQuorum: who leads the metadata quorum, and how far its voters and observers have come.
 
-Only the leader knows. A controller that does not lead says so; a broker asks the one that does.
+Only the leader knows: a controller that does not lead says so. Brokers forward the request
+(`describe_quorum_forwarded`).
 """
 
-from collections.abc import Awaitable
-
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
 from penstock.model.identity import METADATA_TOPIC
 from penstock.raft.description import QuorumDescription, ReplicaProgress
@@ -49,15 +48,6 @@ def handle(
     return DescribeQuorumResponse(
         topics=[QuorumTopic(topic_name=METADATA_TOPIC, partitions=[partition])]
     )
-
-
-def ask_leader(
-    services: Services, request: DescribeQuorumRequest, context: RequestContext
-) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
-    """On a broker's listener."""
-    if services.quorum.describe() is not None:
-        return handle(services, request, context)
-    return services.controller.forward(request, DescribeQuorumResponse)
 
 
 def refuse(
@@ -105,12 +95,5 @@ API = Api(
     versions=DescribeQuorumRequest.VERSIONS,
     request=DescribeQuorumRequest,
     handle=handle,
-    refuse=refuse,
-)
-FORWARDED_API = Api(
-    key=ApiKey.DESCRIBE_QUORUM,
-    versions=DescribeQuorumRequest.VERSIONS,
-    request=DescribeQuorumRequest,
-    handle=ask_leader,
     refuse=refuse,
 )

@@ -15,8 +15,7 @@ from itertools import chain
 from typing import Any, assert_never
 
 from penstock.broker.controller.broker_watch import BrokerWatch
-from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
-from penstock.broker.controller.links import AnyReply
+from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX, AnyReply
 from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.broker.controller.quorum_driver import (
     Listener,

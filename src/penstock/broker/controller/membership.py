@@ -9,7 +9,7 @@ leave      a clean stop: what it leads is given up before it goes
 import asyncio
 import logging
 
-from penstock.broker.controller.active_controller import ActiveController
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.model.error import ErrorCode, PenstockError, RequestError
 from penstock.model.identity import NodeId
@@ -45,7 +45,7 @@ class Membership:
     def __init__(
         self,
         *,
-        controller: ActiveController,
+        controller: ControllerLink,
         local: LocalController,
         node_id: NodeId,
         voters: str,

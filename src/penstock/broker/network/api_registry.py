@@ -17,7 +17,7 @@ from penstock.broker.api import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
-    describe_quorum,
+    describe_quorum_forwarded,
     describe_topic_partitions,
     describe_transactions,
     end_txn,
@@ -84,7 +84,7 @@ SERVED: tuple[AnyApi, ...] = (
     consumer_group_heartbeat.API,
     consumer_group_describe.API,
     list_config_resources.API,
-    describe_quorum.FORWARDED_API,
+    describe_quorum_forwarded.API,
     unregister_broker.API,
     describe_topic_partitions.API,
 )

@@ -1,0 +1,96 @@
+"""How a node of a cluster is connected: its links to the others, and its listener for controllers.
+
+    broker_links       to other brokers, by their inter-broker listener, as the metadata names it
+    controller_links   to the voters, by their listener of controllers
+    server             of this node's own listener of controllers, if it is one
+
+A node that is a cluster of its own has none of this, and does not import it: that is why its parts
+stand in a module of their own.
+"""
+
+from collections.abc import Mapping
+
+from penstock.broker.controller.active_controller import ActiveController
+from penstock.broker.controller.links import Links
+from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.controller.quorum_peers import QuorumPeers
+from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
+from penstock.broker.network.server import Server
+from penstock.broker.request.api_table import versions_served
+from penstock.broker.request.services import ControllerServices
+from penstock.model.identity import NodeId
+from penstock.node.config import NodeConfig
+from penstock.node.quorum import QuorumPlace
+from penstock.world.ports import Address, Listener, World
+from penstock.world.tasks import TaskGroup
+
+
+class Connections:
+    """`open` as soon as the replica of the metadata is: the others may wait for its vote."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        config: NodeConfig,
+        place: QuorumPlace,
+        local: LocalController,
+        listeners: Mapping[str, Listener],
+        group: TaskGroup,
+    ) -> None:
+        self._config = config
+        self._local = local
+        node_id = config.node_id
+        self._controller_links = Links(
+            network=world.network,
+            client_id=f"node-{node_id}",
+            address_of=place.addresses.get,
+            tasks=group,
+        )
+        self.broker_links = Links(
+            network=world.network,
+            client_id=f"broker-{node_id}",
+            address_of=self._address_of,
+            tasks=group,
+        )
+        self.controller = ActiveController(
+            local=local, links=self._controller_links, clock=world.clock
+        )
+        self.peers = QuorumPeers(links=self._controller_links, member=place.member)
+        self._server = Server(
+            ControllerServices(
+                node_id=node_id,
+                cluster_id=place.member.cluster_id,
+                settings=config.complete_settings,
+                world=world,
+                local=local,
+                served=versions_served(SERVED_BY_CONTROLLERS),
+            ),
+            SERVED_BY_CONTROLLERS,
+            group,
+            listeners,
+            closed=local.watch.connection_lost,
+        )
+
+    def open(self) -> None:
+        self._server.open()
+        self._server.serve()
+
+    async def close(self) -> None:
+        self._server.take_no_more()
+        await self._server.drain(wait_ms=0)
+        self._close_links()
+
+    def hang_up(self) -> None:
+        self._server.hang_up()
+        self._close_links()
+
+    def _close_links(self) -> None:
+        self._controller_links.close()
+        self.broker_links.close()
+
+    def _address_of(self, node_id: NodeId) -> Address | None:
+        broker = self._local.image.brokers.get(node_id)
+        listener = self._config.cluster.inter_broker_listener
+        endpoint = None if broker is None or listener is None else broker.endpoint(listener)
+        return None if endpoint is None else Address(host=endpoint.host, port=endpoint.port)
