@@ -121,8 +121,8 @@ class BrokerSessions:
         for broker in brokers:
             if not broker.fenced:
                 session = Session(epoch=broker.epoch, heard_ms=now_ms)
-                if broker.node_id == self._own_id and own is not None:
-                    # It is the process that this one heard from when it was active before.
+                if broker.node_id == self._own_id and own is not None and own.is_heard:
+                    # It may be this process, which was heard from when this was active before.
                     session.is_heard = session.is_connected = own.epoch == broker.epoch
                 self._sessions[broker.node_id] = session
 
