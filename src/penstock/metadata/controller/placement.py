@@ -1,11 +1,18 @@
 """Which brokers hold a new partition, and which of them leads it.
 
-Leaders rotate over the usable brokers, the followers of a partition are the brokers after its
-leader, and each topic begins with another broker, so that topics with one partition are spread as
-well.
+The usable brokers stand in a ring, in turns over the racks. The leaders of successive partitions
+follow the ring, so each broker leads as many as any other, give or take one, and each topic begins
+at another place, so that topics with one partition are spread as well. The followers of a partition
+are the brokers after its leader, each round of the ring another distance away: when a broker fails,
+all others share what it led.
+
+No two replicas of a partition are in one rack while another rack has a broker without one: racks
+come first, as in Apache Kafka. So a fenced broker is chosen when its rack has no usable one, or
+when there are too few brokers; it never leads.
 """
 
 from collections.abc import Sequence
+from itertools import chain, zip_longest
 
 from penstock.metadata.controller.decision_context import Refusal
 from penstock.metadata.controller.state import ControllerState
@@ -28,8 +35,7 @@ def place(
 ) -> tuple[Replicas, ...] | Refusal:
     """Replicas for `count` partitions, the first of which has the number `from_partition`."""
     assert count > 0 and replication_factor > 0, (count, replication_factor)
-    usable = sorted(node for node, broker in state.brokers.items() if not broker.fenced)
-    fenced = sorted(node for node, broker in state.brokers.items() if broker.fenced)
+    usable, fenced = _ring(state, usable=True), _ring(state, usable=False)
     unable = f"Unable to replicate the partition {replication_factor} time(s): "
     if not usable:
         return _refuse(unable + "All brokers are currently fenced.")
@@ -40,7 +46,7 @@ def place(
         )
     first = int.from_bytes(topic_id) + from_partition
     return tuple(
-        _replicas(usable, fenced, at=first + index, count=replication_factor)
+        _replicas(state, usable, fenced, at=first + index, count=replication_factor)
         for index in range(count)
     )
 
@@ -73,8 +79,8 @@ def manual_error(
 def new_partition(
     state: ControllerState, *, topic_id: TopicId, partition: int, replicas: Sequence[int]
 ) -> PartitionRecord | None:
-    """The record of a new partition on these replicas; None when all of them are fenced."""
-    isr = [node for node in replicas if not state.brokers[NodeId(node)].fenced]
+    """The record of a new partition on these replicas; None when none of them is usable."""
+    isr = [node for node in replicas if state.brokers[NodeId(node)].is_usable]
     if not isr:
         return None
     return PartitionRecord(
@@ -89,12 +95,47 @@ def new_partition(
     )
 
 
+def _ring(state: ControllerState, *, usable: bool) -> list[NodeId]:
+    """The brokers that are usable, or those that are not: one of each rack, then the next ones."""
+    racks = [
+        sorted(node for node in state.racks[rack] if state.brokers[node].is_usable == usable)
+        for rack in sorted(state.racks, key=lambda rack: (rack is not None, rack or ""))
+    ]
+    in_turns = chain.from_iterable(zip_longest(*racks))
+    return [node for node in in_turns if node is not None]
+
+
 def _replicas(
-    usable: Sequence[NodeId], fenced: Sequence[NodeId], *, at: int, count: int
+    state: ControllerState,
+    usable: Sequence[NodeId],
+    fenced: Sequence[NodeId],
+    *,
+    at: int,
+    count: int,
 ) -> Replicas:
-    """Usable brokers first, so that the leader is one; fenced ones only when they are needed."""
-    around = at % len(usable)
-    return (*usable[around:], *usable[:around], *fenced)[:count]
+    """The replicas of the partition with the number `at`, counted over all topics."""
+    rounds, position = divmod(at, len(usable))
+    leader = usable[position]
+    others = _rotated((*usable[position + 1 :], *usable[:position]), rounds)
+    left = [*others, *_rotated(fenced, at)]
+    chosen = [leader]
+    racks = {state.brokers[leader].rack}  # that have a replica more than the other racks
+    while len(chosen) < count:
+        for node in left:
+            if state.brokers[node].rack not in racks:
+                break
+        else:  # every rack that still has a broker has a replica more: they are equal again
+            racks.clear()
+            node = left[0]
+        left.remove(node)
+        chosen.append(node)
+        racks.add(state.brokers[node].rack)
+    return tuple(chosen)
+
+
+def _rotated(nodes: Sequence[NodeId], by: int) -> Sequence[NodeId]:
+    around = by % len(nodes) if nodes else 0
+    return (*nodes[around:], *nodes[:around])
 
 
 def _directory(state: ControllerState, node: NodeId) -> bytes:
