@@ -26,6 +26,7 @@ def assert_same(state: ControllerState, image: Image) -> None:
         for topic in state.topics_by_id.values()
     } == {(topic.name, topic.topic_id): topic.partitions for topic in image.topics_by_id.values()}
     assert state.brokers == image.brokers
+    assert state.controllers == image.controllers
     assert state.configs == image.configs
     assert state.features == image.features
     assert state.next_producer_id == image.next_producer_id

@@ -9,6 +9,7 @@ from penstock.metadata.controller.decide import (
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.fencing import FenceBroker
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
@@ -23,7 +24,10 @@ from penstock.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
-from penstock.wire.messages.broker_registration import BrokerRegistrationResponse
+from penstock.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -104,19 +108,39 @@ class Cluster:
     def register(
         self, node_id: NodeId, *, incarnation: int = 0, previous_broker_epoch: int | None = None
     ) -> int:
+        """The broker's epoch. RequestError when it is refused."""
         reply = self.ask(
-            registration_of(
-                node_id=node_id,
-                cluster_id=CLUSTER_ID,
-                incarnation=bytes((node_id, incarnation)) + bytes(14),
-                rack=None,
-                endpoints=(Endpoint(listener="PLAINTEXT", host="localhost", port=9092 + node_id),),
-                directories=(bytes((node_id,)) * 16,),
-                previous_broker_epoch=previous_broker_epoch,
+            self.registration(
+                node_id, incarnation=incarnation, previous_broker_epoch=previous_broker_epoch
             )
         )
         assert isinstance(reply, BrokerRegistrationResponse)
         return reply.broker_epoch
+
+    def registration(
+        self,
+        node_id: NodeId,
+        *,
+        incarnation: int = 0,
+        previous_broker_epoch: int | None = None,
+        port: int | None = None,
+    ) -> BrokerRegistrationRequest:
+        """What a process says of itself; the test may change it before it is asked."""
+        address = Endpoint(listener="PLAINTEXT", host="localhost", port=port or 9092 + node_id)
+        return registration_of(
+            node_id=node_id,
+            cluster_id=CLUSTER_ID,
+            incarnation=bytes((node_id, incarnation)) + bytes(14),
+            rack=None,
+            endpoints=(address,),
+            directories=(bytes((node_id,)) * 16,),
+            previous_broker_epoch=previous_broker_epoch,
+        )
+
+    def fence(self, node_id: NodeId) -> None:
+        """The broker's session has ended."""
+        epoch = self.state.brokers[node_id].epoch
+        self.ask(FenceBroker(node_id=node_id, broker_epoch=epoch))
 
     def unfence(self, node_id: NodeId) -> None:
         assert not self.heartbeat(node_id).is_fenced

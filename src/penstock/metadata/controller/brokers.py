@@ -108,7 +108,8 @@ def _refuse_duplicate(
     """RequestError while another process with this id may be alive. If its connection is gone and
     the new one listens at the same places, it is the restarted process.
     """
-    if not context.sessions.is_alive(present.node_id, context.now_ms):
+    is_alive = context.sessions.is_alive(present.node_id, context.now_ms)
+    if not is_alive or present.in_controlled_shutdown:
         return
     restarted = present.endpoints == registering.endpoints
     if not restarted or context.sessions.is_connected(present.node_id):

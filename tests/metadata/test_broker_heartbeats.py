@@ -1,0 +1,125 @@
+"""What a broker asks for with its heartbeats: to be unfenced, fenced, or shut down."""
+
+import pytest
+
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from rig.cluster import Cluster
+
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+
+
+def test_a_broker_is_unfenced_once_it_has_applied_its_registration() -> None:
+    cluster = Cluster(1)
+    epoch = cluster.register(TWO)
+    behind = cluster.heartbeat(TWO, metadata_offset=epoch - 1)
+    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
+    assert cluster.image.brokers[TWO].fenced
+    caught_up = cluster.heartbeat(TWO, metadata_offset=epoch)
+    assert (caught_up.is_caught_up, caught_up.is_fenced) == (True, False)
+    assert not cluster.image.brokers[TWO].fenced
+
+
+def test_a_broker_that_wants_to_stay_fenced_stays_fenced() -> None:
+    cluster = Cluster(1)
+    cluster.register(TWO)
+    reply = cluster.heartbeat(TWO, want_fence=True)
+    assert (reply.is_caught_up, reply.is_fenced, reply.should_shut_down) == (True, True, False)
+    assert cluster.image.brokers[TWO].fenced
+
+
+def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
+    cluster = Cluster(2)
+    count = len(cluster.records)
+    reply = cluster.heartbeat(TWO, metadata_offset=0)
+    assert (reply.is_caught_up, reply.is_fenced) == (False, False)
+    assert len(cluster.records) == count
+
+
+def test_a_broker_that_asks_for_it_is_fenced() -> None:
+    cluster = Cluster(2)
+    cluster.create("orders", partitions=2, replicas=2)
+    reply = cluster.heartbeat(TWO, want_fence=True)
+    assert (reply.is_fenced, reply.should_shut_down) == (True, False)
+    assert {partition.leader for partition in cluster.topic("orders").partitions} == {ONE}
+    cluster.unfence(TWO)
+
+
+def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", partitions=3, replicas=2)
+    cluster.create("alone", partitions=3)
+    reply = cluster.heartbeat(TWO, want_shut_down=True)
+    assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+    assert not list(cluster.state.led_by(TWO))
+    assert all(partition.leader for partition in cluster.topic("orders").partitions)
+    without = [part for part in cluster.topic("alone").partitions if part.leader is None]
+    assert [part.isr for part in without] == [(TWO,)]
+    broker = cluster.image.brokers[TWO]
+    assert broker.fenced
+    assert broker.in_controlled_shutdown
+
+
+def test_a_broker_that_was_told_to_shut_down_is_not_unfenced_any_more() -> None:
+    cluster = Cluster(2)
+    cluster.heartbeat(TWO, want_shut_down=True)
+    count = len(cluster.records)
+    reply = cluster.heartbeat(TWO)
+    assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+    assert len(cluster.records) == count
+
+
+def test_a_fenced_broker_may_shut_down_at_once() -> None:
+    cluster = Cluster(2)
+    cluster.fence(TWO)
+    reply = cluster.heartbeat(TWO, want_shut_down=True)
+    assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+
+
+def test_the_only_broker_shuts_down_without_a_record() -> None:
+    """Nobody is there to take over, and it comes back in the leader epochs that it had."""
+    cluster = Cluster(1)
+    cluster.create("orders", partitions=3)
+    before = cluster.topic("orders").partitions
+    count = len(cluster.records)
+    reply = cluster.heartbeat(ONE, want_shut_down=True)
+    assert reply.should_shut_down
+    assert len(cluster.records) == count
+    epoch = cluster.image.brokers[ONE].epoch
+    cluster.register(ONE, incarnation=1, previous_broker_epoch=epoch)
+    cluster.unfence(ONE)
+    assert cluster.topic("orders").partitions == before
+
+
+def test_a_broker_that_comes_back_after_its_shutdown_leads_again() -> None:
+    cluster = Cluster(2)
+    cluster.create("orders", partitions=2)
+    stopped = cluster.image.brokers[TWO].epoch
+    cluster.heartbeat(TWO, want_shut_down=True)
+    cluster.register(TWO, incarnation=1, previous_broker_epoch=stopped)
+    cluster.unfence(TWO)
+    assert not cluster.image.brokers[TWO].in_controlled_shutdown
+    led = [part for part in cluster.topic("orders").partitions if part.leader == TWO]
+    assert [part.leader_epoch for part in led] == [2]
+
+
+@pytest.mark.parametrize(
+    ("node_id", "epoch", "code"),
+    [
+        (7, 0, ErrorCode.BROKER_ID_NOT_REGISTERED),
+        (1, 10**6, ErrorCode.STALE_BROKER_EPOCH),
+        (1, -1, ErrorCode.STALE_BROKER_EPOCH),
+    ],
+)
+def test_a_heartbeat_of_another_process_is_refused(
+    node_id: int, epoch: int, code: ErrorCode
+) -> None:
+    cluster = Cluster(1)
+    with pytest.raises(RequestError) as error:
+        cluster.ask(
+            BrokerHeartbeatRequest(
+                broker_id=node_id, broker_epoch=epoch, current_metadata_offset=10**6
+            )
+        )
+    assert error.value.code == code

@@ -1,0 +1,190 @@
+"""A broker that is fenced leads nothing; one that is unfenced leads what nobody else can."""
+
+import pytest
+
+from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.image.topic import PartitionImage
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId
+from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from penstock.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from penstock.wire.messages.metadata_records.broker import BrokerRegistrationChangeRecord
+from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
+from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
+from rig.cluster import Cluster
+
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+
+
+def replicated(*replicas: NodeId, brokers: int = 3) -> Cluster:
+    """A cluster with one partition of `orders` on these replicas, led by the first."""
+    cluster = Cluster(brokers)
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+    topic = CreatableTopic(
+        name="orders", num_partitions=-1, replication_factor=-1, assignments=[assignment]
+    )
+    cluster.ask(CreateTopicsRequest(topics=[topic]))
+    return cluster
+
+
+def orders(cluster: Cluster) -> PartitionImage:
+    return cluster.topic("orders").partitions[0]
+
+
+def test_the_next_in_sync_replica_leads_in_a_new_epoch() -> None:
+    cluster = replicated(TWO, THREE, ONE)
+    cluster.fence(TWO)
+    partition = orders(cluster)
+    assert cluster.image.brokers[TWO].fenced
+    assert (partition.leader, partition.leader_epoch) == (THREE, 1)
+    assert partition.isr == (THREE, ONE)
+    assert partition.replicas == (TWO, THREE, ONE)
+
+
+def test_a_follower_that_is_fenced_leaves_the_in_sync_set_and_the_leader_keeps_its_epoch() -> None:
+    cluster = replicated(TWO, THREE, ONE)
+    cluster.fence(THREE)
+    partition = orders(cluster)
+    assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (TWO, 0, 1)
+    assert partition.isr == (TWO, ONE)
+
+
+def test_a_replica_that_is_not_in_sync_does_not_lead() -> None:
+    cluster = replicated(TWO, THREE, ONE)
+    cluster.fence(THREE)
+    cluster.unfence(THREE)
+    cluster.fence(TWO)
+    assert orders(cluster).leader == ONE
+    cluster.fence(ONE)
+    assert orders(cluster).leader is None
+    assert orders(cluster).isr == (ONE,)
+
+
+def test_a_partition_whose_only_replica_is_fenced_has_no_leader_and_keeps_its_in_sync_set() -> None:
+    cluster = replicated(TWO)
+    cluster.fence(TWO)
+    partition = orders(cluster)
+    assert (partition.leader, partition.leader_epoch) == (None, 1)
+    assert partition.isr == (TWO,)
+
+
+def test_the_last_in_sync_replica_leads_again_when_it_is_unfenced() -> None:
+    cluster = replicated(TWO, THREE)
+    cluster.fence(TWO)
+    cluster.fence(THREE)
+    cluster.unfence(TWO)
+    assert orders(cluster).leader is None, "it may lack records that were acked without it"
+    cluster.unfence(THREE)
+    assert (orders(cluster).leader, orders(cluster).leader_epoch) == (THREE, 3)
+
+
+def test_in_sync_replicas_that_are_fenced_or_forgotten_are_passed_over() -> None:
+    """No decision of ours leaves them in the set; a log of another origin may have them there."""
+    cluster = replicated(TWO, THREE, ONE, brokers=4)
+    topic_id = cluster.topic("orders").topic_id
+    cluster.fence(THREE)
+    cluster.ask(UnregisterBrokerRequest(broker_id=NodeId(4)))
+    replicas = [2, 3, 4, 1]
+    cluster.follow(
+        PartitionChangeRecord(topic_id=topic_id, partition_id=0, replicas=replicas, isr=replicas)
+    )
+    cluster.fence(TWO)
+    assert orders(cluster).leader == ONE
+
+
+def test_partitions_of_others_do_not_change() -> None:
+    cluster = replicated(TWO, THREE)
+    before = orders(cluster)
+    cluster.fence(ONE)
+    cluster.unfence(ONE)
+    assert orders(cluster) == before
+
+
+def test_a_broker_is_fenced_and_its_partitions_are_changed_in_one_decision() -> None:
+    cluster = replicated(TWO, THREE)
+    count = len(cluster.records)
+    cluster.fence(TWO)
+    partition, broker = cluster.records[count:]
+    assert isinstance(partition, PartitionChangeRecord)
+    assert (partition.leader, partition.isr) == (THREE, [THREE])
+    assert isinstance(broker, BrokerRegistrationChangeRecord)
+    assert (broker.broker_id, broker.fenced) == (TWO, 1)
+
+
+def test_more_partitions_than_one_batch_holds_change_in_one_decision() -> None:
+    cluster = Cluster()
+    cluster.create("a", partitions=DECISION_RECORDS_MAX - 1)
+    cluster.create("b", partitions=5)
+    cluster.fence(ONE)
+    assert not list(cluster.state.led_by(ONE))
+    cluster.unfence(ONE)
+    assert len(list(cluster.state.led_by(ONE))) == DECISION_RECORDS_MAX + 4
+
+
+def test_fencing_a_fenced_broker_changes_nothing() -> None:
+    cluster = replicated(TWO, THREE)
+    cluster.fence(TWO)
+    count = len(cluster.records)
+    cluster.fence(TWO)
+    assert len(cluster.records) == count
+
+
+def test_a_later_process_is_not_fenced_for_an_earlier_one() -> None:
+    cluster = Cluster(2)
+    earlier = cluster.image.brokers[TWO].epoch
+    cluster.register(TWO, incarnation=1)
+    cluster.unfence(TWO)
+    with pytest.raises(RequestError) as error:
+        cluster.ask(FenceBroker(node_id=TWO, broker_epoch=earlier))
+    assert error.value.code == ErrorCode.STALE_BROKER_EPOCH
+    assert not cluster.image.brokers[TWO].fenced
+
+
+def test_a_process_that_dies_before_it_was_unfenced_leads_nothing() -> None:
+    cluster = replicated(TWO)
+    cluster.register(TWO, incarnation=1)
+    assert orders(cluster).leader == TWO
+    cluster.fence(TWO)
+    assert orders(cluster).leader is None
+
+
+def test_new_partitions_are_led_by_brokers_that_are_not_fenced() -> None:
+    cluster = Cluster(3)
+    cluster.fence(TWO)
+    cluster.create("orders", partitions=6, replicas=3)
+    for partition in cluster.topic("orders").partitions:
+        assert partition.leader in (ONE, THREE)
+        assert set(partition.isr) == {ONE, THREE}
+        assert TWO in partition.replicas
+
+
+def test_no_topic_is_created_while_all_brokers_are_fenced() -> None:
+    cluster = Cluster(2)
+    cluster.fence(ONE)
+    cluster.fence(TWO)
+    refused = cluster.try_create("orders")
+    assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    cluster.unfence(TWO)
+    cluster.create("orders")
+    assert orders(cluster).leader == TWO
+
+
+def test_partitions_are_not_added_on_fenced_brokers_alone() -> None:
+    cluster = replicated(ONE)
+    cluster.fence(TWO)
+    asked = CreatePartitionsTopic(
+        name="orders", count=2, assignments=[CreatePartitionsAssignment(broker_ids=[TWO])]
+    )
+    reply = cluster.ask(CreatePartitionsRequest(topics=[asked]))
+    assert isinstance(reply, CreatePartitionsResponse)
+    assert reply.results[0].error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
