@@ -1,0 +1,54 @@
+"""What a request that the controller accepted says about a broker's session."""
+
+from collections.abc import Hashable
+
+from penstock.metadata.controller.broker_sessions import BrokerSessions
+from penstock.metadata.controller.decide import ControllerReply, ControllerRequest
+from penstock.metadata.controller.fencing import FenceBroker
+from penstock.model.identity import NodeId
+from penstock.wire.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from penstock.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+
+def note_contact(
+    sessions: BrokerSessions,
+    request: ControllerRequest,
+    reply: ControllerReply,
+    *,
+    connection: Hashable,
+    now_ms: int,
+) -> None:
+    """To be called in the same step as the decision: the next one has to know. `connection` is the
+    one that the request came over, None when it came from this process.
+    """
+    match request, reply:
+        case BrokerRegistrationRequest(), BrokerRegistrationResponse():
+            sessions.heard_from(
+                NodeId(request.broker_id),
+                epoch=reply.broker_epoch,
+                connection=connection,
+                now_ms=now_ms,
+            )
+        case BrokerHeartbeatRequest(), BrokerHeartbeatResponse():
+            if reply.should_shut_down:
+                sessions.ended(NodeId(request.broker_id))
+            else:
+                sessions.heard_from(
+                    NodeId(request.broker_id),
+                    epoch=request.broker_epoch,
+                    connection=connection,
+                    now_ms=now_ms,
+                )
+        case FenceBroker(), _:
+            sessions.ended(request.node_id)
+        case UnregisterBrokerRequest(), _:
+            sessions.ended(NodeId(request.broker_id))
+        case _:
+            pass
