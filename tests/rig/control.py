@@ -101,6 +101,8 @@ class Control:
                     index, marker
                 ),
                 settings=self.settings.transactions,
+                node_id=NODE,
+                links=None,
             ),
             producer_ids=producer_ids,
             fetch_sessions=cast(Any, None),

@@ -83,6 +83,8 @@ class Broker:
                 ),
                 write_to_offsets=lambda *_: ErrorCode.NOT_COORDINATOR,
                 settings=self.settings.transactions,
+                node_id=NODE,
+                links=None,
             ),
             producer_ids=cast(Any, None),
             fetch_sessions=FetchSessions(random_below=self.world.entropy.random_below),

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from penstock.wire.definition import Field, Kind, Message, Struct, versions_of
+from penstock.wire.definition import OWN_TAGS_FROM, Field, Kind, Message, Struct, versions_of
 
 KINDS = {
     Kind.BOOL: "bool",
@@ -55,7 +55,7 @@ def declared(struct: type[Struct], version: int) -> list[tuple[object, ...]]:
     return [
         (plain_name(field.name), *declared_value(field, version))
         for field in struct.FIELDS
-        if version in field.versions
+        if version in field.versions and (field.tag is None or field.tag < OWN_TAGS_FROM)
     ]
 
 

@@ -87,6 +87,7 @@ GROUP_REGEXES_MAX = 100  # different ones of the members of a group
 
 # Transactions
 TRANSACTIONAL_IDS_PER_STEP = 1000  # looked at before others get their turn
+MARKERS_PER_REQUEST_MAX = 10_000  # to one node; more are sent in the next request
 
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions

@@ -96,6 +96,8 @@ class BrokerParts:
             producer_ids=producer_ids,
             write_to_offsets=self._groups.write_marker,
             settings=settings.transactions,
+            node_id=node_id,
+            links=self.links,
         )
         self.services = Services(
             node_id=node_id,

@@ -29,6 +29,7 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.wire.api import VersionRange
 
 LATEST = 32767
+OWN_TAGS_FROM = 10_000  # tagged fields that Apache Kafka does not have, and skips
 EVERY_VERSION = VersionRange(0, LATEST)
 
 

@@ -1,4 +1,11 @@
-"""WriteTxnMarkers: a coordinator, or one who ends what hangs, tells partitions how it ended."""
+"""WriteTxnMarkers: a coordinator, or one who ends what hangs, tells partitions how it ended.
+
+Requests of other nodes name the leader epoch that each marker is meant for, and have a number: once
+a later request of the same node is here, nothing more is written for the earlier one
+(`transactions/marker_senders`).
+"""
+
+from itertools import zip_longest
 
 from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.partitions.waiting import all_acked
@@ -6,10 +13,12 @@ from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.broker.request.yielding import Steps, go_on
 from penstock.model.error import ErrorCode
-from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicPartition
 from penstock.replication.marker import Marker
+from penstock.transactions.marker_senders import Sender
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.write_txn_markers import (
+    MarkerSender,
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -19,6 +28,7 @@ from penstock.wire.messages.write_txn_markers import (
 )
 
 COMMIT_WAIT_MS_MAX = 30_000
+NODE_COMMIT_WAIT_MS_MAX = 5_000  # of another node, which sends all others only after the reply
 Errors = dict[TopicPartition, ErrorCode]
 Waiting = tuple[Errors, TopicPartition, Written]  # where to note it when it is not committed
 Marked = tuple[dict[int, Errors], list[Waiting]]
@@ -30,7 +40,8 @@ async def handle(
     """The results of one producer stand together, however many markers are its own."""
     by_producer, waiting = await go_on(_write_all(services, request))
     last = {partition: offset for _, _, (partition, offset) in waiting}
-    await all_acked(tuple(last.items()), all_acks=True, wait_ms=COMMIT_WAIT_MS_MAX)
+    wait_ms = COMMIT_WAIT_MS_MAX if request.sender is None else NODE_COMMIT_WAIT_MS_MAX
+    await all_acked(tuple(last.items()), all_acks=True, wait_ms=wait_ms)
     for errors, name, (partition, offset) in waiting:
         if partition.high_watermark < offset:
             ended = partition.has_ended
@@ -43,6 +54,10 @@ async def handle(
 def _write_all(services: Services, request: WriteTxnMarkersRequest) -> Steps[Marked]:
     by_producer: dict[int, Errors] = {}
     waiting: list[Waiting] = []
+    sender = None if request.sender is None else _sender(request.sender)
+    senders = services.transactions.marker_senders
+    if sender is not None:
+        senders.note(sender, services.image.brokers.get(sender.node_id))
     for asked in request.markers:
         errors = by_producer.setdefault(asked.producer_id, {})
         marker = Marker(
@@ -52,8 +67,12 @@ def _write_all(services: Services, request: WriteTxnMarkersRequest) -> Steps[Mar
             committed=asked.transaction_result,
             transaction_version=asked.transaction_version,
         )
-        for name in _partitions(asked):
-            outcome = services.transactions.write_marker(name, marker)
+        for name, leader_epoch in _partitions(asked).items():
+            outcome: Written | ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER  # it may be sent again
+            if sender is None or senders.is_latest(sender):
+                outcome = services.transactions.write_marker(
+                    name, marker, leader_epoch=leader_epoch
+                )
             if isinstance(outcome, ErrorCode):
                 errors[name] = outcome
             else:
@@ -73,13 +92,25 @@ def refuse(
     return _response(by_producer)
 
 
-def _partitions(asked: WritableTxnMarker) -> dict[TopicPartition, None]:
-    """Each once: a second marker of the same would end nothing."""
+def _partitions(asked: WritableTxnMarker) -> dict[TopicPartition, int | None]:
+    """Each once: a second marker of the same would end nothing. With the epoch of the leader that
+    the marker is meant for, where the sender names it.
+    """
     return {
-        TopicPartition(topic.name, index): None
+        TopicPartition(topic.name, index): leader_epoch
         for topic in asked.topics
-        for index in topic.partition_indexes
+        for index, leader_epoch in zip_longest(
+            topic.partition_indexes, topic.leader_epochs[: len(topic.partition_indexes)]
+        )
     }
+
+
+def _sender(named: MarkerSender) -> Sender:
+    return Sender(
+        node_id=NodeId(named.node_id),
+        broker_epoch=named.broker_epoch,
+        request_number=named.request_number,
+    )
 
 
 def _response(by_producer: dict[int, Errors]) -> WriteTxnMarkersResponse:

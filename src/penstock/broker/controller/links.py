@@ -28,6 +28,7 @@ class Lane(Enum):
     METADATA = "metadata"
     HEARTBEATS = "heartbeats"
     FORWARDING = "forwarding"
+    MARKERS = "markers"
 
 
 class _Key(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.controller.links import Links
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
@@ -23,7 +24,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import TopicPartition
+from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.model.settings.transactions import TransactionSettings
 from penstock.model.topic_name import INTERNAL_TOPICS
@@ -34,6 +35,7 @@ from penstock.replication.partition import Partition
 from penstock.transactions.decide import TransactionRequest
 from penstock.transactions.decision_context import DecisionContext, NeedsProducerId
 from penstock.transactions.describe import Filters, ListTransactions
+from penstock.transactions.marker_senders import MarkerSenders
 from penstock.transactions.markers import MarkersWritten, StopWriter
 from penstock.transactions.records import TransactionStored, encode
 from penstock.transactions.replay import LatestTransactions
@@ -46,7 +48,7 @@ REFILLS_MAX = 3
 
 
 class TransactionCoordinator:
-    """See the module."""
+    """See the module. A node without `links` to others leads all partitions itself."""
 
     def __init__(
         self,
@@ -57,6 +59,8 @@ class TransactionCoordinator:
         producer_ids: ProducerIds,
         write_to_offsets: Callable[[int, Marker], Written | ErrorCode],
         settings: TransactionSettings,
+        node_id: NodeId,
+        links: Links | None,
     ) -> None:
         self._world = world
         self._partitions = partitions
@@ -65,7 +69,10 @@ class TransactionCoordinator:
         self._topic = InternalTopic(controller)
         self._settings = settings
         self._image = Image()
+        self.marker_senders = MarkerSenders()  # the other nodes that write markers here
         self._sending = MarkerSending(write=self.write_marker, report=self._report)
+        if links is not None:
+            self._sending.send_to_others(links, node_id=node_id, clock=world.clock)
         self._shards: LedShards[LedTransactions] = LedShards(
             TRANSACTION_TOPIC,
             partitions=partitions,
@@ -77,6 +84,7 @@ class TransactionCoordinator:
 
     def check(self) -> None:
         self._shards.check()
+        self._sending.check()
 
     def apply(self, delta: Delta, image: Image, settings: TransactionSettings) -> None:
         """Follows a change of the metadata, after the partitions have."""
@@ -85,6 +93,7 @@ class TransactionCoordinator:
         changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
         if any(topic.name == TRANSACTION_TOPIC for topic in changed):
             self._shards.follow(image)
+        self._sending.apply(delta, image)
 
     def close(self) -> None:
         """The node stops: whoever waits is told to look for another coordinator."""
@@ -114,8 +123,14 @@ class TransactionCoordinator:
             )
         return reply
 
-    def write_marker(self, name: TopicPartition, marker: Marker) -> Written | ErrorCode:
-        """Ends a transaction in a partition that is led here."""
+    def write_marker(
+        self, name: TopicPartition, marker: Marker, *, leader_epoch: int | None = None
+    ) -> Written | ErrorCode:
+        """Ends a transaction in a partition that is led here, and in this epoch if one is given."""
+        if leader_epoch is not None:
+            partition = self._partitions.find(*name)
+            if isinstance(partition, Partition) and partition.leader_epoch != leader_epoch:
+                return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if name.topic == OFFSETS_TOPIC:
             return self._write_to_offsets(name.partition, marker)
         if name.topic in INTERNAL_TOPICS:

@@ -1,10 +1,16 @@
 """WriteTxnMarkers: a transaction coordinator tells the leaders of partitions how it ended.
 
 Version 2 also tells the transaction version, 2 where epochs grow with every transaction (KIP-1228).
+
+Tags from 10,000 on are Penstock's own; Apache Kafka skips them, and does not send them:
+
+    leader_epochs  beside partition_indexes: the leader that each marker is meant for
+    sender         whose request it is, and its number: a later one of the same sender replaces it
 """
 
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import (
+    OWN_TAGS_FROM,
     Message,
     Struct,
     array,
@@ -14,12 +20,18 @@ from penstock.wire.definition import (
     int32,
     int64,
     string,
+    tagged,
+    tagged_struct,
 )
+
+LEADER_EPOCHS_TAG = OWN_TAGS_FROM
+SENDER_TAG = OWN_TAGS_FROM
 
 
 class WritableTxnMarkerTopic(Struct):
     name: str = string()
     partition_indexes: list[int] = array(int32())
+    leader_epochs: list[int] = tagged(LEADER_EPOCHS_TAG, array(int32()))
 
 
 class WritableTxnMarker(Struct):
@@ -31,10 +43,17 @@ class WritableTxnMarker(Struct):
     transaction_version: int = int8("2+")
 
 
+class MarkerSender(Struct):
+    node_id: int = int32()
+    broker_epoch: int = int64()
+    request_number: int = int64()  # grows with each request of one broker epoch
+
+
 class WriteTxnMarkersRequest(
     Message, key=ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible_from=1
 ):
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
+    sender: MarkerSender | None = tagged_struct(SENDER_TAG, MarkerSender, "1+")
 
 
 class WritableTxnMarkerPartitionResult(Struct):
