@@ -88,6 +88,9 @@ GROUP_REGEXES_MAX = 100  # different ones of the members of a group
 # Transactions
 TRANSACTIONAL_IDS_PER_STEP = 1000  # looked at before others get their turn
 MARKERS_PER_REQUEST_MAX = 10_000  # to one node; more are sent in the next request
+# Questions to one other node whether partitions are in a transaction: in a request, and waiting.
+ENLISTMENTS_PER_REQUEST_MAX = 1000
+ENLISTMENTS_WAITING_MAX = 10_000
 
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions

@@ -74,7 +74,7 @@ async def _verify(
     [partition] = verified.asked
     code = answer.errors[partition.name] if isinstance(answer, Enlisted) else answer.code
     code = verification.in_words_of_writers(code, abortable=version >= ABORTABLE_FROM)
-    if code is ErrorCode.NOT_COORDINATOR:
+    if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION):
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # that of the group is found
     if code is not ErrorCode.NONE:
         raise RequestError(code)

@@ -29,6 +29,7 @@ class Lane(Enum):
     HEARTBEATS = "heartbeats"
     FORWARDING = "forwarding"
     MARKERS = "markers"
+    VERIFICATION = "verification"
 
 
 class _Key(NamedTuple):

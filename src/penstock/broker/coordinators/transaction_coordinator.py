@@ -20,6 +20,7 @@ from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import MarkerSending, Written, write_marker
 from penstock.broker.coordinators.partition_journal import PartitionJournal, Place
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC, transaction_topic
+from penstock.broker.coordinators.verification_requests import VerificationRequests
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Delta, Image
@@ -35,6 +36,7 @@ from penstock.replication.partition import Partition
 from penstock.transactions.decide import TransactionRequest
 from penstock.transactions.decision_context import DecisionContext, NeedsProducerId
 from penstock.transactions.describe import Filters, ListTransactions
+from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.marker_senders import MarkerSenders
 from penstock.transactions.markers import MarkersWritten, StopWriter
 from penstock.transactions.records import TransactionStored, encode
@@ -45,6 +47,7 @@ from penstock.world.tasks import TaskGroup
 
 COMMIT_WAIT_MS_MAX = 5_000
 REFILLS_MAX = 3
+ENLIST_VERSION = 5  # of AddPartitionsToTxn: as brokers ask each other
 
 
 class TransactionCoordinator:
@@ -70,9 +73,12 @@ class TransactionCoordinator:
         self._settings = settings
         self._image = Image()
         self.marker_senders = MarkerSenders()  # the other nodes that write markers here
+        self._node_id = node_id
         self._sending = MarkerSending(write=self.write_marker, report=self._report)
+        self._verifying: VerificationRequests | None = None
         if links is not None:
             self._sending.send_to_others(links, node_id=node_id, clock=world.clock)
+            self._verifying = VerificationRequests(links)
         self._shards: LedShards[LedTransactions] = LedShards(
             TRANSACTION_TOPIC,
             partitions=partitions,
@@ -104,6 +110,8 @@ class TransactionCoordinator:
         async with TaskGroup() as tasks:
             tasks.start(self._shards.run())
             tasks.start(self._sending.run())
+            if self._verifying is not None:
+                tasks.start(self._verifying.run())
 
     async def create_topic(self) -> None:
         """Makes `__transaction_state` if there is none. RequestError when it could not be made."""
@@ -121,6 +129,24 @@ class TransactionCoordinator:
             return asyncio.ensure_future(
                 self._ask_until_answered(reply, transactional_id, request, version)
             )
+        return reply
+
+    def enlist(self, request: Enlist) -> Enlisted | asyncio.Future[Any]:
+        """Asks the coordinator of a transactional id, wherever that is, for a broker that leads
+        partitions. Returns the reply or a future of it. RequestError as with `ask`.
+        """
+        transactional_id = request.transactional_id
+        try:
+            reply: Enlisted | asyncio.Future[Any] = self.ask(
+                transactional_id, request, version=ENLIST_VERSION
+            )
+        except RequestError as refusal:
+            if self._verifying is None or refusal.code is not ErrorCode.NOT_COORDINATOR:
+                raise
+            node_id = self._coordinator_of(transactional_id)
+            if node_id is None or node_id == self._node_id:
+                raise
+            return self._verifying.ask(node_id, request)
         return reply
 
     def write_marker(
@@ -182,6 +208,11 @@ class TransactionCoordinator:
         finally:
             self._sending.flush()
             self._shards.wake_for(led)
+
+    def _coordinator_of(self, transactional_id: str) -> NodeId | None:
+        """As this node's image says. RequestError while there is no `__transaction_state`."""
+        index = self._shards.index_of(transactional_id)
+        return self._image.topics_by_name[TRANSACTION_TOPIC].partitions[index].leader
 
     def _report(self, led: LedTransactions, written: MarkersWritten) -> bool:
         context = self._situation()

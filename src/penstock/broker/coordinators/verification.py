@@ -36,10 +36,10 @@ REPLACED_CODES: Final = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.NOT_COORDINATOR,
     }
 )
-ENLIST_VERSION: Final = 5  # of AddPartitionsToTxn: as brokers ask each other
 IS_OPEN: Final = Guard()  # where the partition knows the transaction already
 
 
@@ -113,7 +113,9 @@ def ask(
     transactional_id: str,
     verify_only: bool,
 ) -> Enlisted | RequestError | asyncio.Future[Any]:
-    """Asks the coordinator: `note` what it says, or the `outcome_of` the future."""
+    """Asks the coordinator, on this node or another: `note` what it says, or the `outcome_of` the
+    future.
+    """
     assert verification.producer is not None
     request = Enlist(
         transactional_id=transactional_id,
@@ -123,12 +125,9 @@ def ask(
         client_version=GENERATION_2,
     )
     try:
-        reply: Enlisted | asyncio.Future[Any] = transactions.ask(
-            transactional_id, request, version=ENLIST_VERSION
-        )
+        return transactions.enlist(request)
     except RequestError as refusal:
         return refusal
-    return reply
 
 
 async def outcome_of(waiting: asyncio.Future[Any]) -> Enlisted | RequestError:

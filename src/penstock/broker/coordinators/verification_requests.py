@@ -1,0 +1,104 @@
+"""Questions about transactions whose coordinator is on another node (KIP-890).
+
+What gathers while a request to a node is outstanding goes out in the next one
+(`transactions/enlist_queue`). The transaction of a question that is not answered in time may have
+got its partitions nevertheless: its producer asks again, which changes nothing then.
+"""
+
+import asyncio
+
+from penstock.broker.controller.links import Lane, Links
+from penstock.client.network.errors import ClientError, error_code
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.transactions.enlist import Enlist, Enlisted
+from penstock.transactions.enlist_queue import EnlistQueue
+from penstock.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from penstock.world.tasks import TaskGroup
+
+REPLY_WAIT_MS_MAX = 10_000  # longer than the coordinator waits for its journal
+
+Asker = asyncio.Future[Enlisted]
+
+
+class VerificationRequests:
+    """`ask` returns the future of an answer; `run` sends."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._queues: dict[NodeId, EnlistQueue[Asker]] = {}
+        self._changed = asyncio.Event()
+
+    def ask(self, node_id: NodeId, enlist: Enlist) -> Asker:
+        """RequestError, now or later, when there is no answer."""
+        queue = self._queues.get(node_id)
+        if queue is None:
+            queue = self._queues[node_id] = EnlistQueue(waiting=[])
+        asker: Asker = asyncio.get_running_loop().create_future()
+        if not queue.add(enlist, asker):
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many questions wait")
+        self._changed.set()
+        return asker
+
+    async def run(self) -> None:
+        """Sends until cancelled; then whoever still waits is refused."""
+        try:
+            async with TaskGroup() as tasks:
+                while True:
+                    await self._changed.wait()
+                    self._changed.clear()
+                    for node_id, queue in self._queues.items():
+                        request = queue.take()
+                        if request is not None:
+                            tasks.start(self._send(node_id, queue, request))
+        finally:
+            stopped = RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the node stops")
+            for queue in self._queues.values():
+                for _, asker in (*queue.settled(), *queue.waiting):
+                    _refuse(asker, stopped)
+            self._queues.clear()
+
+    async def _send(
+        self, node_id: NodeId, queue: EnlistQueue[Asker], request: AddPartitionsToTxnRequest
+    ) -> None:
+        try:
+            reply = await self._links.ask(
+                node_id,
+                request,
+                AddPartitionsToTxnResponse,
+                lane=Lane.VERIFICATION,
+                timeout_ms=REPLY_WAIT_MS_MAX,
+            )
+        except ClientError as error:
+            refusal = RequestError(ErrorCode.NETWORK_EXCEPTION, str(error))
+            for _, asker in queue.settled():
+                _refuse(asker, refusal)
+        else:
+            if reply.error_code != ErrorCode.NONE:
+                refusal = RequestError(error_code(reply.error_code))
+                for _, asker in queue.settled():
+                    _refuse(asker, refusal)
+            else:
+                for asker, answer in queue.answered(errors_of(reply)):
+                    if not asker.done():  # its client may have gone
+                        asker.set_result(answer)
+        self._changed.set()
+
+
+def errors_of(reply: AddPartitionsToTxnResponse) -> dict[str, dict[TopicPartition, ErrorCode]]:
+    return {
+        result.transactional_id: {
+            TopicPartition(topic.name, one.partition_index): error_code(one.partition_error_code)
+            for topic in result.topic_results
+            for one in topic.results_by_partition
+        }
+        for result in reply.results_by_transaction
+    }
+
+
+def _refuse(asker: Asker, refusal: RequestError) -> None:
+    if not asker.done():
+        asker.set_exception(refusal)

@@ -1,0 +1,113 @@
+"""Questions about transactions that another node coordinates: put together, answered one by one."""
+
+from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
+from penstock.model.limit import ENLISTMENTS_PER_REQUEST_MAX, ENLISTMENTS_WAITING_MAX
+from penstock.transactions.enlist import Enlist, enlistments
+from penstock.transactions.enlist_queue import EnlistQueue
+from penstock.transactions.state import Identity
+from penstock.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+
+VERSION = 5
+ORDERS, ORDERS_1, BILLS = (
+    TopicPartition("orders", 0),
+    TopicPartition("orders", 1),
+    TopicPartition("bills", 0),
+)
+OK = ErrorCode.NONE
+NOT_IN_IT = ErrorCode.TRANSACTION_ABORTABLE
+
+
+def question(
+    transactional_id: str, *names: TopicPartition, epoch: int = 0, verify_only: bool = True
+) -> Enlist:
+    return Enlist(
+        transactional_id=transactional_id,
+        producer=Identity(ProducerId(7), ProducerEpoch(epoch)),
+        partitions=names,
+        verify_only=verify_only,
+        client_version=2,
+    )
+
+
+def queue() -> EnlistQueue[str]:
+    return EnlistQueue(waiting=[])
+
+
+def asked(request: AddPartitionsToTxnRequest | None) -> list[Enlist]:
+    """As the coordinator reads it."""
+    assert request is not None
+    return list(enlistments(request, version=VERSION))
+
+
+def test_a_question_goes_out_as_it_was_asked() -> None:
+    questions = queue()
+    first = question("billing", ORDERS, BILLS, ORDERS_1, verify_only=False)
+    questions.add(first, "a")
+    [read] = asked(questions.take())
+    assert set(read.partitions) == set(first.partitions)
+    assert (read.transactional_id, read.producer, read.verify_only, read.client_version) == (
+        first.transactional_id, first.producer, first.verify_only, first.client_version,
+    )  # fmt: skip
+
+
+def test_questions_gather_while_a_request_is_outstanding() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    assert [one.transactional_id for one in asked(questions.take())] == ["billing"]
+    questions.add(question("shipping", ORDERS), "b")
+    questions.add(question("mailing", BILLS), "c")
+    assert questions.take() is None
+    questions.answered({"billing": {ORDERS: OK}})
+    assert [one.transactional_id for one in asked(questions.take())] == ["shipping", "mailing"]
+
+
+def test_each_asker_gets_the_errors_of_its_own_partitions() -> None:
+    """Several produce requests of one producer are on their way at once."""
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.add(question("billing", BILLS, ORDERS_1), "b")
+    questions.add(question("shipping", ORDERS), "c")
+    merged, other = asked(questions.take())
+    assert merged.partitions == (ORDERS, ORDERS_1, BILLS)
+    assert other.partitions == (ORDERS,)
+    answers = questions.answered(
+        {"billing": {ORDERS: OK, BILLS: NOT_IN_IT, ORDERS_1: OK}, "shipping": {ORDERS: NOT_IN_IT}}
+    )
+    assert [(asker, dict(answer.errors)) for asker, answer in answers] == [
+        ("a", {ORDERS: OK}),
+        ("b", {BILLS: NOT_IN_IT, ORDERS_1: OK}),
+        ("c", {ORDERS: NOT_IN_IT}),
+    ]
+
+
+def test_a_question_that_cannot_be_put_together_with_another_waits_for_the_next_request() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.add(question("billing", ORDERS, epoch=1), "another epoch")
+    questions.add(question("billing", BILLS, verify_only=False), "adds")
+    [first] = asked(questions.take())
+    assert first.producer.epoch == 0
+    questions.answered({"billing": {ORDERS: OK}})
+    [second] = asked(questions.take())
+    assert second.producer.epoch == 1
+    questions.answered({"billing": {ORDERS: OK}})
+    [third] = asked(questions.take())
+    assert third.partitions == (BILLS,)
+    assert not third.verify_only
+
+
+def test_what_the_answer_leaves_out_is_not_verified() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.take()
+    [(_, answer)] = questions.answered({})
+    assert answer.errors == {ORDERS: ErrorCode.UNKNOWN_SERVER_ERROR}
+
+
+def test_requests_and_the_queue_have_bounds() -> None:
+    questions = queue()
+    for number in range(ENLISTMENTS_WAITING_MAX):
+        assert questions.add(question(f"id-{number}", ORDERS), "a")
+    assert not questions.add(question("one more", ORDERS), "b")
+    assert len(asked(questions.take())) == ENLISTMENTS_PER_REQUEST_MAX
