@@ -98,7 +98,7 @@ class Broker:
         name: str,
         partitions: int = 1,
         *,
-        leader: NodeId = NODE,
+        leader: NodeId | None = NODE,
         replicas: tuple[NodeId, ...] = (NODE,),
         leader_epoch: int = 0,
         config: Mapping[str, str] | None = None,

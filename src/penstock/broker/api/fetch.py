@@ -22,6 +22,7 @@ from penstock.broker.request.services import RequestContext, Services
 from penstock.log.errors import CorruptData
 from penstock.log.reading import LogSlice
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
@@ -373,9 +374,9 @@ def _name_leaders(
     for wanted, answer in sent:
         if answer.error_code not in WRONG_LEADER:
             continue
-        hint = leader_hint(
-            services.image, wanted.topic, answer.partition_index, listener=context.listener
-        )
+        # A topic of which nothing was ever led here is known by its id alone.
+        name = wanted.topic or services.partitions.topic_name(TopicId(wanted.topic_id))
+        hint = leader_hint(services.image, name, answer.partition_index, listener=context.listener)
         if hint is not None:
             hints[hint.node_id] = hint
             answer.current_leader = LeaderIdAndEpoch(
