@@ -55,14 +55,10 @@ def refuse(
 async def _create_first(
     services: Services, request: FindCoordinatorRequest, context: RequestContext, topic: str
 ) -> FindCoordinatorResponse:
-    try:
-        if topic == OFFSETS_TOPIC:
-            await services.groups.create_topic()
-        else:
-            await services.transactions.create_topic()
-    except RequestError as refusal:
-        # The client asks again; the topic may be there by then.
-        raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message) from refusal
+    if topic == OFFSETS_TOPIC:
+        await services.groups.create_topic()
+    else:
+        await services.transactions.create_topic()
     return await go_on(_response(services, request, context, topic))
 
 

@@ -83,7 +83,7 @@ class GroupCoordinator:
         self._node_id = node_id
         self._world = world
         self._partitions = partitions
-        self._topic = InternalTopic(controller)
+        self._topic = InternalTopic(controller, OFFSETS_TOPIC)
         self._settings = settings
         self._image = Image()
         self._shards: LedShards[LedShard] = LedShards(
@@ -112,6 +112,7 @@ class GroupCoordinator:
         """Follows a change of the metadata, after the partitions have."""
         self._image = image
         self._settings = settings
+        self._topic.follow(image)
         gone = [topic for topic in delta.topics_deleted if topic.name != OFFSETS_TOPIC]
         if gone and len(self._shards) > 0:
             asked = ForgetTopics(

@@ -69,7 +69,7 @@ class TransactionCoordinator:
         self._partitions = partitions
         self._producer_ids = producer_ids
         self._write_to_offsets = write_to_offsets
-        self._topic = InternalTopic(controller)
+        self._topic = InternalTopic(controller, TRANSACTION_TOPIC)
         self._settings = settings
         self._image = Image()
         self.marker_senders = MarkerSenders()  # the other nodes that write markers here
@@ -96,6 +96,7 @@ class TransactionCoordinator:
         """Follows a change of the metadata, after the partitions have."""
         self._image = image
         self._settings = settings
+        self._topic.follow(image)
         changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
         if any(topic.name == TRANSACTION_TOPIC for topic in changed):
             self._shards.follow(image)
