@@ -105,7 +105,7 @@ def test_port_that_is_taken_is_told_in_one_line(penstock: Broker) -> None:
 
 def test_broker_that_is_not_ready_in_time_has_ended(tmp_path: Path) -> None:
     port = HeldPort()
-    life = NodeThread(config_at(port, tmp_path))
+    life = NodeThread([config_at(port, tmp_path)])
     with pytest.raises(BrokerFailed, match="not ready within 0 s"):
         life.start(wait_seconds_max=0)
     assert not life.is_alive
@@ -121,7 +121,7 @@ def test_broker_that_would_never_be_ready_has_ended(
         await asyncio.Event().wait()
 
     port = HeldPort()
-    life = NodeThread(config_at(port, tmp_path))
+    life = NodeThread([config_at(port, tmp_path)])
     with monkeypatch.context() as patched:
         patched.setattr(OpenNode, "open", open_never)
         with pytest.raises(BrokerFailed, match="not ready within 1 s"):

@@ -105,8 +105,8 @@ def test_overridden_fixture_gives_settings_to_both_fixtures(tmp_path: Path) -> N
     [
         ("settings={'num.partition': 3}", "penstock", "did you mean num.partitions?"),
         ("settings={'num.partitions': None}", "penstock", "A text, a number, a bool"),
-        ("{'num.partitions': 3}", "penstock", "the marker takes settings and port, by name"),
-        ("num_partitions=3", "penstock", "the marker takes settings and port, by name"),
+        ("{'num.partitions': 3}", "penstock", "the marker takes settings, port and nodes, by name"),
+        ("num_partitions=3", "penstock", "the marker takes settings, port and nodes, by name"),
         ("settings={}", "penstock_session", "gets its settings from the fixture penstock_settings"),
     ],
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.client.network.errors import Refused, TimedOut
     from penstock.model.error import ErrorCode, PenstockError
     from penstock.model.settings.setting import InvalidSetting
+    from penstock.node.cluster_layout import LayoutRefused
     from penstock.testing.broker import Broker, SettingValue, running_broker
     from penstock.testing.node_thread import BrokerFailed
 
@@ -26,6 +27,7 @@ __all__ = [
     "ConsumedRecord",
     "ErrorCode",
     "InvalidSetting",
+    "LayoutRefused",
     "PenstockError",
     "Refused",
     "SettingValue",
@@ -39,6 +41,7 @@ _HOME = {
     "ConsumedRecord": "penstock.client.consume.fetched_data",
     "ErrorCode": "penstock.model.error",
     "InvalidSetting": "penstock.model.settings.setting",
+    "LayoutRefused": "penstock.node.cluster_layout",
     "PenstockError": "penstock.model.error",
     "Refused": "penstock.client.network.errors",
     "SettingValue": "penstock.testing.broker",

@@ -2,7 +2,8 @@
 
 `penstock` is a fresh broker for each test; `penstock_session` is one broker for the whole run, for
 suites that keep their topics apart. Settings come from the fixture `penstock_settings`, which a
-suite overrides, and from the marker `penstock` of a test. Whoever uses none of it pays for none of
+suite overrides, and from the marker `penstock` of a test; so does the number of nodes, from
+`penstock_nodes`. Whoever uses none of it pays for none of
 it: see `penstock.testing`.
 """
 
@@ -14,8 +15,11 @@ import pytest
 
 from penstock import testing
 
-MARKER = "penstock(settings={}, port=None): settings by Kafka's names, and the port, of the broker"
-ARGUMENTS = ("settings", "port")
+MARKER = (
+    "penstock(settings={}, port=None, nodes=1): settings by Kafka's names, the port, and the number"
+    " of nodes of the broker"
+)
+ARGUMENTS = ("settings", "port", "nodes")
 
 
 @pytest.fixture(scope="session")
@@ -24,23 +28,33 @@ def penstock_settings() -> "Mapping[str, testing.SettingValue]":
     return {}
 
 
+@pytest.fixture(scope="session")
+def penstock_nodes() -> int:
+    """The number of nodes of the brokers below: to be overridden in a conftest.py."""
+    return 1
+
+
 @pytest.fixture
 def penstock(
-    request: pytest.FixtureRequest, penstock_settings: "Mapping[str, testing.SettingValue]"
+    request: pytest.FixtureRequest,
+    penstock_settings: "Mapping[str, testing.SettingValue]",
+    penstock_nodes: int,
 ) -> "Iterator[testing.Broker]":
     """A broker of this test's own, gone with the test; on a free port unless a marker names one."""
     marked = marker_arguments(request.node)
     settings = {**penstock_settings, **marked.get("settings", {})}
-    with broker_of_fixture(settings=settings, port=marked.get("port")) as broker:
+    with broker_of_fixture(
+        settings=settings, port=marked.get("port"), nodes=marked.get("nodes", penstock_nodes)
+    ) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def penstock_session(
-    penstock_settings: "Mapping[str, testing.SettingValue]",
+    penstock_settings: "Mapping[str, testing.SettingValue]", penstock_nodes: int
 ) -> "Iterator[testing.Broker]":
     """One broker for all tests of the run."""
-    with broker_of_fixture(settings=penstock_settings) as broker:
+    with broker_of_fixture(settings=penstock_settings, nodes=penstock_nodes) as broker:
         yield broker
 
 
@@ -63,7 +77,7 @@ def marker_arguments(item: pytest.Item) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers("penstock"))):
         if mark.args or not set(mark.kwargs) <= set(ARGUMENTS):
-            fail(f"the marker takes {' and '.join(ARGUMENTS)}, by name: {MARKER.split(':')[0]}")
+            fail(f"the marker takes settings, port and nodes, by name: {MARKER.split(':')[0]}")
         settings = {**merged.get("settings", {}), **mark.kwargs.get("settings", {})}
         merged.update(mark.kwargs, settings=settings)
     return merged
@@ -71,12 +85,15 @@ def marker_arguments(item: pytest.Item) -> dict[str, Any]:
 
 @contextmanager
 def broker_of_fixture(
-    *, settings: "Mapping[str, testing.SettingValue]", port: int | None = None
+    *,
+    settings: "Mapping[str, testing.SettingValue]",
+    port: int | None = None,
+    nodes: int = 1,
 ) -> "Iterator[testing.Broker]":
     try:
-        with testing.running_broker(settings=settings, port=port) as broker:
+        with testing.running_broker(settings=settings, port=port, nodes=nodes) as broker:
             yield broker
-    except testing.InvalidSetting as wrong:
+    except (testing.InvalidSetting, testing.LayoutRefused) as wrong:
         fail(str(wrong))
 
 
