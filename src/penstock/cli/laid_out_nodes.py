@@ -33,6 +33,7 @@ def laid_out_nodes(
     data_directory: str,
     port: int | None,
     settings: Mapping[str, str],
+    log_level: str,
     disk: Disk,
     entropy: Entropy,
     clock: Clock,
@@ -65,7 +66,7 @@ def laid_out_nodes(
     return [
         NodeCommand(
             name=os.path.basename(os.path.dirname(file)),
-            arguments=(*PENSTOCK, "serve", "--config", file),
+            arguments=(*PENSTOCK, "serve", "--config", file, "--log-level", log_level),
             start_again=f"penstock serve --config {shlex.quote(file)}",
         )
         for file in files

@@ -1,8 +1,8 @@
-"""`penstock serve`: a node as a process.
+"""`penstock serve`: a node as a process, or several nodes as child processes.
 
 The loop policy, signals, garbage collection and limits of the process are set here and nowhere
-else: a node that lives inside somebody's test must leave all that alone. Neither the client nor
-anything that draws on a terminal is imported.
+else: a node that lives inside somebody's test must leave all that alone. Nothing that draws on a
+terminal is imported, and of the client only the channel by which nodes reach each other.
 """
 
 import asyncio
@@ -17,16 +17,23 @@ from pathlib import Path
 import click
 
 from penstock.cli.compiled import hot_modules_form
+from penstock.cli.laid_out_nodes import laid_out_nodes
 from penstock.cli.logs import log_to_stderr
+from penstock.cli.node_processes import NodeProcesses
 from penstock.cli.options import parse_settings
 from penstock.cli.properties import read_properties
 from penstock.model.error import PenstockError
+from penstock.model.limit import LAID_OUT_NODES_MAX
 from penstock.model.settings.broker import BrokerSettings, parse_broker, without_effect
-from penstock.model.settings.listener import listener_names
+from penstock.model.settings.listener import PORT_MAX, listener_names
 from penstock.model.settings.setting import items
 from penstock.node.build import build
+from penstock.node.cluster_layout import SETTINGS_FILE
 from penstock.node.config import NodeConfig
 from penstock.records.walk import KERNEL
+from penstock.world.clock import RealClock
+from penstock.world.disk import RealDisk
+from penstock.world.entropy import RealEntropy
 from penstock.world.real import real_world
 
 try:
@@ -80,23 +87,50 @@ class ServeError(PenstockError):
     show_default=True,
     help="Log events of this level and above.",
 )
-@click.option("--nodes", default=1, hidden=True)  # to come
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1, max=LAID_OUT_NODES_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run a cluster of N nodes, each a process of its own with its settings in DIR/node-<id>.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=PORT_MAX),
+    metavar="PORT",
+    help="The first of the ports of --nodes, all on 127.0.0.1; 0 takes free ones.  [default: 9092]",
+)
 @click.option("--console", default="off", hidden=True)  # to come
 def serve(
     data: str,
     listen: str | None,
     nodes: int,
+    port: int | None,
     config: Path | None,
     assignments: tuple[str, ...],
     log_level: str,
     console: str,
 ) -> None:
-    """Run a node until SIGTERM or Ctrl-C."""
+    """Run a node, or a cluster of several, until SIGTERM or Ctrl-C."""
     _refuse_optimised()
-    if nodes != 1:
-        raise ServeError(f"--nodes {nodes}: clusters come later, one node runs for now")
     if console != "off":
         raise ServeError(f"--console {console}: there is no console yet, leave it off")
+    if nodes > 1:
+        _refuse_one_nodes_options(nodes, data=data, listen=listen, config=config)
+        commands = laid_out_nodes(
+            nodes,
+            data_directory=data,
+            port=port,
+            settings=parse_settings(assignments, option="--set"),
+            log_level=log_level,
+            disk=RealDisk(),
+            entropy=RealEntropy(),
+            clock=RealClock(),
+        )
+        sys.exit(asyncio.run(NodeProcesses(commands, say=_say, log=_log).run()))
+    if port is not None:
+        raise ServeError(f"--port {port} is for --nodes: pass --listen 127.0.0.1:{port}")
     settings = read_settings(listen=listen, config=config, assignments=assignments)
     log_to_stderr(logging.getLevelNamesMapping()[log_level.upper()])
     log.info("record_kernel kind=%s", KERNEL.value)
@@ -174,6 +208,30 @@ async def run_node(config: NodeConfig) -> None:
         # The whole of it is in the log already.
         reason = " ".join(str(failure).split())
         raise ServeError(f"stopped by an error: {type(failure).__name__}: {reason}") from failure
+
+
+def _refuse_one_nodes_options(
+    nodes: int, *, data: str, listen: str | None, config: Path | None
+) -> None:
+    """What belongs to one node is in the file of each."""
+    if listen is not None:
+        port = listen.rpartition(":")[2]
+        raise ServeError(
+            f"--listen {listen} is the address of one node: pass --port {port} with --nodes {nodes}"
+        )
+    if config is not None:
+        raise ServeError(
+            f"--config {config} is the file of one node: with --nodes {nodes} each has its own,"
+            f" {data}/node-<id>/{SETTINGS_FILE}; pass settings for all of them with --set"
+        )
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _refuse_optimised() -> None:
