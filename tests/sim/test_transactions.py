@@ -1,5 +1,8 @@
 """Transactions are whole through crashes at any place, and what once broke them does so no more."""
 
+import gc
+import warnings
+
 import pytest
 
 from penstock.sim.crash_points import small_transactions
@@ -15,6 +18,7 @@ FOUND_BUGS = (
     3150,  # that producer ids had run out was told late, and then to the client
 )
 POINTS = 10  # of each kind
+CLIENT_CRASHES_BETWEEN_WRITES = 13
 
 
 @pytest.mark.parametrize("seed", FOUND_BUGS)
@@ -36,3 +40,16 @@ def test_no_place_for_a_crash_breaks_a_promise(crash: Crash) -> None:
     )
     found = {str(point): run_seed(1, scenario, crash_point=point).violation for point in points}
     assert {point: told for point, told in found.items() if told is not None} == {}
+
+
+def test_a_crashed_client_closes_the_writes_that_it_has_not_begun() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        assert run_seed(CLIENT_CRASHES_BETWEEN_WRITES).violation is None
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            gc.collect()
+    finally:
+        gc.enable()
+    assert [str(one.message) for one in warned if "never awaited" in str(one.message)] == []

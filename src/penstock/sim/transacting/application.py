@@ -176,13 +176,12 @@ class Instance:
         if chance.random() < 0.5:
             await _all_of(writes)
         else:
-            for number, write in enumerate(writes):
-                try:
+            try:
+                for write in writes:
                     await write
-                except ClientError:
-                    for later in writes[number + 1 :]:
-                        later.close()
-                    raise
+            finally:  # also when the client has crashed: those after it are never begun
+                for write in writes:
+                    write.close()
         committed = await self._end(attempt)
         await asyncio.sleep(chance.random() * self.application.pause_ms / 1000)
         return committed
