@@ -1,6 +1,7 @@
 """A fault of one machine leaves the disks and clocks of the others alone, and it ends."""
 
 import asyncio
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -140,3 +141,30 @@ def test_entropy_of_two_machines_differs() -> None:
     machines = strike(HostFaultKind.KILL, seed=1).machines
     drawn = {machines.world(name).entropy.random_bytes(16) for name in NAMES}
     assert len(drawn) == 2
+
+
+def test_a_fault_may_be_aimed_when_it_begins() -> None:
+    machines = Machines(1)
+    paused: list[str] = []
+
+    async def scenario(machines: Machines) -> None:
+        for name in NAMES:
+            machines.start(name, for_ever)
+        fault = PlannedFault(
+            kind=HostFaultKind.PAUSE, start_ms=1_000, end_ms=2_000, hosts=("a",), amount=0.5
+        )
+        faults = HostFaults(
+            targets=machines.processes,
+            wire=machines.wire,
+            trace=machines.trace,
+            chance=Random(1),
+            aim=lambda planned: replace(planned, hosts=("b",)),
+        )
+        striking = asyncio.create_task(faults.carry_out(FaultPlan(faults=(fault,))))
+        await asyncio.sleep(1.5)
+        paused.extend(name for name in NAMES if machines.hosts[name].is_paused)
+        await striking
+        assert not machines.hosts["b"].is_paused
+
+    machines.run(scenario)
+    assert paused == ["b"]

@@ -1,8 +1,9 @@
 """`penstock sim`: a real node in a simulated world that crashes it; see `penstock.sim.run`.
 
 `run` tries many seeds and names those that broke a promise; `replay` runs one again, the very
-same, and shows what happened. `quorum` and `quorum-replay` do so with the replicas of the metadata
-log alone, on messages that are values; see `penstock.sim.quorum.run`.
+same, and shows what happened. With `--nodes` it is a cluster; see `penstock.sim.cluster.run`.
+`quorum` and `quorum-replay` do so with the replicas of the metadata log alone, on messages that are
+values; see `penstock.sim.quorum.run`.
 """
 
 import time
@@ -25,12 +26,18 @@ from penstock.cli.options import json_option
 from penstock.cli.show import print_json
 from penstock.model.error import PenstockError
 from penstock.sim.campaign import Verdict, campaign
+from penstock.sim.cluster.campaign import ClusterVerdict, cluster_campaign
+from penstock.sim.cluster.flaws import ClusterFlaw
+from penstock.sim.cluster.run import run_seed as run_cluster_seed
 from penstock.sim.crash_points import small_transactions
 from penstock.sim.host import Crash
 from penstock.sim.quorum.campaign import Tally, quorum_campaign
 from penstock.sim.quorum.flaws import Flaw
 from penstock.sim.quorum.run import run_seed as run_quorum_seed
 from penstock.sim.run import run_seed
+from penstock.sim.seed_figures import WORTH, distribution
+
+CLUSTER_NODES_MAX = 9
 
 
 class PromiseBroken(PenstockError):
@@ -72,6 +79,18 @@ flaw_option = click.option(
 )
 
 
+nodes_option = click.option(
+    "--nodes",
+    type=click.IntRange(min=1, max=CLUSTER_NODES_MAX),
+    help="A cluster of so many nodes, instead of a node alone.",
+)
+cluster_flaw_option = click.option(
+    "--flaw",
+    type=click.Choice([flaw.value for flaw in ClusterFlaw]),
+    help="With --nodes: plant this bug in every node, which the simulation is to find.",
+)
+
+
 @click.group(cls=CommandGroup)
 def sim() -> None:
     """Run a node in a simulated world of crashes and faults, from a seed."""
@@ -79,43 +98,56 @@ def sim() -> None:
 
 @sim.command()
 @campaign_options
+@nodes_option
+@cluster_flaw_option
 @json_option
-def run(seeds: int, start: int, workers: int | None, as_json: bool) -> None:
-    """Try many seeds; exit non-zero when one of them breaks a promise."""
+def run(
+    seeds: int,
+    start: int,
+    workers: int | None,
+    nodes: int | None,
+    flaw: str | None,
+    as_json: bool,
+) -> None:
+    """Try many seeds; exit non-zero when one of them breaks a promise.
+
+    With --flaw, stop at the first seed that finds the planted bug; exit non-zero when none does.
+    """
     console = Console(stderr=as_json)
-    began = time.monotonic()
-    tried = campaign(range(start, start + seeds), workers=workers)
-    verdicts: list[Verdict] = list(_shown(tried, seeds, console))
-    failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
-    figures: dict[str, object] = {
-        "seeds": seeds,
-        "failed": failed,
-        "crashes_and_stops": sum(verdict.lives - 1 for verdict in verdicts),
-        "acked_records": sum(verdict.acks for verdict in verdicts),
-        "committed_transactions": sum(verdict.commits for verdict in verdicts),
-        "virtual_seconds": sum(verdict.virtual_ms for verdict in verdicts) // 1000,
-        "seconds": round(time.monotonic() - began, 1),
-    }
-    _show_figures(figures, console, as_json=as_json)
-    if failed:
-        raise PromiseBroken(
-            f"{len(failed)} of {seeds} seeds broke a promise; see: penstock sim replay {failed[0]}"
-        )
+    tried = range(start, start + seeds)
+    if nodes is None:
+        _refuse_flaw_of_one_node(flaw)
+        _run_node(tried, workers, console, as_json=as_json)
+    else:
+        planted = None if flaw is None else ClusterFlaw(flaw)
+        _run_cluster(tried, nodes, planted, workers, console, as_json=as_json)
 
 
 @sim.command()
 @click.argument("seed", type=click.IntRange(min=0))
-def replay(seed: int) -> None:
+@nodes_option
+@cluster_flaw_option
+def replay(seed: int, nodes: int | None, flaw: str | None) -> None:
     """Run one seed again and show what happened, by virtual time."""
-    outcome = run_seed(seed, log_lines=True)
-    for line in outcome.lines:
+    if nodes is None:
+        _refuse_flaw_of_one_node(flaw)
+        outcome = run_seed(seed, log_lines=True)
+        trace, violation = outcome.trace, outcome.violation
+        figures = f"{outcome.lives} lives, {outcome.acks} acks, {outcome.virtual_ms} ms"
+    else:
+        planted = None if flaw is None else ClusterFlaw(flaw)
+        of_cluster = run_cluster_seed(seed, nodes=nodes, flaw=planted, log_lines=True)
+        trace, violation = of_cluster.trace, of_cluster.violation
+        found = of_cluster.figures
+        figures = (
+            f"{found.fault_count} faults, {found.leader_changes} changes of leader,"
+            f" {found.acked} acks, {found.virtual_ms} ms"
+        )
+    for line in trace.lines:
         click.echo(str(line))
-    click.echo(
-        f"seed {seed}: {outcome.lives} lives, {outcome.acks} acks, {outcome.virtual_ms} ms of"
-        f" virtual time, trace {outcome.trace_hash}"
-    )
-    if outcome.violation is not None:
-        raise PromiseBroken(f"seed {seed}: {outcome.violation}")
+    click.echo(f"seed {seed}: {figures} of virtual time, trace {trace.hash}")
+    if violation is not None:
+        raise PromiseBroken(f"seed {seed}: {violation}")
 
 
 @sim.command()
@@ -204,6 +236,74 @@ def crash(seed: int, stride: int, power_loss: bool) -> None:
     click.echo(f"crashes {len(points)}, failed {failed}")
     if failed:
         raise PromiseBroken(f"{failed} of {len(points)} crashes broke a promise")
+
+
+def _refuse_flaw_of_one_node(flaw: str | None) -> None:
+    if flaw is not None:
+        raise click.UsageError(f"--flaw {flaw} is for clusters: give --nodes, such as --nodes 3")
+
+
+def _run_node(tried: range, workers: int | None, console: Console, *, as_json: bool) -> None:
+    began = time.monotonic()
+    verdicts: list[Verdict] = list(_shown(campaign(tried, workers=workers), len(tried), console))
+    failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
+    figures: dict[str, object] = {
+        "seeds": len(tried),
+        "failed": failed,
+        "crashes_and_stops": sum(verdict.lives - 1 for verdict in verdicts),
+        "acked_records": sum(verdict.acks for verdict in verdicts),
+        "committed_transactions": sum(verdict.commits for verdict in verdicts),
+        "virtual_seconds": sum(verdict.virtual_ms for verdict in verdicts) // 1000,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    _show_figures(figures, console, as_json=as_json)
+    if failed:
+        raise PromiseBroken(
+            f"{len(failed)} of {len(tried)} seeds broke a promise;"
+            f" see: penstock sim replay {failed[0]}"
+        )
+
+
+def _run_cluster(
+    tried: range,
+    nodes: int,
+    flaw: ClusterFlaw | None,
+    workers: int | None,
+    console: Console,
+    *,
+    as_json: bool,
+) -> None:
+    began = time.monotonic()
+    verdicts: list[ClusterVerdict] = []
+    ran = cluster_campaign(tried, nodes=nodes, flaw=flaw, workers=workers)
+    for verdict in _shown(ran, len(tried), console):
+        verdicts.append(verdict)
+        if flaw is not None and verdict.violation is not None:
+            break
+    failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
+    found = [verdict.figures for verdict in verdicts]
+    figures: dict[str, object] = {
+        "seeds": len(verdicts),
+        "failed": failed,
+        "counted": sum(WORTH.reached_by(one) for one in found),
+        "faults": sum(one.fault_count for one in found),
+        "leader_changes": sum(one.leader_changes for one in found),
+        "acked_operations": sum(one.acked for one in found),
+        "virtual_seconds": sum(one.virtual_ms for one in found) // 1000,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    if not as_json:
+        console.print(distribution(found), highlight=False, soft_wrap=True)
+    _show_figures(figures, console, as_json=as_json)
+    if flaw is not None:
+        if not failed:
+            raise PromiseBroken(f"{flaw.value} was not found; seeds tried: {len(verdicts)}")
+        console.print(f"{flaw.value} was found by seed {failed[0]}; seeds tried: {len(verdicts)}")
+    elif failed:
+        raise PromiseBroken(
+            f"{len(failed)} of {len(tried)} seeds broke a promise;"
+            f" see: penstock sim replay {failed[0]} --nodes {nodes}"
+        )
 
 
 def _shown(tried: Iterator[Verdicts], seeds: int, console: Console) -> Iterator[Verdicts]:

@@ -128,6 +128,11 @@ class BrokerParts:
         self._groups.apply(delta, image, self.services.settings.groups)
         self._transactions.apply(delta, image, self.services.settings.transactions)
 
+    @property
+    def registered_epoch(self) -> int:
+        """The broker epoch that this process was given; NO_EPOCH until then."""
+        return self._membership.broker_epoch
+
     def broker_epoch(self) -> int:
         broker = self.services.image.brokers.get(self._config.node_id)
         return NO_EPOCH if broker is None else broker.epoch

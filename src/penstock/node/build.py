@@ -9,7 +9,7 @@ a broker, a controller, or both. Start reading at `open_node`.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
@@ -54,8 +54,16 @@ def build(world: World, config: NodeConfig) -> Node:
     return Node(partial(open_node, world, config))
 
 
-async def open_node(world: World, config: NodeConfig, group: TaskGroup) -> "OpenNode":
-    """Opens everything, in order; what was opened is closed again when a later step fails."""
+async def open_node(
+    world: World,
+    config: NodeConfig,
+    group: TaskGroup,
+    *,
+    made: "Callable[[OpenNode], None] | None" = None,
+) -> "OpenNode":
+    """Opens everything, in order; what was opened is closed again when a later step fails. `made`
+    is told of the node before it is open: the simulator looks at it from then on.
+    """
     refuse_nested_node(world.disk, config)
     refuse_foreign_directories(world.disk, config)
     refuse_logs_beside_nodes(world.disk, config)
@@ -79,6 +87,8 @@ async def open_node(world: World, config: NodeConfig, group: TaskGroup) -> "Open
         opened.callback(directories.abandon)
         node = OpenNode(world, config, directories, listeners, group)
         opened.pop_all()  # from here on they are the node's
+        if made is not None:
+            made(node)
         opened.callback(node.abandon)
         await node.open()
         opened.pop_all()

@@ -20,6 +20,7 @@ class HostFaultKind(Enum):
     KILL_IN_A_CALL = "kill in a call"  # in the middle of what it writes
     POWER_LOSS_IN_A_CALL = "power loss in a call"
     REPLACED_DISK = "replaced disk"  # a kill, and an empty disk at the next start
+    STOP = "clean stop"
     PAUSE = "pause"
     PARTITION = "partition"
     ONE_WAY = "one-way partition"
@@ -39,6 +40,7 @@ DISABLING = frozenset(
         HostFaultKind.KILL_IN_A_CALL,
         HostFaultKind.POWER_LOSS_IN_A_CALL,
         HostFaultKind.REPLACED_DISK,
+        HostFaultKind.STOP,
         HostFaultKind.PAUSE,
         HostFaultKind.PARTITION,
         HostFaultKind.ONE_WAY,
@@ -48,7 +50,9 @@ DISABLING = frozenset(
 TOGETHER = frozenset(
     {HostFaultKind.KILL, HostFaultKind.POWER_LOSS}
 )  # may strike all machines at once
-USUAL_KINDS = tuple(kind for kind in HostFaultKind if kind is not HostFaultKind.REPLACED_DISK)
+USUAL_KINDS = tuple(
+    kind for kind in HostFaultKind if kind not in (HostFaultKind.REPLACED_DISK, HostFaultKind.STOP)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

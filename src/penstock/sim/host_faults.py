@@ -34,9 +34,15 @@ class Target(Protocol):
 
     def disarm(self) -> None: ...
 
+    def stop(self) -> None: ...
+
     def keep_down(self) -> None: ...
 
     def let_start(self) -> None: ...
+
+
+def _as_planned(fault: PlannedFault) -> PlannedFault:
+    return fault
 
 
 class HostFaults:
@@ -48,15 +54,19 @@ class HostFaults:
         wire: Wire,
         trace: Trace,
         chance: Random,
+        aim: Callable[[PlannedFault], PlannedFault] = _as_planned,
     ) -> None:
         """By machine. Bystanders are machines that only partitions touch: those of clients, which
         are on the side of the majority, or on that of the minority, as it is drawn.
+        `aim` may give a fault other machines when it is about to begin: that of the leader, which
+        no plan knows.
         """
         self._targets = targets
         self._bystanders = bystanders
         self._wire = wire
         self._trace = trace
         self._chance = chance
+        self._aim = aim
         self._sides: dict[PlannedFault, tuple[list[str], list[str]]] = {}
         self._healthy_sync_us = {
             name: target.host.file_system.sync_us for name, target in targets.items()
@@ -69,9 +79,12 @@ class HostFaults:
             *((fault.start_ms, 1, number) for number, fault in enumerate(plan.faults)),
             *((fault.end_ms, 0, number) for number, fault in enumerate(plan.faults)),
         ]
+        struck: dict[int, PlannedFault] = {}
         for at_ms, begins, number in sorted(moments):
             await self._until(began_us + at_ms * 1000)
-            fault = plan.faults[number]
+            if begins:
+                struck[number] = self._aim(plan.faults[number])
+            fault = struck[number]
             what = "begins" if begins else "ends"
             self._trace.note("fault", f"{fault.kind.value} {what}: {' '.join(fault.hosts)}")
             if begins and fault.kind in (HostFaultKind.PARTITION, HostFaultKind.ONE_WAY):
@@ -100,6 +113,9 @@ class HostFaults:
                 target.crash_in_a_call(Crash.KILL, calls=calls)
             case HostFaultKind.POWER_LOSS_IN_A_CALL:
                 target.crash_in_a_call(Crash.POWER_LOSS, calls=calls)
+            case HostFaultKind.STOP:
+                target.keep_down()
+                target.stop()
             case HostFaultKind.PAUSE:
                 host.pause()
             case HostFaultKind.RESET:
@@ -127,7 +143,7 @@ class HostFaults:
     def _end(self, fault: PlannedFault, target: Target) -> None:
         host, kind = target.host, fault.kind
         match kind:
-            case HostFaultKind.KILL | HostFaultKind.POWER_LOSS:
+            case HostFaultKind.KILL | HostFaultKind.POWER_LOSS | HostFaultKind.STOP:
                 target.let_start()
             case HostFaultKind.KILL_IN_A_CALL | HostFaultKind.POWER_LOSS_IN_A_CALL:
                 target.disarm()

@@ -21,7 +21,7 @@ from penstock.sim.entropy import stream
 from penstock.sim.host import Host, draw_host
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
-from penstock.sim.sim_node import DIRECTORY, LifeWatch, SimNode
+from penstock.sim.sim_node import DIRECTORY, START_MS_MAX, LifeWatch, SimNode
 from penstock.sim.trace import Trace
 from penstock.sim.wire import Wire
 from penstock.world.ports import Address
@@ -72,6 +72,7 @@ class SimCluster:
         config: NodeConfig | Mapping[str, str],
         *,
         watch: LifeWatch = UNWATCHED,
+        start_ms_max: int = START_MS_MAX,
     ) -> SimNode:
         """A node on the machine of that name, from its configuration or from the properties that a
         server.properties holds. It runs while its `keep_alive` does.
@@ -80,7 +81,13 @@ class SimCluster:
         if not isinstance(config, NodeConfig):
             config = node_config(config)
         node = self.nodes[name] = SimNode(
-            self.host(name), config, trace=self.trace, watch=watch, label=name, down_ms=DOWN_MS
+            self.host(name),
+            config,
+            trace=self.trace,
+            watch=watch,
+            label=name,
+            down_ms=DOWN_MS,
+            start_ms_max=start_ms_max,
         )
         return node
 

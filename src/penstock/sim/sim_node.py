@@ -57,9 +57,10 @@ class SimNode:
         """`label` is what the trace calls it."""
         self.host = host
         self.label = label
-        self.broker: OpenNode | None = None
+        self.broker: OpenNode | None = None  # from when it is up
         self.up = asyncio.Event()
         self.lives = 0
+        self._parts: OpenNode | None = None
         self._config = config
         self._trace = trace
         self._watch = watch
@@ -80,6 +81,13 @@ class SimNode:
         return self._kill_switch.calls
 
     @property
+    def parts(self) -> OpenNode | None:
+        """The node as soon as its quorum runs: it may need the others to become ready."""
+        if self._parts is None or self._kill_switch.is_tripped or not self._parts.local.is_open:
+            return None
+        return self._parts
+
+    @property
     def logs(self) -> Mapping[TopicPartition, PartitionLog]:
         """The logs that are open; none of a node that is crashing."""
         return {} if self.broker is None or self._kill_switch.is_tripped else self.broker.logs
@@ -89,7 +97,7 @@ class SimNode:
         while True:
             await self._live()
             self.up.clear()
-            self.broker = None
+            self.broker = self._parts = None
             down_ms = 10 if self._settled else self.host.chance.choice(self._down_ms)
             await asyncio.sleep(down_ms / 1000)
             await self._may_start.wait()
@@ -168,8 +176,11 @@ class SimNode:
             self._judge(failure)
 
     async def _open(self, world: World, group: TaskGroup) -> OpenNode:
-        self.broker = await open_node(world, self._config, group)
+        self.broker = await open_node(world, self._config, group, made=self._made)
         return self.broker
+
+    def _made(self, node: OpenNode) -> None:
+        self._parts = node
 
     async def _serve(self, node: Node, owner: str, kill_switch: KillSwitch) -> BaseException | None:
         """From the start to whatever ends this life; what went wrong, if it was not a crash."""

@@ -48,6 +48,10 @@ class SimProcess:
         """A crash in a call that has not come yet will not come."""
         self._kill_switch.disarm()
 
+    def stop(self) -> None:
+        """It has nothing to close: what it leaves is what a kill leaves."""
+        self.crash(Crash.KILL)
+
     def keep_down(self) -> None:
         """After its next end it does not start again until `let_start`."""
         self._may_start.clear()

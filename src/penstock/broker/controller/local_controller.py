@@ -143,6 +143,10 @@ class LocalController:
         return self._host is not None and self._host.is_open
 
     @property
+    def is_open(self) -> bool:
+        return self._driver is not None
+
+    @property
     def quorum(self) -> QuorumDriver:
         assert self._driver is not None, "`open` comes first"
         return self._driver

@@ -63,6 +63,11 @@ class Membership:
         self._broker_epoch = -1
         self._is_leaving = False
 
+    @property
+    def broker_epoch(self) -> int:
+        """As it was given; -1 until then."""
+        return self._broker_epoch
+
     async def register(self, registration: BrokerRegistrationRequest) -> int:
         """The broker's epoch. NotRegistered when the cluster does not take it, or does not answer
         for as long as `initial.broker.registration.timeout.ms` says.

@@ -1,0 +1,175 @@
+"""Bugs to be planted in every node: a checker counts once it has found the one that it is for.
+
+Planting replaces functions of the product, in this process, until the simulation has ended.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from copy import copy
+from enum import Enum
+from itertools import chain
+from typing import Any, assert_never
+
+from penstock.broker.api import metadata
+from penstock.broker.controller.active_controller import ActiveController
+from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.controller.membership import Membership
+from penstock.broker.request.partition_view import PartitionView
+from penstock.metadata.controller import brokers, decide
+from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.heartbeat import heartbeat
+from penstock.metadata.image.image import Image
+from penstock.metadata.image.topic import PartitionImage
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.offset import Offset
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+
+
+class ClusterFlaw(Enum):
+    """What goes wrong on purpose."""
+
+    REPLY_BEFORE_COMMIT = "reply-before-commit"  # of the active controller
+    REPLY_BEFORE_IMAGE = "reply-before-image"  # of a node that forwards
+    IMAGE_BEFORE_COMMIT = "image-before-commit"  # of the active controller's node
+    IMAGE_BEFORE_CAUGHT_UP = "image-before-caught-up"  # the first one after a start
+    LEADER_EPOCH_KEPT = "leader-epoch-kept"  # by a broker that registers again
+    UNFENCED_BEFORE_CAUGHT_UP = "unfenced-before-caught-up"
+    NEVER_UNFENCED = "never-unfenced"  # a broker that was fenced while it lived
+    FENCED_LEADER_SHOWN = "fenced-leader-shown"  # to clients
+
+
+@contextmanager
+def planted(flaw: ClusterFlaw | None) -> Iterator[None]:
+    if flaw is None:
+        yield
+        return
+    changes = _changes(flaw)
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    for owner, name, function in changes:
+        setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        for owner, name, function in before:
+            setattr(owner, name, function)
+
+
+Change = tuple[object, str, Callable[..., Any]]  # whose, which, and what it becomes
+
+
+def _changes(flaw: ClusterFlaw) -> list[Change]:
+    match flaw:
+        case ClusterFlaw.REPLY_BEFORE_COMMIT:
+            return _reply_before_commit()
+        case ClusterFlaw.REPLY_BEFORE_IMAGE:
+            return [(ActiveController, "image_reaches", _does_not_wait)]
+        case ClusterFlaw.IMAGE_BEFORE_COMMIT:
+            return _image_before_commit()
+        case ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP:
+            return _image_before_caught_up()
+        case ClusterFlaw.LEADER_EPOCH_KEPT:
+            return [(brokers, "_replaced", lambda state, present, request: ())]
+        case ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP:
+            return _unfenced_before_caught_up()
+        case ClusterFlaw.NEVER_UNFENCED:
+            return _never_unfenced()
+        case ClusterFlaw.FENCED_LEADER_SHOWN:
+            return [(metadata, "view_partition", _view_with_fenced_leader)]
+        case _:
+            assert_never(flaw)
+
+
+def _reply_before_commit() -> list[Change]:
+    decide_one, submit = LocalController._decide, LocalController._submit
+    replies: list[Any] = []
+
+    def decide_and_note(self: LocalController, request: Any, connection: object) -> Any:
+        decision = decide_one(self, request, connection)
+        replies.append(decision.reply)
+        return decision
+
+    def submit_and_answer(
+        self: LocalController, request: Any, connection: object, *, deadline_ms: int, answer: Any
+    ) -> None:
+        replies.clear()
+        submit(self, request, connection, deadline_ms=deadline_ms, answer=answer)
+        if replies:
+            answer(replies[-1])
+
+    return [
+        (LocalController, "_decide", decide_and_note),
+        (LocalController, "_submit", submit_and_answer),
+    ]
+
+
+async def _does_not_wait(self: ActiveController, offset: Offset, *, deadline_ms: int) -> bool:
+    return True
+
+
+def _image_before_commit() -> list[Change]:
+    submit = LocalController._submit
+
+    def submit_and_publish(self: LocalController, *arguments: Any, **rest: Any) -> None:
+        submit(self, *arguments, **rest)
+        entries = self._journal.committed(self._journal.end_offset) if self.is_active else []
+        if entries:
+            delta, image = self._loader.load(
+                chain.from_iterable(entry.records for entry in entries),
+                next_offset=entries[-1].next_offset,
+                epoch=entries[-1].epoch,
+            )
+            self._tell(delta, image)
+
+    return [(LocalController, "_submit", submit_and_publish)]
+
+
+def _image_before_caught_up() -> list[Change]:
+    open_it = LocalController.open
+
+    def open_and_publish(self: LocalController) -> None:
+        self._publish_from = Offset(0)
+        open_it(self)
+        self._publish_first()  # what the latest snapshot has
+
+    return [(LocalController, "open", open_and_publish)]
+
+
+def _unfenced_before_caught_up() -> list[Change]:
+    def beat_of_anyone(context: DecisionContext, request: BrokerHeartbeatRequest) -> Any:
+        request = copy(request)
+        request.current_metadata_offset = request.broker_epoch
+        return heartbeat(context, request)
+
+    async def register_and_beat(self: Membership, registration: Any) -> int:
+        """The first heartbeat does not wait for the image."""
+        epoch = await register(self, registration)
+        with suppress(RequestError):
+            await self._beat()
+        return epoch
+
+    register = Membership.register
+    return [(decide, "heartbeat", beat_of_anyone), (Membership, "register", register_and_beat)]
+
+
+def _never_unfenced() -> list[Change]:
+    beat = Membership._beat
+    unfenced: set[Membership] = set()
+
+    async def beat_if_not_fenced(self: Membership, *, shut_down: bool = False) -> Any:
+        broker = self._local.image.brokers.get(self._node_id)
+        if broker is not None and broker.epoch == self._broker_epoch:
+            if not broker.fenced:
+                unfenced.add(self)
+            elif self in unfenced and not shut_down:
+                await asyncio.Event().wait()
+        return await beat(self, shut_down=shut_down)
+
+    return [(Membership, "_beat", beat_if_not_fenced)]
+
+
+def _view_with_fenced_leader(
+    image: Image, partition: PartitionImage, listener: str, *, leader_offline: bool = False
+) -> PartitionView:
+    leader = partition.isr[0] if partition.leader is None else partition.leader
+    return PartitionView(error_code=ErrorCode.NONE, leader_id=leader, offline_replicas=[])

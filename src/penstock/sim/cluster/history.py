@@ -1,0 +1,89 @@
+"""What clients of a cluster asked for and were told: what must be true at the end follows from it.
+
+A topic has one client that changes it, one request after the other. Of a request without a certain
+answer nobody knows whether it was done, or will be done later: it may wait in a node that is
+paused. So what it asked for stays possible for good.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from penstock.model.identity import TopicId, TopicPartition
+from penstock.sim.errors import Violation
+
+
+class Presence(Enum):
+    ASKED = "asked for"  # its creation has no certain answer
+    THERE = "created"
+    LEAVING = "its deletion asked for"  # without a certain answer
+    GONE = "deleted"
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicHistory:
+    name: str
+    partitions: int  # as many as were acked
+    settings: dict[str, str]  # as acked
+    presence: Presence = Presence.ASKED
+    topic_id: TopicId | None = None  # as the ack told
+    creations: int = 0  # requests
+    partitions_asked: set[int] = field(default_factory=set)  # without a certain answer
+    settings_asked: dict[str, set[str]] = field(default_factory=dict)  # likewise
+
+    @property
+    def is_certain(self) -> bool:
+        return self.presence is Presence.THERE
+
+    @property
+    def must_be_gone(self) -> bool:
+        """A creation that was asked for twice may be done again after the deletion."""
+        return self.presence is Presence.GONE and self.creations == 1
+
+    @property
+    def partition_counts(self) -> set[int]:
+        """Those that are possible: their number only grows."""
+        return {self.partitions, *(n for n in self.partitions_asked if n > self.partitions)}
+
+    def values_of(self, setting: str) -> set[str]:
+        return {self.settings[setting], *self.settings_asked.get(setting, ())}
+
+
+class ClusterHistory:
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicHistory] = {}
+        self.creators: dict[str, list[str]] = {}  # of topics that several try to create: the acked
+        self.records: dict[TopicPartition, dict[int, bytes]] = {}  # acked or read, by offset
+        self.admin_acks = 0
+        self.record_acks = 0
+
+    @property
+    def acks(self) -> int:
+        return self.admin_acks + self.record_acks
+
+    def living(self, prefix: str) -> list[TopicHistory]:
+        """Topics of one client that are there for certain."""
+        return [
+            topic
+            for topic in self.topics.values()
+            if topic.name.startswith(prefix) and topic.is_certain
+        ]
+
+    def created_by(self, name: str, client: str) -> None:
+        """One of several that try to create the same topic was told that it has done so."""
+        creators = self.creators.setdefault(name, [])
+        creators.append(client)
+        self.admin_acks += 1
+        if len(creators) > 1:
+            raise Violation("done twice", f"{name} was created for each of {creators}")
+
+    def acked(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        self.record_acks += 1
+        self.seen(partition, offset, value)
+
+    def seen(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """By a producer whose ack names the offset, or by a reader."""
+        known = self.records.setdefault(partition, {}).setdefault(offset, value)
+        if known != value:
+            raise Violation(
+                "offsets", f"{partition} has {value!r} at {offset}, where {known!r} was before"
+            )

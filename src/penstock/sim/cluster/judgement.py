@@ -1,0 +1,101 @@
+"""What must be true of a cluster once its faults have ended: of all images, and of all records."""
+
+from collections.abc import Mapping
+
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError
+from penstock.metadata.image.image import Image
+from penstock.model.configs import ResourceKind
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.sim.cluster.history import ClusterHistory, TopicHistory
+from penstock.sim.cluster.scenario import ORDERS
+from penstock.sim.errors import Violation
+from penstock.sim.reading import read_all
+
+
+def judge_images(history: ClusterHistory, images: Mapping[str, Image]) -> None:
+    for host, image in images.items():
+        for topic in history.topics.values():
+            _judge_topic(host, image, topic)
+        for name, creators in history.creators.items():
+            if name not in image.topics_by_name:
+                raise Violation(
+                    "lost operation", f"{name}, created for {creators[0]}, is not known to {host}"
+                )
+
+
+def _judge_topic(host: str, image: Image, topic: TopicHistory) -> None:
+    found = image.topics_by_name.get(topic.name)
+    if found is None:
+        if topic.is_certain:
+            raise Violation("lost operation", f"{topic.name} was created, and {host} lacks it")
+        return
+    if topic.must_be_gone:
+        raise Violation("lost operation", f"{topic.name} was deleted, and {host} still has it")
+    if topic.topic_id not in (None, found.topic_id):
+        raise Violation("done twice", f"{topic.name} has another id than when it was created")
+    if len(found.partitions) not in topic.partition_counts:
+        raise Violation(
+            "lost operation", f"{topic.name} has {len(found.partitions)} partitions at {host},"
+            f" not {topic.partition_counts}",
+        )  # fmt: skip
+    settings = image.config(ResourceKind.TOPIC, topic.name)
+    for name in topic.settings:
+        if settings.get(name) not in topic.values_of(name):
+            raise Violation(
+                "lost operation", f"{name} of {topic.name} is {settings.get(name)} at {host}, not"
+                f" {sorted(topic.values_of(name))}",
+            )  # fmt: skip
+
+
+def missing_brokers(image: Image, hosts: Mapping[NodeId, str]) -> str | None:
+    """Who is not there by this image, if anybody is not."""
+    for node_id, host in hosts.items():
+        broker = image.brokers.get(node_id)
+        if broker is None or broker.fenced:
+            return f"{host} is {'fenced' if broker else 'not registered'}"
+    return None
+
+
+def missing_service(
+    images: Mapping[str, Image],
+    logs: Mapping[str, frozenset[TopicPartition]],
+    hosts: Mapping[NodeId, str],
+) -> str | None:
+    """What is not served: brokers that are fenced, images that lag, partitions without leader."""
+    newest = max(image.offset for image in images.values())
+    for host, image in images.items():
+        if image.offset != newest:
+            return f"the image of {host} is at offset {image.offset}, not {newest}"
+        if (missing := missing_brokers(image, hosts)) is not None:
+            return f"{missing}, by {host}"
+        for topic in image.topics_by_name.values():
+            for index, partition in enumerate(topic.partitions):
+                place = TopicPartition(topic.name, index)
+                if partition.leader is None:
+                    return f"{place} has no leader, by {host}"
+                if place not in logs[hosts[partition.leader]]:
+                    return f"{place} is not open on its leader, {hosts[partition.leader]}"
+    return None
+
+
+async def judge_records(history: ClusterHistory, cluster: Cluster) -> None:
+    """What was acked, or read, is at its offset, in every topic that is there for certain."""
+    places = [
+        place
+        for place in sorted(history.records)
+        if place.topic == ORDERS
+        or ((topic := history.topics.get(place.topic)) is not None and topic.is_certain)
+    ]
+    try:
+        logs = await read_all(cluster, places, compacted=frozenset(), partition_bytes_max=1 << 20)
+    except ClientError as error:
+        raise Violation("readable", str(error)) from error
+    for log in logs:
+        found = {int(record.offset): record.value for record in log.records}
+        for offset, value in history.records[log.partition].items():
+            if found.get(offset) != value:
+                raise Violation(
+                    "lost records", f"{log.partition} has {found.get(offset)!r} at {offset}, where"
+                    f" {value!r} was acked or read",
+                )  # fmt: skip

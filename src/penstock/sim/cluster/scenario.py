@@ -1,0 +1,76 @@
+"""What one seed of a cluster asks for: settings, clients and faults, drawn before anything runs."""
+
+from dataclasses import dataclass
+from random import Random
+
+from penstock.sim.cluster.layout import machines
+from penstock.sim.entropy import stream
+from penstock.sim.fault_plan import FaultLimits, FaultPlan, HostFaultKind, draw_plan
+
+KINDS = (
+    HostFaultKind.KILL,
+    HostFaultKind.KILL,
+    HostFaultKind.POWER_LOSS,
+    HostFaultKind.KILL_IN_A_CALL,
+    HostFaultKind.POWER_LOSS_IN_A_CALL,
+    HostFaultKind.STOP,
+    HostFaultKind.PAUSE,
+    HostFaultKind.PAUSE,
+    HostFaultKind.PARTITION,
+    HostFaultKind.ONE_WAY,
+    HostFaultKind.RESET,
+    HostFaultKind.HALF_OPEN,
+    HostFaultKind.SLOW_LINK,
+    HostFaultKind.SLOW_DISK,
+    HostFaultKind.CLOCK_JUMP,
+)
+LIMITS = FaultLimits(
+    kinds=KINDS, faults_min=4, faults_max=10, first_ms=2_000, last_ms=60_000, length_ms_max=14_000
+)
+ORDERS = "orders"
+LASTING = {"penstock.ack.fsync": "true"}  # an ack holds through a power loss
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterScenario:
+    seed: int
+    nodes: int
+    node_settings: dict[str, str]
+    orders_partitions: int
+    admins: int
+    producers: int
+    aimed: float  # how many of the faults strike the active controller, whoever that is
+    power_lost_at_end: bool  # before the last judgement all machines lose power at once
+    plan: FaultPlan
+
+
+def draw(seed: int, *, nodes: int) -> ClusterScenario:
+    chance = stream(seed, "scenario of a cluster")
+    return ClusterScenario(
+        seed=seed,
+        nodes=nodes,
+        node_settings=_node_settings(chance, nodes),
+        orders_partitions=chance.choice((nodes, 2 * nodes)),
+        admins=chance.choice((1, 2, 2)),
+        producers=chance.choice((1, 1, 2)),
+        aimed=chance.choice((0.3, 0.6, 0.9)),
+        power_lost_at_end=chance.random() < 0.3,
+        plan=draw_plan(stream(seed, "plan of faults"), tuple(machines(nodes).values()), LIMITS),
+    )
+
+
+def _node_settings(chance: Random, nodes: int) -> dict[str, str]:
+    settings = {
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+    }
+    if chance.random() < 0.3:
+        # Snapshots again and again, and a log that is trimmed: those who were away need them.
+        settings["metadata.log.max.record.bytes.between.snapshots"] = "3000"
+    if nodes > 1 and chance.random() < 0.3:
+        settings["broker.session.timeout.ms"] = "3000"
+        settings["broker.heartbeat.interval.ms"] = "1000"
+    return settings
