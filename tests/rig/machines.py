@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from penstock.node.config import NodeConfig
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.sim_cluster import SimCluster
@@ -36,7 +37,7 @@ class Machines(SimCluster):
         finally:
             self.loop.close()
 
-    def start_node(self, name: str, properties: dict[str, str]) -> SimNode:
+    def start_node(self, name: str, properties: NodeConfig | dict[str, str]) -> SimNode:
         """A real node, kept alive until the scenario ends."""
         assert self._group is not None
         node = self.add_node(name, properties)

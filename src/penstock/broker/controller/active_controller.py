@@ -210,7 +210,9 @@ class ActiveController:
             # It may have been done, or not.
             raise RequestError(ErrorCode.NOT_CONTROLLER, str(error)) from error
         finally:
-            asking.cancel()
+            # It goes on until its own time is over, which then closes the lane. Nothing else would
+            # do that where the other end is gone without a word.
+            asking.add_done_callback(_forget)
 
     async def _wait_for_another(self, error: _NotActive, deadline_ms: int) -> None:
         """Until there may be another active controller. RequestError when the time is over."""
@@ -236,6 +238,12 @@ def _version_of(request: Message) -> int:
     if isinstance(request, DeleteTopicsRequest) and request.topic_names:
         return DELETION_BY_NAME_VERSION
     return request.VERSIONS.max
+
+
+def _forget(asking: "asyncio.Future[Any]") -> None:
+    """Nobody waits for it any more, so nobody is told of its failure."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 def _without_size(parts: list[Any]) -> bytes:
