@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.membership import Membership
 from penstock.broker.controller.producer_ids import ProducerIds
@@ -31,9 +31,6 @@ from penstock.replication.fetch_session import FetchSessions
 from penstock.world.ports import Listener, World
 from penstock.world.tasks import TaskGroup
 
-if TYPE_CHECKING:
-    from penstock.broker.controller.links import Links
-
 logger = logging.getLogger(__name__)
 
 
@@ -51,7 +48,7 @@ class BrokerParts:
         group: TaskGroup,
         local: LocalController,
         controller: ControllerLink,
-        links: "Links | None",  # to other brokers; None: there are none
+        links: Links | None,  # to other brokers; None: there are none
         place: QuorumPlace,
     ) -> None:
         self._world = world
@@ -97,7 +94,7 @@ class BrokerParts:
             write_to_offsets=self._groups.write_marker,
             settings=settings.transactions,
             node_id=node_id,
-            links=self.links,
+            links=links,
         )
         self.services = Services(
             node_id=node_id,

@@ -18,6 +18,7 @@ from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.services import ControllerServices
+from penstock.client.network.channel import open_channel
 from penstock.model.identity import NodeId
 from penstock.node.config import NodeConfig
 from penstock.node.quorum import QuorumPlace
@@ -46,12 +47,14 @@ class Connections:
             client_id=f"node-{node_id}",
             address_of=place.addresses.get,
             tasks=group,
+            open_channel=open_channel,
         )
         self.broker_links = Links(
             network=world.network,
             client_id=f"broker-{node_id}",
             address_of=self._address_of,
             tasks=group,
+            open_channel=open_channel,
         )
         self.controller = ActiveController(
             local=local, links=self._controller_links, clock=world.clock

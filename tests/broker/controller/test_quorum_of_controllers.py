@@ -18,6 +18,7 @@ from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.services import ControllerServices
+from penstock.client.network.channel import open_channel
 from penstock.log.opening import open_log
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
@@ -128,6 +129,7 @@ class Peer:
                 client_id=f"node-{self.node}",
                 address_of=self._addresses.get,
                 tasks=group,
+                open_channel=open_channel,
             )
             try:
                 server.open()

@@ -8,9 +8,11 @@ of the network, and then the session decides.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from penstock.metadata.controller.broker_sessions import BrokerSessions
+from penstock.metadata.controller.contact import note_contact
+from penstock.metadata.controller.decide import ControllerReply, ControllerRequest
 from penstock.metadata.image.broker import BrokerImage
 from penstock.model.identity import NodeId
 from penstock.world.errors import ConnectionRefused, NetworkError
@@ -22,6 +24,7 @@ logger = logging.getLogger(__name__)
 # A process that ends closes its sockets one by one: the first attempt may still be accepted.
 PROBES_AFTER_S = (0.0, 0.05, 0.2)
 PROBE_TIMEOUT_S = 2.0
+RETRY_WAIT_S = 0.1
 
 Fence = Callable[[NodeId, int], None]  # by id and broker epoch
 
@@ -62,9 +65,12 @@ class BrokerWatch:
         self._is_watching = False
         self.sessions = self._fresh()
 
-    def heard_from(self, node_id: NodeId, *, epoch: int, connection: object) -> None:
-        """A registration or heartbeat of a broker was accepted."""
-        self.sessions.heard_from(node_id, epoch=epoch, connection=connection, now_ms=self._now_ms())
+    def note(
+        self, request: ControllerRequest, reply: ControllerReply, *, connection: Hashable
+    ) -> None:
+        """A request was accepted: it may keep or end a broker's session."""
+        now_ms = self._now_ms()
+        note_contact(self.sessions, request, reply, connection=connection, now_ms=now_ms)
         self._sooner.set()
 
     def connection_lost(self, connection: Address) -> None:
@@ -88,14 +94,17 @@ class BrokerWatch:
                         await self._sooner.wait()
                 except TimeoutError:
                     self._fence_expired()
+                    if self.sessions.expired(self._now_ms()):  # it could not be written just now
+                        await asyncio.sleep(RETRY_WAIT_S)
 
     def _fence_expired(self) -> None:
         for node_id in self.sessions.expired(self._now_ms()):
             broker = self._brokers().get(node_id)
-            self.sessions.ended(node_id)
             if broker is not None and not broker.fenced:
                 logger.warning("broker=%d fenced=true reason=session expired", node_id)
                 self._fence(node_id, broker.epoch)
+            else:
+                self.sessions.ended(node_id)
 
     def _probe(self, node_ids: Iterable[NodeId]) -> None:
         if self._tasks is None:
@@ -118,7 +127,6 @@ class BrokerWatch:
                 return
             now_ms = self._now_ms()
             if sessions.refused(broker.node_id, epoch=broker.epoch, now_ms=now_ms):
-                sessions.ended(broker.node_id)
                 logger.warning("broker=%d fenced=true reason=connection refused", broker.node_id)
                 self._fence(broker.node_id, broker.epoch)
             return

@@ -2,15 +2,15 @@
 
 A node has several lanes, each with a connection of its own, because replies come in the order of
 their requests: a vote must not wait behind a fetch that waits for records. A lane connects when it
-is first used, and again after its connection was lost.
+is first used, and again after its connection was lost. `node/connections` says how: a node that is
+a cluster of its own does not even import that.
 """
 
 import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from penstock.client.network.channel import Channel, open_channel
 from penstock.client.network.errors import ClientError
 from penstock.model.identity import NodeId
 from penstock.wire.definition import Message
@@ -18,7 +18,23 @@ from penstock.world.errors import ConnectionRefused
 from penstock.world.ports import Address, Network
 from penstock.world.tasks import TaskGroup
 
+if TYPE_CHECKING:
+    from penstock.client.network.channel import Channel
+
 AnyReply = TypeVar("AnyReply", bound=Message)
+
+
+class OpenChannel(Protocol):
+    async def __call__(
+        self,
+        network: Network,
+        address: Address,
+        *,
+        client_id: str,
+        tasks: TaskGroup,
+        timeout_ms: int,
+    ) -> "Channel":
+        """Connects and shakes hands. ClientError when that fails."""
 
 
 class Lane(Enum):
@@ -55,7 +71,9 @@ class Links:
         client_id: str,
         address_of: Callable[[NodeId], Address | None],
         tasks: TaskGroup,
+        open_channel: OpenChannel,
     ) -> None:
+        self._open_channel = open_channel
         self._network = network
         self._client_id = client_id
         self._address_of = address_of
@@ -87,7 +105,7 @@ class Links:
             channel.close()
         self._channels.clear()
 
-    async def _channel(self, key: _Key, *, timeout_ms: int) -> Channel:
+    async def _channel(self, key: _Key, *, timeout_ms: int) -> "Channel":
         async with self._connecting.setdefault(key, asyncio.Lock()):
             address = self._address_of(key.node_id)
             if address is None:
@@ -104,9 +122,9 @@ class Links:
             self._channels[key] = channel
             return channel
 
-    async def _open(self, address: Address, *, timeout_ms: int) -> Channel:
+    async def _open(self, address: Address, *, timeout_ms: int) -> "Channel":
         try:
-            return await open_channel(
+            return await self._open_channel(
                 self._network,
                 address,
                 client_id=self._client_id,

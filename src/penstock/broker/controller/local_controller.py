@@ -10,7 +10,7 @@ finds it here, and finds it again after any crash. Brokers that are gone are fen
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import chain
 from typing import Any, assert_never
 
@@ -51,11 +51,6 @@ from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.raft.effects import Became
 from penstock.wire.definition import Message
-from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.wire.messages.broker_registration import (
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -205,7 +200,7 @@ class LocalController:
         request: ControllerRequest,
         *,
         wait_ms_max: int = ANSWER_WAIT_MS_MAX,
-        connection: object = None,
+        connection: Hashable = None,
     ) -> Any:
         """See ControllerLink, whose overloads give the reply's type. NOT_CONTROLLER, with nothing
         done, unless this is the active controller. `connection` is that of the broker that asks,
@@ -309,7 +304,7 @@ class LocalController:
     def _submit(
         self,
         request: ControllerRequest,
-        connection: object,
+        connection: Hashable,
         *,
         deadline_ms: int,
         answer: Callable[[Outcome | NotDone], None],
@@ -384,7 +379,7 @@ class LocalController:
         self._tell(difference(before, image), image)
 
     def _decide(
-        self, request: ControllerRequest, connection: object
+        self, request: ControllerRequest, connection: Hashable
     ) -> Decision[MetadataRecord, Outcome]:
         context = DecisionContext(
             state=self._state,
@@ -400,13 +395,7 @@ class LocalController:
             decision = decide(context, request)
         except RequestError as refused:
             return Decision.refuse(refused)
-        match request, decision.reply:
-            case BrokerRegistrationRequest(), BrokerRegistrationResponse() as registered:
-                node_id, epoch = NodeId(request.broker_id), registered.broker_epoch
-                self.watch.heard_from(node_id, epoch=epoch, connection=connection)
-            case BrokerHeartbeatRequest(), _:
-                node_id, epoch = NodeId(request.broker_id), request.broker_epoch
-                self.watch.heard_from(node_id, epoch=epoch, connection=connection)
+        self.watch.note(request, decision.reply, connection=connection)
         return decision
 
     def _fresh_ids(self, request: ControllerRequest) -> list[TopicId]:
