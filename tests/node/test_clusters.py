@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
+from penstock.client.network.errors import Refused
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
 from rig.node_cluster import NodeCluster, node_cluster
@@ -76,5 +79,15 @@ def test_a_node_that_stops_cleanly_gives_up_what_it_leads_and_takes_it_up_again(
             await cluster.until(leads(number, "orders", leads=False))
             await cluster.start(number)
             await cluster.until(leads(number, "orders", leads=True))
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_more_replicas_than_there_can_be_are_refused(tmp_path: Path) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        for through in (1, 2, 3):
+            with pytest.raises(Refused, match="the replication factor must be 1"):
+                await cluster.create_topic("orders", through=through, replicas=2)
+        assert not cluster.inside(1).local.image.topics_by_name
 
     in_a_cluster(tmp_path, scenario)

@@ -94,10 +94,12 @@ class NodeCluster:
                 while not condition(local.image):
                     await local.change()
 
-    async def create_topic(self, name: str, *, through: int, partitions: int = 3) -> None:
+    async def create_topic(
+        self, name: str, *, through: int, partitions: int = 3, replicas: int = 1
+    ) -> None:
         world = real_world(inline=True)
         async with Cluster(world.network, world.clock, [self.address(through)]) as cluster:
-            topic = NewTopic(name=name, partitions=partitions, replicas=1)
+            topic = NewTopic(name=name, partitions=partitions, replicas=replicas)
             first_refusal((await Admin(cluster).create_topics([topic])).values())
 
 

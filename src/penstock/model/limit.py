@@ -100,5 +100,6 @@ DESCRIPTORS_KEPT = OPEN_FILES_MAX + 64
 LOADED_INDEX_BYTES_MAX = 64 * MIB
 
 # The quorum
+REPLICAS_MAX = 1  # of a partition, until brokers follow each other
 QUORUM_OBSERVERS_MAX = 10_000  # that a leader keeps the ends of
 METADATA_FETCH_BYTES_MAX = 8 * MIB  # of the metadata log or a snapshot, in one reply

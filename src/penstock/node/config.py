@@ -11,12 +11,11 @@ from types import MappingProxyType
 
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
+from penstock.model.limit import REPLICAS_MAX
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import ClusterNode, cluster_node
 from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.settings.setting import InvalidSetting
-
-REPLICAS = 1  # of a partition, for now
 
 
 def node_directory(data_directory: str, node_id: NodeId) -> str:
@@ -47,11 +46,11 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cluster", cluster_node(self.settings, self.node_id))
-        if self.settings.default_replication_factor > REPLICAS:
+        if self.settings.default_replication_factor > REPLICAS_MAX:
             # Those of the topics of offsets and transactions are reduced to what there is.
             self._refuse(
                 "default.replication.factor",
-                f"{REPLICAS} at most, for now: partitions are not replicated yet",
+                f"{REPLICAS_MAX} at most, for now: partitions are not replicated yet",
             )
         self._check_security()
 

@@ -46,7 +46,7 @@ from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
-from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.model.limit import DECISION_RECORDS_MAX, REPLICAS_MAX
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.raft.effects import Became
@@ -387,6 +387,7 @@ class LocalController:
             settings=effective_broker(self._settings, self._state, self._node_id),
             next_offset=self._journal.end_offset,
             fresh_ids=self._fresh_ids(request),
+            replicas_max=REPLICAS_MAX,
             sessions=self.watch.sessions,
             now_ms=self._world.clock.monotonic_ms(),
             cluster_id=self._member.cluster_id,

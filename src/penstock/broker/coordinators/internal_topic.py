@@ -5,6 +5,7 @@ import asyncio
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.limit import REPLICAS_MAX
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -72,9 +73,10 @@ def internal_topic(
     """A cluster that has fewer brokers than the replicas that are wanted gets as many as it can
     have: groups and transactions should work there too.
     """
+    replicas_max = min(REPLICAS_MAX, max(brokers, 1))
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=min(replicas, max(brokers, 1)),
+        replication_factor=min(replicas, replicas_max),
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )

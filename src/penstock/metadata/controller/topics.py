@@ -61,6 +61,10 @@ def create_topics(
         if isinstance(created, Refusal):
             results.append(_refused(topic.name, created))
             continue
+        too_many = too_many_replicas(context, created)
+        if too_many is not None:
+            results.append(_refused(topic.name, too_many))
+            continue
         records.extend(created)
         results.append(_result(topic, topic_id, created, defaults))
         names_taken[collision_key(topic.name)] = topic.name
@@ -131,6 +135,24 @@ def _create_topic(
         for config in topic.configs
     )
     return records + partitions
+
+
+def too_many_replicas(
+    context: DecisionContext, records: Iterable[MetadataRecord]
+) -> Refusal | None:
+    """Why partitions with these replicas cannot be made, or None."""
+    most = context.replicas_max
+    if most is None:
+        return None
+    if all(
+        len(record.replicas) <= most for record in records if isinstance(record, PartitionRecord)
+    ):
+        return None
+    return Refusal(
+        code=ErrorCode.INVALID_REPLICATION_FACTOR,
+        message="Partitions are not replicated yet: the replication factor must be "
+        f"{most}, or -1 to use the default value.",
+    )
 
 
 def _name_error(state: ControllerState, name: str, names_taken: dict[str, str]) -> Refusal | None:
