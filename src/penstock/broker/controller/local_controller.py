@@ -86,6 +86,7 @@ class LocalController:
             clock=world.clock,
             node_id=self._node_id,
             voters=member.voters.node_ids,
+            static_voters=not member.stored_voters,
         )
         self._loader = Loader()
         self._driver: QuorumDriver | None = None

@@ -145,6 +145,8 @@ class Membership:
             else:
                 if reply.should_shut_down:
                     return
+            if self._local.quorum.has_lost_majority:
+                break
             await asyncio.sleep(RETRY_WAIT_S)
         logger.warning("broker=%d left=false no controller has answered", self._node_id)
 

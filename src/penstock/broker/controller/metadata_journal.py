@@ -82,6 +82,7 @@ class MetadataJournal:
         clock: Clock,
         node_id: NodeId,
         voters: Sequence[NodeId],
+        static_voters: bool = True,
     ) -> None:
         self.snapshots = MetadataSnapshots(disk=disk, directory=log.directory)
         self._log = log
@@ -89,6 +90,7 @@ class MetadataJournal:
         self._clock = clock
         self._node_id = node_id
         self._voters = voters
+        self._static_voters = static_voters  # else kraft.version 1: a vote names a directory, too
         self._epoch = LeaderEpoch(0)
         self._tail: list[Entry] = []
         self._visible = 0  # entries of the tail that are committed
@@ -294,7 +296,7 @@ class MetadataJournal:
                 leader_epoch=state.epoch,
                 leader_id=state.leader_id,
                 voted=state.voted,
-                static_voters=tuple(self._voters),
+                static_voters=tuple(self._voters) if self._static_voters else None,
             ),
         )
 

@@ -129,6 +129,7 @@ class QuorumDriver:
         self._tasks: TaskGroup | None = None
         self._unsent: list[Send] = []  # until `run` has connections
         self._has_failed = False
+        self._down: set[NodeId] = set()  # those that refused the last connection
         self._sooner = asyncio.Event()
         self._step = asyncio.Event()  # replaced when it is set
         self._sync_wanted = asyncio.Event()
@@ -178,6 +179,12 @@ class QuorumDriver:
         return describe_quorum(self.replica.state, self._now_ms())
 
     @property
+    def has_lost_majority(self) -> bool:
+        """Whether so many voters refuse connections that nothing can be committed."""
+        voters = self._member.voters
+        return len(voters.node_ids) - len(self._down) < voters.majority
+
+    @property
     def log_start_offset(self) -> Offset:
         return self._log.start_offset
 
@@ -204,7 +211,9 @@ class QuorumDriver:
         self._carry_out()
         try:
             async with asyncio.timeout(FAREWELL_WAIT_S):
-                while isinstance(role := self.replica.state.role, Resigned) and role.remind_ms:
+                while isinstance(role := self.replica.state.role, Resigned) and (
+                    role.remind_ms.keys() - self._down
+                ):
                     await self._step.wait()
         except TimeoutError:
             logger.info("quorum resigned=true not every voter has answered")
@@ -309,8 +318,10 @@ class QuorumDriver:
             logger.debug("quorum request to=%d failed=%s", send.to, error)
             self.replica.failed(send.to, send.number, self._now_ms())
             if error.is_down:
+                self._down.add(send.to)
                 self.replica.leader_refused(send.to, self._now_ms())
         else:
+            self._down.discard(send.to)
             if isinstance(reply, FetchSnapshotReply) and self._is_damaged(send.number, reply):
                 reply.error = Refused.SNAPSHOT_NOT_FOUND  # ask again which one there is
             self.replica.receive_reply(send.to, send.number, reply, self._now_ms())
