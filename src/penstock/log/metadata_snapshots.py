@@ -145,12 +145,7 @@ class MetadataSnapshots:
 
     def batches(self, snapshot_id: SnapshotId) -> list[BatchView]:
         """All batches between header and footer. DamagedSnapshot unless the snapshot is whole."""
-        path = self.path(snapshot_id)
-        file = self._disk.open(path, writable=False)
-        try:
-            return _checked(file, path)
-        finally:
-            file.close()
+        return snapshot_batches(self._disk, self.path(snapshot_id))
 
     def timestamp_ms(self, snapshot_id: SnapshotId) -> int:
         """That of the last record in the snapshot. DamagedSnapshot when the header is not there."""
@@ -225,6 +220,15 @@ def quorum_records(disk: Disk, path: str) -> list[Record]:
         raise DamagedSnapshot(path, "the file is empty")
     except CorruptBatch as error:
         raise DamagedSnapshot(path, str(error)) from error
+    finally:
+        file.close()
+
+
+def snapshot_batches(disk: Disk, path: str) -> list[BatchView]:
+    """All batches between header and footer of a file. DamagedSnapshot unless it is whole."""
+    file = disk.open(path, writable=False)
+    try:
+        return _checked(file, path)
     finally:
         file.close()
 

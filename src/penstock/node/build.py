@@ -27,6 +27,7 @@ from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import Role
 from penstock.model.settings.listener import ListenAddress
 from penstock.model.settings.topic import TopicSettings
+from penstock.node.bootstrap import read_bootstrap
 from penstock.node.broker_parts import BrokerParts
 from penstock.node.config import NodeConfig
 from penstock.node.endpoints import controller_endpoint
@@ -145,6 +146,7 @@ class OpenNode:
             member=self._place.member,
             settings=settings,
             publish=self._publish,
+            first_records=read_bootstrap(world.disk, directories.metadata.path),
         )
         self._connections: Connections | None = None
         self.controller: ControllerLink = self.local

@@ -10,7 +10,7 @@ finds it here, and finds it again after any crash. Brokers that are gone are fen
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from itertools import chain
 from typing import Any, assert_never
 
@@ -74,12 +74,15 @@ class LocalController:
         member: QuorumMember,
         settings: BrokerSettings,
         publish: Publish,
+        first_records: Sequence[MetadataRecord] | None = None,
     ) -> None:
+        """`first_records` are those of a new cluster, if formatting has left some."""
         self._world = world
         self._member = member
         self._node_id = member.key.node_id
         self._settings = settings
         self._publish = publish
+        self._first_records = first_records
         self._journal = MetadataJournal(
             log=log,
             disk=world.disk,
@@ -276,7 +279,8 @@ class LocalController:
         if frames.is_open:
             journal.abort_frame()
         if not self.image.features and not any(entry.records for entry in entries):
-            journal.append(bootstrap_records())
+            first = self._first_records
+            journal.append(bootstrap_records() if first is None else first)
         for entry in journal.tail[len(entries) :]:
             host.replay(frames.read(entry.records), next_offset=entry.next_offset)
         assert not frames.is_open
