@@ -27,6 +27,8 @@ def handle(
                 request.transactional_id, request, version=context.header.api_version
             )
         )
+        if request.keep_prepared_txn:
+            return _once_writer_stopped(services, request.transactional_id, reply)
         return reply
     return _fresh(services)
 
@@ -35,6 +37,21 @@ def refuse(
     request: InitProducerIdRequest, code: ErrorCode, message: str | None
 ) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+async def _once_writer_stopped(
+    services: Services,
+    transactional_id: str,
+    reply: InitProducerIdResponse | Awaitable[InitProducerIdResponse],
+) -> InitProducerIdResponse:
+    """Whoever takes over a prepared transaction is told so when nobody writes in it any more. Until
+    then it asks again.
+    """
+    response = reply if isinstance(reply, InitProducerIdResponse) else await reply
+    is_kept = response.ongoing_txn_producer_id != NO_PRODUCER_ID
+    if is_kept and not await services.transactions.stop_writer_elsewhere(transactional_id):
+        raise RequestError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return response
 
 
 async def _fresh(services: Services) -> InitProducerIdResponse:

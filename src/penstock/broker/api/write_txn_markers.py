@@ -2,7 +2,7 @@
 
 Requests of other nodes name the leader epoch that each marker is meant for, and have a number: once
 a later request of the same node is here, nothing more is written for the earlier one
-(`transactions/marker_senders`).
+(`transactions/marker_senders`). They may also stop writers (`coordinators/writer_stopping`).
 """
 
 from itertools import zip_longest
@@ -19,9 +19,9 @@ from penstock.transactions.marker_senders import Sender
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.write_txn_markers import (
     MarkerSender,
-    WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
@@ -39,6 +39,7 @@ async def handle(
 ) -> WriteTxnMarkersResponse:
     """The results of one producer stand together, however many markers are its own."""
     by_producer, waiting = await go_on(_write_all(services, request))
+    stopped = await go_on(_stop_writers(services, request))
     last = {partition: offset for _, _, (partition, offset) in waiting}
     wait_ms = COMMIT_WAIT_MS_MAX if request.sender is None else NODE_COMMIT_WAIT_MS_MAX
     await all_acked(tuple(last.items()), all_acks=True, wait_ms=wait_ms)
@@ -48,7 +49,21 @@ async def handle(
             errors[name] = (
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if ended else ErrorCode.REQUEST_TIMED_OUT
             )
-    return _response(by_producer)
+    response = _response(by_producer)
+    response.stopped_writers = _results(stopped)
+    return response
+
+
+def _stop_writers(services: Services, request: WriteTxnMarkersRequest) -> Steps[dict[int, Errors]]:
+    by_producer: dict[int, Errors] = {}
+    for stopped in request.stopped_writers:
+        errors = by_producer.setdefault(stopped.producer_id, {})
+        for name, leader_epoch in _partitions(stopped.topics).items():
+            errors[name] = services.transactions.stop_writer(
+                name, ProducerId(stopped.producer_id), leader_epoch=leader_epoch
+            )
+            yield
+    return by_producer
 
 
 def _write_all(services: Services, request: WriteTxnMarkersRequest) -> Steps[Marked]:
@@ -67,7 +82,7 @@ def _write_all(services: Services, request: WriteTxnMarkersRequest) -> Steps[Mar
             committed=asked.transaction_result,
             transaction_version=asked.transaction_version,
         )
-        for name, leader_epoch in _partitions(asked).items():
+        for name, leader_epoch in _partitions(asked.topics).items():
             outcome: Written | ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER  # it may be sent again
             if sender is None or senders.is_latest(sender):
                 outcome = services.transactions.write_marker(
@@ -88,17 +103,17 @@ def refuse(
     by_producer: dict[int, Errors] = {}
     for asked in request.markers:
         errors = by_producer.setdefault(asked.producer_id, {})
-        errors.update(dict.fromkeys(_partitions(asked), code))
+        errors.update(dict.fromkeys(_partitions(asked.topics), code))
     return _response(by_producer)
 
 
-def _partitions(asked: WritableTxnMarker) -> dict[TopicPartition, int | None]:
+def _partitions(topics: list[WritableTxnMarkerTopic]) -> dict[TopicPartition, int | None]:
     """Each once: a second marker of the same would end nothing. With the epoch of the leader that
     the marker is meant for, where the sender names it.
     """
     return {
         TopicPartition(topic.name, index): leader_epoch
-        for topic in asked.topics
+        for topic in topics
         for index, leader_epoch in zip_longest(
             topic.partition_indexes, topic.leader_epochs[: len(topic.partition_indexes)]
         )
@@ -114,12 +129,14 @@ def _sender(named: MarkerSender) -> Sender:
 
 
 def _response(by_producer: dict[int, Errors]) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(errors))
-            for producer_id, errors in by_producer.items()
-        ]
-    )
+    return WriteTxnMarkersResponse(markers=_results(by_producer))
+
+
+def _results(by_producer: dict[int, Errors]) -> list[WritableTxnMarkerResult]:
+    return [
+        WritableTxnMarkerResult(producer_id=producer_id, topics=_by_topic(errors))
+        for producer_id, errors in by_producer.items()
+    ]
 
 
 def _by_topic(errors: Errors) -> list[WritableTxnMarkerTopicResult]:

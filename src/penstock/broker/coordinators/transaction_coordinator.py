@@ -21,11 +21,12 @@ from penstock.broker.coordinators.marker_sending import MarkerSending, Written, 
 from penstock.broker.coordinators.partition_journal import PartitionJournal, Place
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC, transaction_topic
 from penstock.broker.coordinators.verification_requests import VerificationRequests
+from penstock.broker.coordinators.writer_stopping import stop_elsewhere
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.identity import NodeId, ProducerId, TopicPartition
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.model.settings.transactions import TransactionSettings
 from penstock.model.topic_name import INTERNAL_TOPICS
@@ -38,7 +39,7 @@ from penstock.transactions.decision_context import DecisionContext, NeedsProduce
 from penstock.transactions.describe import Filters, ListTransactions
 from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.marker_senders import MarkerSenders
-from penstock.transactions.markers import MarkersWritten, StopWriter
+from penstock.transactions.markers import MarkersWritten, StopWriter, stop_writer
 from penstock.transactions.records import TransactionStored, encode
 from penstock.transactions.replay import LatestTransactions
 from penstock.wire.messages.list_transactions import ListTransactionsResponse
@@ -74,6 +75,7 @@ class TransactionCoordinator:
         self._image = Image()
         self.marker_senders = MarkerSenders()  # the other nodes that write markers here
         self._node_id = node_id
+        self._links = links
         self._sending = MarkerSending(write=self.write_marker, report=self._report)
         self._verifying: VerificationRequests | None = None
         if links is not None:
@@ -149,6 +151,31 @@ class TransactionCoordinator:
                 raise
             return self._verifying.ask(node_id, request)
         return reply
+
+    async def stop_writer_elsewhere(self, transactional_id: str) -> bool:
+        """Whether the writer of a prepared transaction, which another client has taken over, is
+        stopped on all other nodes. RequestError when this broker does not coordinate it any more.
+        """
+        kept = self._shards.find(transactional_id).shard.transactions.get(transactional_id)
+        if self._links is None or kept is None or not kept.is_kept:
+            return True
+        return await stop_elsewhere(
+            self._links, stop_writer(kept), self._image, node_id=self._node_id
+        )
+
+    def stop_writer(
+        self, name: TopicPartition, producer_id: ProducerId, *, leader_epoch: int | None
+    ) -> ErrorCode:
+        """Another client has taken over a transaction: a partition that is led here takes no more
+        batches that were verified for its writer before.
+        """
+        partition = self._partitions.find(*name)
+        if not isinstance(partition, Partition):
+            return partition
+        if partition.leader_epoch != leader_epoch:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        partition.guards.clear(producer_id)
+        return ErrorCode.NONE
 
     def write_marker(
         self, name: TopicPartition, marker: Marker, *, leader_epoch: int | None = None
@@ -252,6 +279,7 @@ class TransactionCoordinator:
         return led
 
     def _stop_writer(self, stop: StopWriter) -> None:
+        """In the partitions of this node; `stop_writer_elsewhere` in the others."""
         for name in stop.partitions:
             partition = self._partitions.find(*name)
             if isinstance(partition, Partition):

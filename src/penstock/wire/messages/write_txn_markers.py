@@ -4,8 +4,10 @@ Version 2 also tells the transaction version, 2 where epochs grow with every tra
 
 Tags from 10,000 on are Penstock's own; Apache Kafka skips them, and does not send them:
 
-    leader_epochs  beside partition_indexes: the leader that each marker is meant for
-    sender         whose request it is, and its number: a later one of the same sender replaces it
+    leader_epochs    beside partition_indexes: the leader that each marker is meant for
+    sender           whose request it is, and its number: a later one of the same sender replaces it
+    stopped_writers  without markers: producers whose transactions others took over (KIP-939); the
+                     partitions take no more of their batches, and the reply acknowledges that
 """
 
 from penstock.wire.api import ApiKey
@@ -26,6 +28,8 @@ from penstock.wire.definition import (
 
 LEADER_EPOCHS_TAG = OWN_TAGS_FROM
 SENDER_TAG = OWN_TAGS_FROM
+STOPPED_WRITERS_TAG = OWN_TAGS_FROM + 1
+ACKNOWLEDGED_TAG = OWN_TAGS_FROM
 
 
 class WritableTxnMarkerTopic(Struct):
@@ -49,11 +53,17 @@ class MarkerSender(Struct):
     request_number: int = int64()  # grows with each request of one broker epoch
 
 
+class StoppedWriter(Struct):
+    producer_id: int = int64()
+    topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic)
+
+
 class WriteTxnMarkersRequest(
     Message, key=ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible_from=1
 ):
     markers: list[WritableTxnMarker] = array(WritableTxnMarker)
     sender: MarkerSender | None = tagged_struct(SENDER_TAG, MarkerSender, "1+")
+    stopped_writers: list[StoppedWriter] = tagged(STOPPED_WRITERS_TAG, array(StoppedWriter))
 
 
 class WritableTxnMarkerPartitionResult(Struct):
@@ -75,3 +85,6 @@ class WriteTxnMarkersResponse(
     Message, key=ApiKey.WRITE_TXN_MARKERS, versions="1-2", flexible_from=1
 ):
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
+    stopped_writers: list[WritableTxnMarkerResult] = tagged(
+        ACKNOWLEDGED_TAG, array(WritableTxnMarkerResult)
+    )
