@@ -63,7 +63,7 @@ def judge(topic: TopicHistory, found: Image) -> None:
         (created(presence=Presence.LEAVING), Image()),
         (created(presence=Presence.LEAVING), image()),
         (created(presence=Presence.GONE), Image()),
-        (created(presence=Presence.GONE, creations=2, topic_id=None), image(topic_id=SECOND)),
+        (created(presence=Presence.GONE, creations=2), image(topic_id=SECOND)),
     ],
 )
 def test_what_was_done_or_may_have_been_done_is_accepted(topic: TopicHistory, found: Image) -> None:

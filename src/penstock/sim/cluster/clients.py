@@ -139,7 +139,9 @@ class AdminClient(Client):
         if drawn < 0.15:
             await self._race(cluster)
         elif not living or (drawn < 0.4 and len(living) < TOPICS_MAX):
-            await self._create(host, cluster)
+            topic = await self._create(host, cluster)
+            if topic is not None and self.chance.random() < 0.4:
+                await self._write_to(cluster, topic)
         elif drawn < 0.55 or len(living) >= TOPICS_MAX:
             await self._delete(host, cluster, self.chance.choice(living))
         elif drawn < 0.7:
@@ -158,7 +160,8 @@ class AdminClient(Client):
             self.note(f"created {name}")
             self.history.created_by(name, self.name)
 
-    async def _create(self, host: str, cluster: Cluster) -> None:
+    async def _create(self, host: str, cluster: Cluster) -> TopicHistory | None:
+        """The topic, if it was created for certain."""
         topic = self._topic_to_create()
         topic.creations += 1
         new = NewTopic(
@@ -169,7 +172,7 @@ class AdminClient(Client):
             self.note(f"create {topic.name} through {host}: {told}")
             if told.code == ErrorCode.TOPIC_ALREADY_EXISTS:
                 topic.presence = Presence.THERE  # an earlier request was done after all
-            return
+            return None
         topic.presence, topic.topic_id = Presence.THERE, told
         self._acked(f"created {topic.name} through {host}")
         image = self.view.image_of(host)
@@ -179,6 +182,7 @@ class AdminClient(Client):
                 raise Violation(
                     "image", f"{topic.name} was created through {host}, whose image lacks it"
                 )
+        return topic
 
     def _topic_to_create(self) -> TopicHistory:
         """A new one, or one of those whose creation has no certain answer."""

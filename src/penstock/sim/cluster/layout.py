@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from random import Random
 
 from penstock.model.identity import NodeId, id_text, random_id
+from penstock.model.settings.listener import DirectoryVoter
 from penstock.node.config import NodeConfig
 from penstock.node.formatting import FormatRequest, plan_format, write_format
 from penstock.sim.kill_switch import KillSwitch
@@ -31,10 +32,16 @@ def address(host: str) -> Address:
     return Address(host=host, port=CLIENT_PORT)
 
 
-def configs(nodes: int, settings: Mapping[str, str]) -> dict[str, NodeConfig]:
-    """By machine."""
+def configs(
+    nodes: int, settings: Mapping[str, str], *, voters_in_log: bool = False
+) -> dict[str, NodeConfig]:
+    """By machine. The voters are in the settings of each node (`kraft.version` 0), or in the
+    metadata log, with the ids of their directories (1).
+    """
     return {
-        machine(number): node_config({**_properties(number, nodes), **settings})
+        machine(number): node_config(
+            {**_properties(number, nodes, voters_in_log=voters_in_log), **settings}
+        )
         for number in range(1, nodes + 1)
     }
 
@@ -42,12 +49,23 @@ def configs(nodes: int, settings: Mapping[str, str]) -> dict[str, NodeConfig]:
 def format_nodes(cluster: SimCluster, nodes: Mapping[str, NodeConfig], chance: Random) -> None:
     """As `penstock storage format` does on each machine."""
     cluster_id = id_text(random_id(chance.randbytes))
+    voters = tuple(
+        DirectoryVoter(
+            node_id=config.node_id,
+            host=host,
+            port=CONTROLLER_PORT,
+            directory_id=random_id(chance.randbytes),
+        )
+        for host, config in nodes.items()
+        if config.cluster.has_dynamic_voters
+    )
     for host, config in nodes.items():
         request = FormatRequest(
             node=config.cluster,
             cluster_id=cluster_id,
             log_directories=config.log_directories,
             metadata_directory=config.metadata_directory,
+            voters=voters,
         )
         world = cluster.host(host).world(KillSwitch())
         planned = plan_format(
@@ -60,16 +78,21 @@ def format_nodes(cluster: SimCluster, nodes: Mapping[str, NodeConfig], chance: R
             write_format(world.disk, directory)
 
 
-def _properties(number: int, nodes: int) -> dict[str, str]:
+def _properties(number: int, nodes: int, *, voters_in_log: bool) -> dict[str, str]:
     host = machine(number)
     clients = f"PLAINTEXT://{address(host)}"
     if nodes == 1:
         return {"node.id": str(number), "listeners": clients}
-    voters = ",".join(f"{one}@{machine(one)}:{CONTROLLER_PORT}" for one in range(1, nodes + 1))
+    places = {one: f"{machine(one)}:{CONTROLLER_PORT}" for one in range(1, nodes + 1)}
+    if voters_in_log:
+        quorum = "controller.quorum.bootstrap.servers", ",".join(places.values())
+    else:
+        voters = (f"{one}@{place}" for one, place in places.items())
+        quorum = "controller.quorum.voters", ",".join(voters)
     return {
         "node.id": str(number),
         "process.roles": "broker,controller",
         "listeners": f"{clients},CONTROLLER://{host}:{CONTROLLER_PORT}",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": voters,
+        quorum[0]: quorum[1],
     }

@@ -135,7 +135,9 @@ class ClusterSimulation:
 
     def _start_nodes(self, group: TaskGroup) -> None:
         scenario = self.scenario
-        laid_out = configs(scenario.nodes, scenario.node_settings)
+        laid_out = configs(
+            scenario.nodes, scenario.node_settings, voters_in_log=scenario.voters_in_log
+        )
         format_nodes(self.cluster, laid_out, stream(scenario.seed, "formatting"))
         for host, config in laid_out.items():
             node = self.cluster.add_node(host, config, start_ms_max=START_MS_MAX)

@@ -36,6 +36,7 @@ class ClusterScenario:
     seed: int
     nodes: int
     node_settings: dict[str, str]
+    voters_in_log: bool  # with the ids of their directories: `kraft.version` 1
     orders_partitions: int
     admins: int
     producers: int
@@ -50,6 +51,7 @@ def draw(seed: int, *, nodes: int) -> ClusterScenario:
         seed=seed,
         nodes=nodes,
         node_settings=_node_settings(chance, nodes),
+        voters_in_log=nodes > 1 and chance.random() < 0.5,
         orders_partitions=chance.choice((nodes, 2 * nodes)),
         admins=chance.choice((1, 2, 2)),
         producers=chance.choice((1, 1, 2)),

@@ -1,0 +1,53 @@
+"""Clusters keep what they acked through faults of all kinds, and are whole again after them."""
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.sim.cluster.run import run_seed
+from penstock.sim.cluster.scenario import LIMITS, draw
+from penstock.sim.entropy import stream
+from penstock.sim.fault_plan import HostFaultKind, draw_plan
+from penstock.sim.seed_figures import WORTH
+
+SEEDS = 6
+FOUND_BUGS = (
+    3,  # a forwarding connection that had fallen silent was used for ever
+    39,  # so was that of heartbeats, and the broker stayed fenced
+)
+
+
+@pytest.mark.parametrize("seed", [*range(SEEDS), *FOUND_BUGS[1:]])
+def test_a_cluster_of_three_keeps_its_promises(seed: int) -> None:
+    outcome = run_seed(seed, nodes=3)
+    assert outcome.violation is None
+    assert WORTH.reached_by(outcome.figures), outcome.figures
+
+
+@pytest.mark.parametrize("nodes", [1, 5])
+def test_a_cluster_of_another_size_keeps_its_promises(nodes: int) -> None:
+    outcome = run_seed(2, nodes=nodes)
+    assert outcome.violation is None
+    assert outcome.figures.acked > 100
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        HostFaultKind.KILL_IN_A_CALL,
+        HostFaultKind.POWER_LOSS,
+        HostFaultKind.STOP,
+        HostFaultKind.PAUSE,
+        HostFaultKind.ONE_WAY,
+    ],
+)
+def test_a_cluster_keeps_its_promises_through_many_faults_of_one_kind(kind: HostFaultKind) -> None:
+    drawn = draw(1, nodes=3)
+    limits = replace(LIMITS, kinds=(kind,), faults_min=8)
+    hosts = ("node-1", "node-2", "node-3")
+    scenario = replace(drawn, plan=draw_plan(stream(1, "faults of one kind"), hosts, limits))
+    assert run_seed(1, scenario=scenario).violation is None
+
+
+def test_a_seed_is_one_run_of_a_cluster() -> None:
+    assert run_seed(4, nodes=3).trace.hash == run_seed(4, nodes=3).trace.hash

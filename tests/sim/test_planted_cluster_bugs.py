@@ -1,0 +1,42 @@
+"""Each planted bug is found within the stated number of seeds of three nodes."""
+
+import pytest
+
+from penstock.sim.cluster.flaws import ClusterFlaw
+from penstock.sim.cluster.run import run_seed
+
+pytestmark = pytest.mark.alters_code
+
+SEEDS_MAX = {
+    ClusterFlaw.REPLY_BEFORE_COMMIT: 1,
+    ClusterFlaw.REPLY_BEFORE_IMAGE: 1,
+    ClusterFlaw.IMAGE_BEFORE_COMMIT: 6,
+    ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP: 5,
+    ClusterFlaw.LEADER_EPOCH_KEPT: 10,
+    ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: 10,
+    ClusterFlaw.NEVER_UNFENCED: 10,
+    ClusterFlaw.FENCED_LEADER_SHOWN: 1,
+}
+CHECKERS = {
+    ClusterFlaw.REPLY_BEFORE_COMMIT: ("image", "lost operation"),
+    ClusterFlaw.REPLY_BEFORE_IMAGE: ("image",),
+    ClusterFlaw.IMAGE_BEFORE_COMMIT: ("images",),
+    ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP: ("lost records", "offsets"),
+    ClusterFlaw.LEADER_EPOCH_KEPT: ("leader epochs",),
+    ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: ("fencing",),
+    ClusterFlaw.NEVER_UNFENCED: ("health",),
+    ClusterFlaw.FENCED_LEADER_SHOWN: ("fenced leader",),
+}
+
+
+@pytest.mark.parametrize("flaw", list(ClusterFlaw))
+def test_a_planted_bug_is_found_by_its_checker(flaw: ClusterFlaw) -> None:
+    told = (run_seed(seed, nodes=3, flaw=flaw).violation for seed in range(SEEDS_MAX[flaw]))
+    found = next((violation for violation in told if violation is not None), "nothing")
+    assert found.startswith(tuple(f"{checker}:" for checker in CHECKERS[flaw]))
+
+
+def test_a_bug_is_planted_for_one_run_alone() -> None:
+    flawed = run_seed(0, nodes=3, flaw=ClusterFlaw.REPLY_BEFORE_COMMIT)
+    assert flawed.violation is not None
+    assert run_seed(0, nodes=3).violation is None
