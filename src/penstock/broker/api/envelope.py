@@ -2,7 +2,8 @@
 
 It is answered as if the client had sent it here, and the reply says how far the metadata of this
 controller is, so that the broker can wait until it knows as much. NOT_CONTROLLER as the envelope's
-own error means that nothing was done.
+own error means that nothing was done. That is also the reply to a request that was sent to this
+controller in an earlier epoch: it was on its way for so long that the client has asked again.
 """
 
 from collections.abc import Awaitable
@@ -38,12 +39,14 @@ FORWARDABLE = by_key(
     )
 )
 SIZE_BYTES = 4
+ANY_EPOCH = -1  # of brokers that do not say
 
 
 def handle(
     services: ControllerServices, request: EnvelopeRequest, context: RequestContext
 ) -> EnvelopeResponse | Awaitable[EnvelopeResponse]:
-    if not services.local.is_active:
+    is_late = request.controller_epoch not in (ANY_EPOCH, services.local.quorum.replica.epoch)
+    if is_late or not services.local.is_active:
         raise RequestError(ErrorCode.NOT_CONTROLLER)
     api, header, inner = _parse(bytes(request.request_data))
     inside = RequestContext(

@@ -7,7 +7,8 @@ it here. Another node says in its reply how far its image was: a tagged field of
 A request that a controller refuses because it is not the active one has done nothing, and is sent
 to the next one until its time is over. One whose connection is lost, or whose controller is deposed
 before it replied, may have been done: it is not sent again, since it might be done twice. The
-client is told to ask again.
+client is told to ask again. So that a request which arrives late is not done after all, and after
+what the client asked since, an envelope is for a controller in one epoch alone.
 """
 
 import asyncio
@@ -156,6 +157,7 @@ class ActiveController:
             request_data=_without_size(parts),
             request_principal=ANONYMOUS,
             client_host_address=ANY_ADDRESS,
+            controller_epoch=self._local.quorum.replica.epoch,
         )
         answer = await self._ask_leader(envelope, EnvelopeResponse, Lane.FORWARDING, deadline_ms)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:

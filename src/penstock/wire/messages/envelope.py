@@ -2,8 +2,8 @@
 
 Both carry a whole message with its header, as it would be in a frame of its own. The principal is
 an embedded message (`wire/embedded`): DefaultPrincipalData, unless a plugin of Kafka's says
-otherwise. A tagged field of ours says how far the controller's metadata was when it replied; Apache
-Kafka passes it over.
+otherwise. Tagged fields of ours, which Apache Kafka passes over, say in which epoch the controller
+is to be that is asked, and how far its metadata was when it replied.
 """
 
 from penstock.wire.api import ApiKey
@@ -11,6 +11,7 @@ from penstock.wire.definition import (
     Message,
     boolean,
     int16,
+    int32,
     int64,
     nullable,
     octets,
@@ -29,6 +30,7 @@ class EnvelopeRequest(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=
     request_data: bytes = octets()
     request_principal: bytes | None = nullable(octets(), default=None)
     client_host_address: bytes = octets()  # 4 or 16 bytes
+    controller_epoch: int = tagged(10_000, int32("0+", default=-1))
 
 
 class EnvelopeResponse(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=0):
