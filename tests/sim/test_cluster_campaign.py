@@ -1,0 +1,50 @@
+"""`penstock sim run --nodes` tries many seeds of a cluster, adds up what happened, and replays."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from penstock.cli.sim import sim
+from penstock.sim.cluster.run import run_seed
+
+
+def test_campaign_tells_how_much_its_seeds_went_through() -> None:
+    asked = ["run", "--nodes", "3", "--seeds", "2", "--workers", "1"]
+    ran = CliRunner().invoke(sim, [*asked, "--json"])
+    assert ran.exit_code == 0, ran.output
+    figures = json.loads(ran.stdout)
+    assert (figures["seeds"], figures["failed"], figures["counted"]) == (2, [], 2)
+    assert figures["leader_changes"] >= 4
+    assert figures["acked_operations"] >= 200
+    assert figures["virtual_seconds"] >= 120
+
+
+def test_campaign_prints_the_distribution_of_its_figures() -> None:
+    ran = CliRunner().invoke(sim, ["run", "--nodes", "3", "--seeds", "1", "--workers", "1"])
+    assert ran.exit_code == 0, ran.output
+    assert "changes of leader" in ran.output
+    assert "1 of 1 seeds count: at least 60 virtual seconds" in ran.output
+
+
+def test_planted_bug_is_named_with_the_seeds_that_it_took() -> None:
+    flaw = "reply-before-commit"
+    asked = ["run", "--nodes", "3", "--seeds", "5", "--workers", "1", "--flaw", flaw]
+    ran = CliRunner().invoke(sim, asked)
+    assert ran.exit_code == 0, ran.output
+    assert f"{flaw} was found by seed" in ran.output
+
+
+def test_replay_shows_the_same_run_by_virtual_time() -> None:
+    ran = CliRunner().invoke(sim, ["replay", "1", "--nodes", "3"])
+    assert ran.exit_code == 0, ran.output
+    assert "quorum role=leader" in ran.output
+    assert "no more of them" in ran.output
+    assert run_seed(1, nodes=3).trace.hash in ran.output
+
+
+@pytest.mark.parametrize("command", [["run", "--seeds", "1"], ["replay", "1"]])
+def test_a_planted_bug_of_clusters_needs_a_cluster(command: list[str]) -> None:
+    ran = CliRunner().invoke(sim, [*command, "--flaw", "never-unfenced"])
+    assert ran.exit_code == 2
+    assert "--flaw never-unfenced is for clusters: give --nodes" in ran.output
