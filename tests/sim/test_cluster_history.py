@@ -7,7 +7,13 @@ from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.offset import LeaderEpoch
-from penstock.sim.cluster.history import ClusterHistory, Presence, TopicHistory
+from penstock.sim.cluster.history import (
+    ClusterHistory,
+    Outcome,
+    Presence,
+    TopicHistory,
+    TransactionHistory,
+)
 from penstock.sim.cluster.judgement import judge_images
 from penstock.sim.errors import Violation
 
@@ -110,3 +116,42 @@ def test_an_offset_has_one_record() -> None:
     with pytest.raises(Violation, match="offsets"):
         history.seen(place, 7, b"another")
     assert history.acks == 1
+
+
+ALL, SOME, NONE = frozenset({b"a", b"b"}), frozenset({b"a"}), frozenset[bytes]()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen"),
+    [
+        (Outcome.COMMITTED, ALL),
+        (Outcome.ASKED, ALL),
+        (Outcome.ASKED, NONE),
+        (Outcome.OPEN, NONE),
+    ],
+)
+def test_a_transaction_counts_whole_or_not_at_all(outcome: Outcome, seen: frozenset[bytes]) -> None:
+    TransactionHistory(name="one", values=ALL, outcome=outcome).check(seen)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen"),
+    [
+        (Outcome.COMMITTED, SOME),
+        (Outcome.COMMITTED, NONE),
+        (Outcome.ASKED, SOME),
+        (Outcome.OPEN, SOME),
+        (Outcome.OPEN, ALL),
+    ],
+)
+def test_a_transaction_that_counts_in_part_is_found(
+    outcome: Outcome, seen: frozenset[bytes]
+) -> None:
+    with pytest.raises(Violation, match="transactions"):
+        TransactionHistory(name="one", values=ALL, outcome=outcome).check(seen)
+
+
+def test_the_last_acked_commit_or_one_without_an_answer_may_be_in_force() -> None:
+    history = ClusterHistory()
+    history.commits["group"] = {1: True, 2: False, 3: True, 4: False}
+    assert history.offsets_of("group") == {2, 3, 4}

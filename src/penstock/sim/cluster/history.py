@@ -48,17 +48,45 @@ class TopicHistory:
         return {self.settings[setting], *self.settings_asked.get(setting, ())}
 
 
+class Outcome(Enum):
+    """Of a transaction."""
+
+    OPEN = "open"  # nobody has asked for a commit: none of its records counts
+    ASKED = "commit asked for"  # without a certain answer
+    COMMITTED = "committed"
+
+
+@dataclass(slots=True, kw_only=True)
+class TransactionHistory:
+    name: str
+    values: frozenset[bytes]  # of its records, each in another partition
+    outcome: Outcome = Outcome.OPEN
+
+    def check(self, seen: frozenset[bytes]) -> None:
+        """`seen` is what a reader of committed records found of it."""
+        missing = self.values - seen
+        if self.outcome is Outcome.COMMITTED and missing:
+            raise Violation("transactions", f"{self.name} was committed, and lacks {missing}")
+        if self.outcome is Outcome.OPEN and seen:
+            raise Violation("transactions", f"{self.name} was not committed, and has {seen}")
+        if seen and missing:
+            raise Violation("transactions", f"{self.name} has {seen}, and lacks {missing}")
+
+
 class ClusterHistory:
     def __init__(self) -> None:
         self.topics: dict[str, TopicHistory] = {}
         self.creators: dict[str, list[str]] = {}  # of topics that several try to create: the acked
         self.records: dict[TopicPartition, dict[int, bytes]] = {}  # acked or read, by offset
+        self.transactions: dict[str, TransactionHistory] = {}
+        self.commits: dict[str, dict[int, bool]] = {}  # by group: offsets, and whether acked
         self.admin_acks = 0
+        self.commit_acks = 0  # of transactions and offsets
         self.record_acks = 0
 
     @property
     def acks(self) -> int:
-        return self.admin_acks + self.record_acks
+        return self.admin_acks + self.record_acks + self.commit_acks
 
     def living(self, prefix: str) -> list[TopicHistory]:
         """Topics of one client that are there for certain."""
@@ -75,6 +103,15 @@ class ClusterHistory:
         self.admin_acks += 1
         if len(creators) > 1:
             raise Violation("done twice", f"{name} was created for each of {creators}")
+
+    def offsets_of(self, group: str) -> set[int]:
+        """What may be committed: the last that was acked, or any that has no certain answer."""
+        commits = self.commits[group]
+        acked = [offset for offset, was_acked in commits.items() if was_acked]
+        return {
+            *acked[-1:],
+            *(offset for offset, was_acked in commits.items() if not was_acked),
+        }
 
     def acked(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         self.record_acks += 1

@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 
+from penstock.client.consume.group_offsets import Committed, committed_offsets
+from penstock.client.consume.isolation import Isolation
+from penstock.client.consume.offsets import When, list_offsets
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import ClientError
 from penstock.metadata.image.image import Image
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.sim.cluster.history import ClusterHistory, TopicHistory
-from penstock.sim.cluster.scenario import ORDERS
+from penstock.sim.cluster.scenario import ORDERS, PAYMENTS
 from penstock.sim.errors import Violation
 from penstock.sim.reading import read_all
 
@@ -99,3 +103,53 @@ async def judge_records(history: ClusterHistory, cluster: Cluster) -> None:
                     "lost records", f"{log.partition} has {found.get(offset)!r} at {offset}, where"
                     f" {value!r} was acked or read",
                 )  # fmt: skip
+
+
+async def open_transactions(cluster: Cluster, partitions: int) -> str | None:
+    """Partitions whose readers of committed records wait for the end of a transaction."""
+    latest = {TopicPartition(PAYMENTS, index): When.LATEST for index in range(partitions)}
+    try:
+        ends = await list_offsets(cluster, latest)
+        stable = await list_offsets(cluster, latest, isolation=Isolation.READ_COMMITTED)
+    except ClientError as error:
+        return str(error)
+    waiting = [str(place) for place in latest if ends[place] != stable[place]]
+    return f"transactions are open in {waiting}" if waiting else None
+
+
+async def judge_transactions(history: ClusterHistory, cluster: Cluster, partitions: int) -> None:
+    """All records of a transaction count, or none; each of them once."""
+    places = [TopicPartition(PAYMENTS, index) for index in range(partitions)]
+    try:
+        logs = await read_all(
+            cluster,
+            places,
+            compacted=frozenset(),
+            partition_bytes_max=1 << 20,
+            isolation=Isolation.READ_COMMITTED,
+        )
+    except ClientError as error:
+        raise Violation("readable", str(error)) from error
+    seen: dict[str, set[bytes]] = {}
+    for log in logs:
+        for record in log.records:
+            value = bytes(record.value or b"")
+            of_one = seen.setdefault(value.decode().rpartition("/")[0], set())
+            if value in of_one:
+                raise Violation("transactions", f"{value!r} is there twice")
+            of_one.add(value)
+    for name, transaction in history.transactions.items():
+        transaction.check(frozenset(seen.get(name, ())))
+
+
+async def judge_commits(history: ClusterHistory, cluster: Cluster) -> None:
+    place = TopicPartition(ORDERS, 0)
+    for group in history.commits:
+        try:
+            found = (await committed_offsets(Coordinators(cluster), group, [place])).get(place)
+        except ClientError as error:
+            raise Violation("readable", f"offsets of {group}: {error}") from error
+        offset = found.offset if isinstance(found, Committed) else found
+        possible = history.offsets_of(group)
+        if offset not in possible and (offset is not None or any(history.commits[group].values())):
+            raise Violation("commits", f"{group} has committed {offset}, not {sorted(possible)}")

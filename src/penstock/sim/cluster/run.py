@@ -12,6 +12,7 @@ Start reading at `run_seed`.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.client.admin.admin import Admin, NewTopic
 from penstock.client.network.errors import Refused
@@ -23,18 +24,22 @@ from penstock.sim.cluster.clients import (
     ReaderClient,
     WriterClient,
 )
+from penstock.sim.cluster.coordinated_clients import CommitterClient, TransactionClient
 from penstock.sim.cluster.flaws import ClusterFlaw, planted
 from penstock.sim.cluster.history import ClusterHistory
 from penstock.sim.cluster.inspection import Inspection
 from penstock.sim.cluster.judgement import (
+    judge_commits,
     judge_images,
     judge_records,
+    judge_transactions,
     missing_brokers,
     missing_service,
+    open_transactions,
 )
 from penstock.sim.cluster.layout import address, configs, format_nodes, machines
 from penstock.sim.cluster.probing import probe
-from penstock.sim.cluster.scenario import LASTING, ORDERS, ClusterScenario, draw
+from penstock.sim.cluster.scenario import LASTING, ORDERS, PAYMENTS, ClusterScenario, draw
 from penstock.sim.entropy import stream
 from penstock.sim.errors import Violation
 from penstock.sim.fault_plan import DISABLING, FaultPlan, HostFaultKind, PlannedFault
@@ -146,16 +151,22 @@ class ClusterSimulation:
     async def _set_up(self) -> None:
         await require_healthy(self._missing, within_ms=SET_UP_MS)
         addresses = [address(host) for host in self._hosts.values()]
-        new = NewTopic(
-            name=ORDERS,
-            partitions=self.scenario.orders_partitions,
-            replicas=1,
-            settings={**LASTING, "internal.segment.bytes": "3000"},
-        )
+        new = [
+            NewTopic(
+                name=name,
+                partitions=partitions,
+                replicas=1,
+                settings={**LASTING, "internal.segment.bytes": "3000"},
+            )
+            for name, partitions in (
+                (ORDERS, self.scenario.orders_partitions),
+                (PAYMENTS, self.scenario.nodes),
+            )
+        ]
         async with self.cluster.client("setup", addresses) as cluster:
-            told = (await Admin(cluster).create_topics([new]))[ORDERS]
-        if isinstance(told, Refused):
-            raise Violation("health", f"the first topic is refused: {told}")
+            for name, told in (await Admin(cluster).create_topics(new)).items():
+                if isinstance(told, Refused):
+                    raise Violation("health", f"{name} is refused: {told}")
 
     def _start_clients(self, group: TaskGroup) -> None:
         scenario = self.scenario
@@ -163,6 +174,11 @@ class ClusterSimulation:
             *((f"admin-{number}", AdminClient) for number in range(scenario.admins)),
             *((f"writer-{number}", WriterClient) for number in range(scenario.producers)),
             ("reader", ReaderClient),
+            *(
+                (f"transactor-{number}", TransactionClient)
+                for number in range(scenario.transactors)
+            ),
+            *((f"committer-{number}", CommitterClient) for number in range(scenario.committers)),
         ]
         for name, kind in kinds:
             client = kind(
@@ -279,6 +295,11 @@ class ClusterSimulation:
         addresses = [address(host) for host in self._hosts.values()]
         async with self.cluster.client("judge", addresses) as cluster:
             await judge_records(self.history, cluster)
+            if self.scenario.transactors:
+                lacks = partial(open_transactions, cluster, self.scenario.nodes)
+                await require_healthy(lacks, within_ms=HEALTHY_MS)
+                await judge_transactions(self.history, cluster, self.scenario.nodes)
+            await judge_commits(self.history, cluster)
 
     async def _inspect(self) -> None:
         while True:

@@ -28,6 +28,7 @@ LIMITS = FaultLimits(
     kinds=KINDS, faults_min=4, faults_max=10, first_ms=2_000, last_ms=60_000, length_ms_max=14_000
 )
 ORDERS = "orders"
+PAYMENTS = "payments"  # written in transactions
 LASTING = {"penstock.ack.fsync": "true"}  # an ack holds through a power loss
 
 
@@ -40,6 +41,8 @@ class ClusterScenario:
     orders_partitions: int
     admins: int
     producers: int
+    transactors: int  # clients that write in transactions
+    committers: int  # clients that commit offsets
     aimed: float  # how many of the faults strike the active controller, whoever that is
     power_lost_at_end: bool  # before the last judgement all machines lose power at once
     plan: FaultPlan
@@ -55,6 +58,8 @@ def draw(seed: int, *, nodes: int) -> ClusterScenario:
         orders_partitions=chance.choice((nodes, 2 * nodes)),
         admins=chance.choice((1, 2, 2)),
         producers=chance.choice((1, 1, 2)),
+        transactors=chance.choice((0, 0, 1)),
+        committers=chance.choice((0, 0, 1)),
         aimed=chance.choice((0.3, 0.6, 0.9)),
         power_lost_at_end=chance.random() < 0.3,
         plan=draw_plan(stream(seed, "plan of faults"), tuple(machines(nodes).values()), LIMITS),
@@ -63,6 +68,7 @@ def draw(seed: int, *, nodes: int) -> ClusterScenario:
 
 def _node_settings(chance: Random, nodes: int) -> dict[str, str]:
     settings = {
+        "penstock.ack.fsync": "true",  # for the topics of coordinators too
         "offsets.topic.num.partitions": "2",
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.num.partitions": "2",
