@@ -1,8 +1,10 @@
 """`penstock cluster describe` and `penstock cluster quorum`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from penstock.testing import running_broker
+import pytest
+
+from penstock.testing import Broker, running_broker
 from rig.command import Outcome
 from rig.held_port import HeldPort
 
@@ -53,3 +55,87 @@ def test_describe_names_the_active_controller(run: Callable[..., Outcome]) -> No
     assert told["controller"] == 1
     assert [(one["id"], one["fenced"]) for one in told["brokers"]] == [(1, False)]
     assert f"cluster {told['cluster_id']}  active controller 1" in shown.lines
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Broker]:
+    """Four nodes: three of them vote."""
+    with running_broker(nodes=4) as broker:
+        yield broker
+
+
+def controllers_of(run: Callable[..., Outcome], cluster: Broker) -> dict[int, str]:
+    told = run("cluster describe --json", bootstrap=cluster.bootstrap).json()
+    return {one["id"]: f"{one['host']}:{one['port']}" for one in told["controllers"]}
+
+
+def test_every_node_describes_the_same_cluster(
+    run: Callable[..., Outcome], cluster: Broker
+) -> None:
+    told = [
+        run("cluster describe --json", bootstrap=address).json()
+        for address in cluster.nodes.values()
+    ]
+    assert all(one == told[0] for one in told)
+    assert told[0]["controller"] == cluster.active_controller()
+    assert {one["id"]: f"{one['host']}:{one['port']}" for one in told[0]["brokers"]} == (
+        cluster.nodes
+    )
+    assert [one["id"] for one in told[0]["controllers"]] == [1, 2, 3]
+    [active] = [one["id"] for one in told[0]["controllers"] if one["active"]]
+    assert active == told[0]["controller"]
+
+
+def test_every_controller_describes_the_controllers(
+    run: Callable[..., Outcome], cluster: Broker
+) -> None:
+    controllers = controllers_of(run, cluster)
+    for address in controllers.values():
+        told = run(f"cluster describe --bootstrap-controller {address} --json").json()
+        assert told["brokers"] is None
+        assert told["controller"] == cluster.active_controller()
+        assert {one["id"]: f"{one['host']}:{one['port']}" for one in told["controllers"]} == (
+            controllers
+        )
+        assert told["features"]["metadata.version"] > 0
+    shown = run(f"cluster describe --versions --bootstrap-controller {controllers[1]}")
+    assert shown.status == 0
+    assert "controller 3" in shown.text
+    assert "VOTE" in shown.text
+
+
+def test_quorum_is_described_by_brokers_and_controllers(
+    run: Callable[..., Outcome], cluster: Broker
+) -> None:
+    addresses = list(cluster.nodes.values())
+    options = [f"--bootstrap {address}" for address in addresses]
+    options += [
+        f"--bootstrap-controller {address}" for address in controllers_of(run, cluster).values()
+    ]
+    for option in options:
+        told = run(f"cluster quorum {option} --json").json()
+        assert told["leader"] == cluster.active_controller()
+        assert [one["id"] for one in told["voters"]] == [1, 2, 3]
+        assert [one["id"] for one in told["observers"]] == [4]
+        assert all(one["directory_id"] for one in told["voters"])
+
+
+def test_controller_that_is_asked_as_a_broker_says_so(
+    run: Callable[..., Outcome], cluster: Broker
+) -> None:
+    address = controllers_of(run, cluster)[2]
+    refused = run(f"cluster describe --bootstrap {address}")
+    assert refused.status == 1
+    assert "sent to an endpoint of type CONTROLLER" in refused.err
+    assert refused.err.count("\n") == 1
+
+
+@pytest.mark.penstock(nodes=3)
+def test_fenced_broker_is_shown(run: Callable[..., Outcome], penstock: Broker) -> None:
+    penstock.stop(2)
+    expected = {1: False, 2: True, 3: False}
+    fenced: dict[int, bool] = {}
+    while fenced != expected:  # the node that is asked may be some milliseconds behind
+        told = run("cluster describe --json", bootstrap=penstock.nodes[1]).json()
+        fenced = {one["id"]: one["fenced"] for one in told["brokers"]}
+    assert "fenced" in run("cluster describe").text

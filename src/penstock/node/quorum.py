@@ -24,7 +24,11 @@ class VotersUnknown(PenstockError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumPlace:
     member: QuorumMember
-    addresses: Mapping[NodeId, Address]  # of the voters' controller listeners
+
+    @property
+    def addresses(self) -> Mapping[NodeId, Address]:
+        """Of the voters' controller listeners."""
+        return self.member.addresses
 
     def __str__(self) -> str:
         """The voters, for people."""
@@ -63,11 +67,11 @@ def quorum_place(
             request_timeout_ms=node.quorum.times.request_timeout_ms,
             stored_voters=stored,
             listener=node.quorum.listener or "",
+            addresses={
+                voter: Address(host=address.host, port=address.port)
+                for voter, address in addresses.items()
+            },
         ),
-        addresses={
-            voter: Address(host=address.host, port=address.port)
-            for voter, address in addresses.items()
-        },
     )
 
 

@@ -4,6 +4,7 @@ Only the leader knows: a controller that does not lead says so. Brokers forward 
 (`describe_quorum_forwarded`).
 """
 
+from penstock.broker.controller.quorum_driver import QuorumMember
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
@@ -14,10 +15,12 @@ from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    QuorumNode,
     QuorumPartition,
     QuorumReplica,
     QuorumTopic,
 )
+from penstock.wire.messages.endpoints import NamedEndpoint
 
 UNKNOWN = -1
 
@@ -46,7 +49,8 @@ def handle(
     else:
         partition = _partition(described, now_ms=services.world.clock.now_ms())
     return DescribeQuorumResponse(
-        topics=[QuorumTopic(topic_name=METADATA_TOPIC, partitions=[partition])]
+        topics=[QuorumTopic(topic_name=METADATA_TOPIC, partitions=[partition])],
+        nodes=[] if described is None else _voters(services.quorum.member),
     )
 
 
@@ -66,6 +70,16 @@ def _partition(described: QuorumDescription, *, now_ms: int) -> QuorumPartition:
         current_voters=[_replica(one, now_ms=now_ms) for one in described.voters],
         observers=[_replica(one, now_ms=now_ms) for one in described.observers],
     )
+
+
+def _voters(member: QuorumMember) -> list[QuorumNode]:
+    return [
+        QuorumNode(
+            node_id=node_id,
+            listeners=[NamedEndpoint(name=member.listener, host=address.host, port=address.port)],
+        )
+        for node_id, address in sorted(member.addresses.items())
+    ]
 
 
 def _replica(progress: ReplicaProgress, *, now_ms: int) -> QuorumReplica:

@@ -7,7 +7,8 @@ often; the replica counts a record when it is told that it is durable.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Protocol, assert_never
 
 from penstock.broker.controller.metadata_journal import MetadataJournal
@@ -47,7 +48,7 @@ from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.records.batch import whole_batches
 from penstock.wire.messages.endpoints import NamedEndpoint
-from penstock.world.ports import World
+from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class QuorumMember:
     request_timeout_ms: int
     stored_voters: tuple[DirectoryVoter, ...] = ()  # that snapshots name: kraft.version 1
     listener: str = ""  # of controllers, by which these are reached
+    addresses: Mapping[NodeId, Address] = field(default_factory=dict)  # of the voters, by it
 
     @property
     def is_alone(self) -> bool:
@@ -173,6 +175,10 @@ class QuorumDriver:
         self.replica.receive(request, answer, self._now_ms())
         self._carry_out()
         return answer
+
+    @property
+    def member(self) -> QuorumMember:
+        return self._member
 
     def describe(self) -> QuorumDescription | None:
         """How far each replica has come; None where this one does not lead."""

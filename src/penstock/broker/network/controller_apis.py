@@ -41,7 +41,7 @@ SERVED_BY_CONTROLLERS: tuple[AnyApi, ...] = (
     describe_quorum.API,
     envelope.API,
     fetch_snapshot.API,
-    describe_cluster.API,
+    describe_cluster.OF_CONTROLLERS,
     broker_registration.API,
     broker_heartbeat.API,
     unregister_broker.API,
