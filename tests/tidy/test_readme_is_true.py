@@ -29,7 +29,7 @@ def test_the_example_of_a_test_passes(penstock: "Broker") -> None:
 
 
 def test_every_command_it_shows_works(penstock: "Broker") -> None:
-    [session] = [block for block in blocks("") if block.startswith("penstock serve")]
+    [session] = [block for block in blocks("") if block.startswith("penstock serve  ")]
     environment = {**os.environ, "PENSTOCK_BOOTSTRAP": penstock.bootstrap}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     # The fixture stands in for the first line; the last one looks into that line's directory.
