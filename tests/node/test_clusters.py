@@ -91,3 +91,18 @@ def test_more_replicas_than_there_can_be_are_refused(tmp_path: Path) -> None:
         assert not cluster.inside(1).local.image.topics_by_name
 
     in_a_cluster(tmp_path, scenario)
+
+
+def test_every_controller_says_where_it_listens(tmp_path: Path) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        await cluster.until(lambda image: set(image.controllers) == {1, 2, 3})
+        await cluster.kill(2)
+        before = cluster.inside(1).local.image.controllers[NodeId(2)]
+        await cluster.start(2)
+        await cluster.until(
+            lambda image: image.controllers[NodeId(2)].incarnation != before.incarnation
+        )
+        after = cluster.inside(1).local.image.controllers[NodeId(2)]
+        assert after.endpoints == before.endpoints
+
+    in_a_cluster(tmp_path, scenario)

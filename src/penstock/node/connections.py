@@ -14,6 +14,7 @@ from penstock.broker.controller.active_controller import ActiveController
 from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.quorum_peers import QuorumPeers
+from penstock.broker.controller.registration import register_controller, supported_features
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server
 from penstock.broker.request.api_table import versions_served
@@ -22,6 +23,8 @@ from penstock.client.network.channel import open_channel
 from penstock.model.identity import NodeId
 from penstock.node.config import NodeConfig
 from penstock.node.quorum import QuorumPlace
+from penstock.wire.messages.controller_registration import ControllerRegistrationRequest
+from penstock.wire.messages.registration_parts import RegisteredListener
 from penstock.world.ports import Address, Listener, World
 from penstock.world.tasks import TaskGroup
 
@@ -39,8 +42,11 @@ class Connections:
         listeners: Mapping[str, Listener],
         group: TaskGroup,
     ) -> None:
+        self._world = world
         self._config = config
         self._local = local
+        self._group = group
+        self._endpoints = place.member.endpoints
         node_id = config.node_id
         self._controller_links = Links(
             network=world.network,
@@ -78,6 +84,9 @@ class Connections:
     def open(self) -> None:
         self._server.open()
         self._server.serve()
+        if self._config.cluster.is_controller:
+            registering = register_controller(self.controller, self._local, self._registration())
+            self._group.start(registering, name="register controller")
 
     async def close(self) -> None:
         self._server.take_no_more()
@@ -87,6 +96,23 @@ class Connections:
     def hang_up(self) -> None:
         self._server.hang_up()
         self._close_links()
+
+    def _registration(self) -> ControllerRegistrationRequest:
+        settings = self._config.settings
+        return ControllerRegistrationRequest(
+            controller_id=self._config.node_id,
+            incarnation_id=self._world.entropy.random_bytes(16),
+            listeners=[
+                RegisteredListener(
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=settings.protocol_of(endpoint.name),
+                )
+                for endpoint in self._endpoints
+            ],
+            features=supported_features(),
+        )
 
     def _close_links(self) -> None:
         self._controller_links.close()

@@ -1,14 +1,22 @@
-"""What a node says of itself when it registers."""
+"""What brokers and controllers say of themselves when they register."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
+from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.controller.local_controller import LocalController
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.records import FEATURE_LEVELS
+from penstock.model.error import RequestError
 from penstock.model.identity import NodeId
 from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
+from penstock.wire.messages.controller_registration import ControllerRegistrationRequest
 from penstock.wire.messages.registration_parts import RegisteredListener, SupportedFeature
 
 NO_EPOCH = -1
+ASK_WAIT_MS = 1_000
+RETRY_WAIT_S = 0.05
 
 
 def registration_of(
@@ -55,3 +63,19 @@ def supported_features() -> list[SupportedFeature]:
         SupportedFeature(name=name, min_supported_version=level, max_supported_version=level)
         for name, level in FEATURE_LEVELS.items()
     ]
+
+
+async def register_controller(
+    controller: ControllerLink, local: LocalController, request: ControllerRegistrationRequest
+) -> None:
+    """Returns when the metadata says where this controller listens (KIP-919). Nothing waits for it:
+    the voters know each other already.
+    """
+    node_id = NodeId(request.controller_id)
+    while True:
+        known = local.image.controllers.get(node_id)
+        if known is not None and known.incarnation == request.incarnation_id:
+            return
+        with suppress(RequestError):  # no controller is active just now
+            await controller.ask(request, wait_ms_max=ASK_WAIT_MS)
+        await asyncio.sleep(RETRY_WAIT_S)
