@@ -8,6 +8,7 @@ import pytest
 
 from penstock.client.network.errors import Refused
 from penstock.metadata.image.image import Image
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from rig.node_cluster import NodeCluster, node_cluster
 
@@ -104,5 +105,33 @@ def test_every_controller_says_where_it_listens(tmp_path: Path) -> None:
         )
         after = cluster.inside(1).local.image.controllers[NodeId(2)]
         assert after.endpoints == before.endpoints
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_requests_under_way_when_the_active_controller_is_killed_are_sent_to_the_next(
+    tmp_path: Path,
+) -> None:
+    async def create(cluster: NodeCluster, name: str, through: int) -> None:
+        try:
+            await cluster.create_topic(name, through=through, partitions=1)
+        except Refused as refusal:
+            # It was done, and the reply was lost with the controller.
+            assert refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS, refusal
+
+    async def scenario(cluster: NodeCluster) -> None:
+        names = set()
+        for turn in range(3):
+            active = await cluster.active()
+            others = [number for number in cluster.running if number != active]
+            asked = {f"topic-{turn}-{index}": others[index % 2] for index in range(20)}
+            async with asyncio.TaskGroup() as group:
+                for name, through in asked.items():
+                    group.create_task(create(cluster, name, through))
+                await asyncio.sleep(0)
+                await cluster.kill(active)
+            names |= asked.keys()
+            await cluster.until(lambda image, names=set(names): names <= set(image.topics_by_name))
+            await cluster.start(active)
 
     in_a_cluster(tmp_path, scenario)

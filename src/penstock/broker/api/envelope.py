@@ -1,9 +1,13 @@
 """Envelope: a broker forwards a client's request (KIP-590).
 
 It is answered as if the client had sent it here, and the reply says how far the metadata of this
-controller is, so that the broker can wait until it knows as much. NOT_CONTROLLER as the envelope's
-own error means that nothing was done. That is also the reply to a request that was sent to this
-controller in an earlier epoch: it was on its way for so long that the client has asked again.
+controller is, so that the broker can wait until it knows as much. The envelope's own errors are
+
+    NOT_CONTROLLER           nothing was done. Also for a request that was sent to this controller
+                             in an earlier epoch: it was on its way for so long that the client has
+                             asked again
+    NOT_LEADER_OR_FOLLOWER   this controller was deposed before its decision was committed, which
+                             may be done or not
 """
 
 from collections.abc import Awaitable
@@ -94,6 +98,8 @@ async def _finish(
     try:
         response = await awaited
     except RequestError as refusal:
+        if refusal.code == ErrorCode.NOT_CONTROLLER:
+            return EnvelopeResponse(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         response = api.refuse(request, refusal.code, refusal.message)
     return _wrap(services, header, response)
 

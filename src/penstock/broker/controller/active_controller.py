@@ -6,9 +6,10 @@ it here. Another node says in its reply how far its image was: a tagged field of
 
 A request that a controller refuses because it is not the active one has done nothing, and is sent
 to the next one until its time is over. One whose connection is lost, or whose controller is deposed
-before it replied, may have been done: it is not sent again, since it might be done twice. The
-client is told to ask again. So that a request which arrives late is not done after all, and after
-what the client asked since, an envelope is for a controller in one epoch alone.
+before it replied, may have been done. It is sent again if that does no harm, once there is a
+controller of a later epoch: that one knows whether it was done. Otherwise the client is told to ask
+again. So that a request which arrives late is not done after all, and after what the client asked
+since, an envelope is for a controller in one epoch alone.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from penstock.broker.controller.local_controller import LocalController
 from penstock.client.network.errors import ClientError
 from penstock.metadata.controller.decide import ControllerRequest
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.definition import Message
 from penstock.wire.embedded import write_embedded
 from penstock.wire.errors import MalformedMessage
@@ -59,9 +60,10 @@ from penstock.world.ports import Clock
 
 RETRY_WAIT_S = 0.02
 GRACE_MS = 5_000  # that a reply may be late before the connection is given up
-ENVELOPE_VERSION = 0
+EPOCH_WAIT_MS_MAX = 5_000
 DELETION_BY_NAME_VERSION = 5  # later ones name topics otherwise
 NO_CORRELATION_ID = 0  # the envelope has its own
+DEPOSED = ErrorCode.NOT_LEADER_OR_FOLLOWER  # of an envelope
 # What clients may do is not checked yet, so that nobody asks who or where they are.
 ANONYMOUS = write_embedded(
     DefaultPrincipalData(type="User", name="ANONYMOUS", token_authenticated=False), version=0
@@ -87,8 +89,24 @@ DIRECT: Mapping[type[Message], type[Message]] = {
 HEARTBEATS = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
 
 
+# Done twice, they do no more than once. A name may belong to another topic the second time, so that
+# a deletion is not repeated.
+REPEATABLE: tuple[type[Message], ...] = (
+    CreateTopicsRequest,
+    CreatePartitionsRequest,
+    IncrementalAlterConfigsRequest,
+    AlterConfigsRequest,
+    UnregisterBrokerRequest,
+    *DIRECT,
+)
+
+
 class _NotActive(Exception):
     """Nothing was done: another controller is to be asked."""
+
+
+class _MayBeDone(Exception):
+    """The controller went before it replied."""
 
 
 class ActiveController:
@@ -105,16 +123,15 @@ class ActiveController:
         """See ControllerLink, whose overloads give the reply's type."""
         deadline_ms = self._clock.monotonic_ms() + wait_ms_max
         while True:
-            if self._local.is_active:
-                return await self._local.ask(request, wait_ms_max=self._left_ms(deadline_ms))
-            assert isinstance(request, Message)
-            reply_type = DIRECT.get(type(request))
+            epoch = self._local.quorum.replica.epoch
             try:
-                if reply_type is not None:
-                    return await self._ask_directly(request, reply_type, deadline_ms)
-                return await self._forward(request, FORWARDED[type(request)], deadline_ms)
+                return await self._ask_once(request, deadline_ms)
             except _NotActive as error:
                 await self._wait_for_another(error, deadline_ms)
+            except _MayBeDone as error:
+                if not isinstance(request, REPEATABLE):
+                    raise RequestError(ErrorCode.NOT_CONTROLLER, str(error)) from error
+                await self._wait_for_epoch_after(epoch, error, deadline_ms)
 
     async def forward(
         self, request: Message, reply_type: type[AnyReply], *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
@@ -124,7 +141,7 @@ class ActiveController:
         while True:
             try:
                 return await self._forward(request, reply_type, deadline_ms)
-            except _NotActive as error:
+            except (_NotActive, _MayBeDone) as error:
                 await self._wait_for_another(error, deadline_ms)
 
     async def image_reaches(self, offset: Offset, *, deadline_ms: int) -> bool:
@@ -133,6 +150,20 @@ class ActiveController:
             if not await self._change_before(deadline_ms):
                 return False
         return True
+
+    async def _ask_once(self, request: ControllerRequest, deadline_ms: int) -> Any:
+        if self._local.is_active:
+            try:
+                return await self._local.ask(request, wait_ms_max=self._left_ms(deadline_ms))
+            except RequestError as refusal:
+                if refusal.code == ErrorCode.NOT_CONTROLLER:
+                    raise _MayBeDone("this controller was deposed meanwhile") from refusal
+                raise
+        assert isinstance(request, Message)
+        reply_type = DIRECT.get(type(request))
+        if reply_type is not None:
+            return await self._ask_directly(request, reply_type, deadline_ms)
+        return await self._forward(request, FORWARDED[type(request)], deadline_ms)
 
     async def _ask_directly(
         self, request: Message, reply_type: type[AnyReply], deadline_ms: int
@@ -162,6 +193,8 @@ class ActiveController:
         answer = await self._ask_leader(envelope, EnvelopeResponse, Lane.FORWARDING, deadline_ms)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
             raise _NotActive
+        if answer.error_code == DEPOSED:
+            raise _MayBeDone("the controller was deposed meanwhile")
         if answer.error_code != ErrorCode.NONE or answer.response_data is None:
             raise RequestError(_known(answer.error_code))
         try:
@@ -202,21 +235,27 @@ class ActiveController:
                         f"controller {leader_id} has not answered in time",
                     )
             if not asking.done():
-                raise RequestError(
-                    ErrorCode.NOT_CONTROLLER, f"controller {leader_id} was deposed meanwhile"
-                )
+                raise _MayBeDone(f"controller {leader_id} was deposed meanwhile")
             return asking.result()
         except (NodeDown, NodeUnknown) as error:
             raise _NotActive from error
         except ClientError as error:
-            # It may have been done, or not.
-            raise RequestError(ErrorCode.NOT_CONTROLLER, str(error)) from error
+            raise _MayBeDone(str(error)) from error
         finally:
             # It goes on until its own time is over, which then closes the lane. Nothing else would
             # do that where the other end is gone without a word.
             asking.add_done_callback(_forget)
 
-    async def _wait_for_another(self, error: _NotActive, deadline_ms: int) -> None:
+    async def _wait_for_epoch_after(
+        self, epoch: LeaderEpoch, error: _MayBeDone, deadline_ms: int
+    ) -> None:
+        """RequestError when the controller seems to be the same as before."""
+        soon_ms = self._clock.monotonic_ms() + EPOCH_WAIT_MS_MAX
+        while self._local.quorum.replica.epoch <= epoch:
+            if not await self._change_before(min(deadline_ms, soon_ms)):
+                raise RequestError(ErrorCode.NOT_CONTROLLER, str(error)) from error
+
+    async def _wait_for_another(self, error: Exception, deadline_ms: int) -> None:
         """Until there may be another active controller. RequestError when the time is over."""
         if self._left_ms(deadline_ms) == 0:
             raise RequestError(ErrorCode.REQUEST_TIMED_OUT, "no controller is active") from error
