@@ -10,13 +10,16 @@ from confluent_kafka import Consumer, TopicPartition
 from penstock.client.admin.admin import Admin, first_refusal
 from penstock.client.consume.group_offsets import Committed
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError
 from penstock.client.produce.produce_request import Generation
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.image import Image
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.identity import TopicPartition as Place
 from penstock.model.offset import Offset
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.world.real import real_world
 from rig.node_cluster import NodeCluster, node_cluster
 from rig.transactional.confluent import ConfluentTransactions, committed_consumer
@@ -41,7 +44,11 @@ def in_a_cluster(path: Path, scenario: Scenario) -> None:
     """Every node leads one partition of `orders`, and of `copies`."""
 
     async def whole() -> None:
-        async with node_cluster(path, group_initial_rebalance_delay_ms="0") as cluster:
+        async with node_cluster(
+            path,
+            group_initial_rebalance_delay_ms="0",
+            transaction_two_phase_commit_enable="true",
+        ) as cluster:
             for name in ("orders", "copies"):
                 await cluster.create_topic(name, through=1)
             # The first to name a transactional id or a group makes the internal topics.
@@ -297,6 +304,80 @@ def test_a_topic_that_is_deleted_in_mid_transaction_does_not_hold_it_up(tmp_path
         seen = await asyncio.to_thread(committed, bootstrap, "orders", 2 * len(NODES))
         assert seen == {index: [b"order", b"next"] for index in range(len(NODES))}
         await asyncio.to_thread(producer.close)
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_a_writer_is_stopped_on_every_node_when_its_transaction_is_taken_over(
+    tmp_path: Path,
+) -> None:
+    """KIP-939: whoever finds the transaction prepared must be the only one to change it."""
+
+    async def scenario(cluster: NodeCluster) -> None:
+        transactional_id = key_led_by(cluster, 1, TRANSACTION_TOPIC, "prepared")
+        two_phase = TransactionRules(two_phase=True)
+        keeping = TransactionRules(two_phase=True, keep_prepared=True)
+        world = real_world(inline=True)
+        async with (
+            Cluster(world.network, world.clock, [cluster.address(1)]) as clients,
+            TransactionalProducer(clients, transactional_id, rules=two_phase) as first,
+        ):
+            await first.begin()
+            for partition in range(len(NODES)):
+                await first.send("orders", b"prepared", partition=partition)
+            await first.flush()
+            async with TransactionalProducer(clients, transactional_id, rules=keeping) as second:
+                assert second.kept is not None
+                deliveries = [
+                    await first.send("orders", b"too late", partition=partition)
+                    for partition in range(len(NODES))
+                ]
+                for delivery in deliveries:
+                    with pytest.raises(ClientError):
+                        await delivery
+                await second.commit()
+            seen = await asyncio.to_thread(committed, cluster.bootstrap, "orders", len(NODES))
+            assert list(seen.values()) == [[b"prepared"]] * len(NODES)
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_a_transaction_is_not_taken_over_while_a_node_may_still_write_in_it(tmp_path: Path) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        coordinator, lost = 1, 2
+        transactional_id = key_led_by(cluster, coordinator, TRANSACTION_TOPIC, "prepared")
+        partition = partition_led_by(cluster, lost, "orders")
+        two_phase = TransactionRules(two_phase=True)
+        world = real_world(inline=True)
+        async with Cluster(world.network, world.clock, [cluster.address(coordinator)]) as clients:
+            async with TransactionalProducer(clients, transactional_id, rules=two_phase) as writer:
+                await writer.begin()
+                for index in range(len(NODES)):
+                    await writer.send("orders", b"prepared", partition=index)
+                assert await writer.prepare() is not None
+            request = InitProducerIdRequest(
+                transactional_id=transactional_id,
+                transaction_timeout_ms=60_000,
+                enable2_pc=True,
+                keep_prepared_txn=True,
+            )
+
+            async def take_over() -> InitProducerIdResponse:
+                return await clients.ask(NodeId(coordinator), request, InitProducerIdResponse)
+
+            await cluster.kill(lost)
+            refused = await take_over()
+            assert refused.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+            await cluster.until(lambda image: leader(image, "orders", partition) is None)
+            refused = await take_over()
+            assert refused.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+            await cluster.start(lost)
+            await cluster.until(lambda image: leader(image, "orders", partition) == lost)
+            taken = await take_over()
+            while taken.error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                taken = await take_over()
+            assert taken.error_code == ErrorCode.NONE
+            assert taken.ongoing_txn_producer_id >= 0
 
     in_a_cluster(tmp_path, scenario)
 

@@ -7,9 +7,11 @@ import pytest
 
 from penstock.broker.api import write_txn_markers
 from penstock.model.error import ErrorCode
+from penstock.model.identity import ProducerId
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.wire.messages.write_txn_markers import (
     MarkerSender,
+    StoppedWriter,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
@@ -111,3 +113,35 @@ def test_epochs_that_are_more_or_fewer_than_the_partitions_end_nothing_else(
     """What no node of ours sends: the partitions without an epoch are as those of a client."""
     assert answer(led_broker, request(0, 1, epochs=(EPOCH,))) == [0, 0]
     assert answer(led_broker, request(0, epochs=(EPOCH, EPOCH, 77))) == [0]
+
+
+def stop(*indexes: int, epoch: int = EPOCH) -> WriteTxnMarkersRequest:
+    topic = WritableTxnMarkerTopic(
+        name="orders", partition_indexes=list(indexes), leader_epochs=[epoch] * len(indexes)
+    )
+    return WriteTxnMarkersRequest(stopped_writers=[StoppedWriter(producer_id=7, topics=[topic])])
+
+
+def acknowledged(broker: Broker, asked: WriteTxnMarkersRequest) -> list[int]:
+    reply = broker.ask(write_txn_markers.API, asked, WriteTxnMarkersResponse, version=2)
+    assert not reply.markers
+    return codes(WriteTxnMarkersResponse(markers=reply.stopped_writers))
+
+
+def test_a_stopped_writer_loses_what_was_verified_for_it(led_broker: Broker) -> None:
+    writer = ProducerId(7)
+    guards = led_broker.partition("orders").guards
+    guards.note_open(writer)
+    under_way = guards.take(writer, sequence=0)
+    assert acknowledged(led_broker, stop(0, epoch=EPOCH - 1)) == [NOT_LEADER]
+    assert guards.found_open(writer)
+    assert acknowledged(led_broker, stop(0, 1)) == [ErrorCode.NONE, ErrorCode.NONE]
+    assert not guards.found_open(writer)
+    assert not guards.holds(writer, under_way)
+    assert led_broker.partition("orders").log.end_offset == 0, "no marker is written"
+
+
+def test_a_leader_elsewhere_is_not_acknowledged_for(broker: Broker) -> None:
+    broker.create_topic("orders", leader=OTHER, replicas=(OTHER,), leader_epoch=EPOCH)
+    assert acknowledged(broker, stop(0)) == [NOT_LEADER]
+    assert acknowledged(broker, stop(5)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
