@@ -26,5 +26,8 @@ def test_trouble_of_the_coordinator_is_told_as_one_to_try_again_after(version: i
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,  # it is on another node, which does not answer
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # which knows less than the leader of the partition
+        ErrorCode.OPERATION_NOT_ATTEMPTED,  # because of another partition that it does not know
     ):
         assert refusal_for_producer(code, version=version).code is ErrorCode.NOT_ENOUGH_REPLICAS

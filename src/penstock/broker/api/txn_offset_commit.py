@@ -25,6 +25,8 @@ from penstock.wire.messages.txn_offset_commit import (
 
 ABORTABLE_FROM = 4
 ADDS_FROM = 5
+# Errors of the transaction's coordinator, or on the way to it.
+ASKED_AGAIN = {ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION, *verification.BEHIND}
 
 
 async def handle(
@@ -74,7 +76,7 @@ async def _verify(
     [partition] = verified.asked
     code = answer.errors[partition.name] if isinstance(answer, Enlisted) else answer.code
     code = verification.in_words_of_writers(code, abortable=version >= ABORTABLE_FROM)
-    if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION):
+    if code in ASKED_AGAIN:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # that of the group is found
     if code is not ErrorCode.NONE:
         raise RequestError(code)

@@ -29,9 +29,11 @@ from penstock.wire.messages.produce import ProduceRequest
 TOPIC_IDS_FROM: Final = 13  # of Produce
 ABORTABLE_FROM: Final = 11  # the error that lets a client go on after an abort
 ADDS_FROM: Final = 12
+# The coordinator's metadata is behind: the leader that asks knows the partition.
+BEHIND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED})
 # Clients do not try again after these; after the one that is sent instead they do. Those of
 # generation 2 know the one of them that stands for markers on their way.
-REPLACED_CODES: Final = frozenset(
+REPLACED_CODES: Final = BEHIND | frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
