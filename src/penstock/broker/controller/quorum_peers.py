@@ -1,10 +1,13 @@
 """The other replicas of the metadata log, by their connections and in the protocol's form."""
 
+import logging
 from typing import assert_never
 
 from penstock.broker.controller.links import AnyReply, Lane, Links, NodeDown
 from penstock.broker.controller.quorum_driver import QuorumMember, Unanswered
+from penstock.broker.controller.voter_agreement import refuse_other_voters, unknown_leader
 from penstock.client.network.errors import ClientError
+from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
 from penstock.raft.messages import (
@@ -18,13 +21,21 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.wire_form import begin_epoch, end_epoch, fetch, fetch_snapshot, vote
-from penstock.raft.wire_form.envelope import UnusableReply
+from penstock.raft.wire_form.envelope import OfAnotherCluster, UnusableReply
+from penstock.records.batch import whole_batches
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from penstock.wire.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.wire.messages.fetch import FetchResponse
 from penstock.wire.messages.fetch_snapshot import FetchSnapshotResponse
 from penstock.wire.messages.vote import VoteResponse
+
+logger = logging.getLogger(__name__)
+
+
+class ForeignQuorum(PenstockError):
+    """The voters belong to another cluster than this node."""
 
 
 class QuorumPeers:
@@ -33,13 +44,66 @@ class QuorumPeers:
     def __init__(self, *, links: Links, member: QuorumMember) -> None:
         self._links = links
         self._member = member
+        self._foreign: set[NodeId] = set()  # voters that say that they are of another cluster
+        self._has_reply = False  # of a voter of this cluster
 
     async def ask(self, to: NodeId, request: Request) -> Reply:
-        """Unanswered when there is no reply in time, or none that makes sense."""
+        """Unanswered when there is no reply in time, or none that makes sense. ForeignQuorum when
+        it is this node that belongs to another cluster than the voters, DifferentVoters when it
+        has other ones in its settings than the leader.
+        """
+        voters = self._member.voters
+        if self._has_fixed_voters and not self._has_reply and to not in voters.keys:
+            raise unknown_leader(voters, to)
         try:
-            return await self._reply_to(to, request)
+            reply = await self._reply_to(to, request)
         except (ClientError, UnusableReply) as error:
+            if isinstance(error, OfAnotherCluster):
+                self._note_foreign(to)
             raise Unanswered(str(error), is_down=isinstance(error, NodeDown)) from error
+        self._has_reply = True
+        self._foreign.discard(to)
+        return reply
+
+    @property
+    def _has_fixed_voters(self) -> bool:
+        """Whether this node votes, by the voters of its settings: without directory ids."""
+        voter = self._member.voters.keys.get(self._member.key.node_id)
+        return voter is not None and voter.directory_id is None
+
+    def _note_foreign(self, voter: NodeId) -> None:
+        """One voter of another cluster is told of once. This node ends if a majority of the voters
+        is of another one, and none has ever answered as one of its own.
+        """
+        if voter in self._foreign:
+            return
+        self._foreign.add(voter)
+        own = self._member.cluster_id
+        logger.warning(
+            "quorum voter=%d address=%s cluster=another own_cluster_id=%s",
+            voter, self._member.addresses.get(voter), own,
+        )  # fmt: skip
+        if not self._has_reply and len(self._foreign) >= self._member.voters.majority:
+            named = ", ".join(
+                f"{one}@{self._member.addresses.get(one)}" for one in sorted(self._foreign)
+            )
+            raise ForeignQuorum(
+                f"the voters {named} belong to another cluster than this node's directories, which"
+                f" are of cluster {own}: name the voters of that cluster, or format this node for"
+                " theirs"
+            )
+
+    def _refuse_other_voters(self, reply: FetchReply) -> None:
+        if not self._has_fixed_voters or not reply.runs:
+            return
+        assert isinstance(reply.records, bytes | bytearray | memoryview)
+        batches = whole_batches(memoryview(reply.records))
+        try:
+            refuse_other_voters(
+                self._member.voters, batches, epoch=reply.epoch, leader_id=reply.leader_id
+            )
+        except MalformedMessage as error:
+            raise UnusableReply(f"a leader change is unreadable: {error}") from error
 
     async def _reply_to(self, to: NodeId, request: Request) -> Reply:
         cluster_id, endpoints = self._member.cluster_id, self._member.endpoints
@@ -51,7 +115,9 @@ class QuorumPeers:
                 )
                 wait_ms = request.wait_ms_max
                 fetched = await self._ask(to, fetching, FetchResponse, Lane.METADATA, wait_ms)
-                return _checked(request, fetch.reply_from_wire(fetched))
+                reply = _checked(request, fetch.reply_from_wire(fetched))
+                self._refuse_other_voters(reply)
+                return reply
             case FetchSnapshotRequest():
                 part = fetch_snapshot.request_to_wire(
                     request, cluster_id=cluster_id, bytes_max=bytes_max

@@ -40,6 +40,10 @@ class UnusableReply(PenstockError):
     """A reply that says nothing about the metadata log: an error as a whole, or a malformed one."""
 
 
+class OfAnotherCluster(UnusableReply):
+    """The other node belongs to another cluster, and says so."""
+
+
 Partition = TypeVar("Partition")
 
 
@@ -65,12 +69,19 @@ def only(topics: Sequence[tuple[str, Sequence[Partition]]]) -> Partition:
 
 def only_of_reply(error_code: int, topics: Sequence[tuple[str, Sequence[Partition]]]) -> Partition:
     """The one partition that a reply is about."""
-    if error_code != ErrorCode.NONE:
-        raise UnusableReply(f"refused with {code_name(error_code)}")
+    refuse_error(error_code)
     try:
         return only(topics)
     except MeantForOthers as error:
         raise UnusableReply("the reply is not about the metadata log") from error
+
+
+def refuse_error(error_code: int) -> None:
+    """UnusableReply for a reply that is an error as a whole."""
+    if error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        raise OfAnotherCluster(f"refused with {code_name(error_code)}")
+    if error_code != ErrorCode.NONE:
+        raise UnusableReply(f"refused with {code_name(error_code)}")
 
 
 def code_name(error_code: int) -> str:

@@ -20,10 +20,10 @@ from penstock.raft.wire_form.envelope import (
     check_cluster,
     checked_epoch,
     code,
-    code_name,
     directory_or_zero,
     id_or_none,
     node_or_none,
+    refuse_error,
     refused,
 )
 from penstock.records.batch import BatchView, whole_batches
@@ -164,8 +164,7 @@ def _only(message: wire.FetchRequest) -> wire.FetchPartition:
 
 
 def _only_of_reply(message: wire.FetchResponse) -> wire.PartitionData:
-    if message.error_code != ErrorCode.NONE:
-        raise UnusableReply(f"refused with {code_name(message.error_code)}")
+    refuse_error(message.error_code)
     if len(message.responses) == 1:
         [topic] = message.responses
         if topic.topic_id == METADATA_TOPIC_ID and len(topic.partitions) == 1:
