@@ -5,11 +5,12 @@ import re
 
 from penstock.broker.partitions.log_directories import LogDirectories, normal
 from penstock.log.directory import sign_of_log_directory
+from penstock.log.quorum_state import read_quorum_state
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicPartition
 from penstock.node.config import NodeConfig
 from penstock.node.directory_owners import cluster_of, owners_of, refuse_unformatted
-from penstock.node.formatting import refuse_ignored_voters
+from penstock.node.formatting import METADATA_LOG, refuse_ignored_voters
 from penstock.world.ports import Disk
 
 NODE_DIRECTORY = re.compile(r"node-(\d+)")
@@ -44,7 +45,9 @@ def refuse_nested_node(disk: Disk, config: NodeConfig) -> None:
 
 
 def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
-    """Before anything in them is touched, be it only the mark of a clean stop."""
+    """Before anything in them is touched, be it only the mark of a clean stop. CorruptCheckpoint
+    for a vote that cannot be read.
+    """
     metadata_directory = normal(config.metadata_directory)
     owners = owners_of(disk, (metadata_directory, *map(normal, config.log_directories)))
     cluster_of(owners, node_id=config.node_id)
@@ -55,6 +58,7 @@ def refuse_foreign_directories(disk: Disk, config: NodeConfig) -> None:
         config_file=config.config_file,
     )
     refuse_ignored_voters(disk, config.cluster, metadata_directory)
+    read_quorum_state(disk, f"{metadata_directory}/{METADATA_LOG}")  # raises if it is torn
 
 
 def refuse_logs_beside_nodes(disk: Disk, config: NodeConfig) -> None:
