@@ -191,13 +191,21 @@ async def run_node(config: NodeConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     node = build(real_world(), config)
-    await node.start()
+    told = asyncio.ensure_future(stopping.wait())
+    starting = asyncio.ensure_future(node.start())
+    await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        # It may wait for others for long, and has nothing yet that it could lose.
+        log.info("stopped before it was ready")
+        await node.kill()
+        await asyncio.gather(starting, return_exceptions=True)
+        return
+    await starting
     # What stands now lives as long as the process: no collection need look at it again.
     gc.collect()
     gc.freeze()
     print("penstock ready: " + ",".join(map(str, node.addresses)), flush=True)
     failed = asyncio.ensure_future(node.failed())
-    told = asyncio.ensure_future(stopping.wait())
     try:
         await asyncio.wait((failed, told), return_when=asyncio.FIRST_COMPLETED)
     finally:
