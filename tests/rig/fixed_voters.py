@@ -56,14 +56,17 @@ class FixedVoters:
         self,
         number: int,
         path: Path,
-        given: Mapping[str, str] | None = None,
+        given: Mapping[str, str | None] | None = None,
         *,
         cluster_id: str | None = CLUSTER_ID,
     ) -> NodeProcess:
-        """A node with its file and its directory, formatted unless there is no cluster id."""
+        """A node with its file and its directory, formatted unless there is no cluster id. None
+        takes a setting out.
+        """
         file, directory = path / f"node-{number}.properties", path / f"node-{number}"
-        settings = {**self.settings(number, directory), **(given or {})}
-        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        settings: dict[str, str | None] = {**self.settings(number, directory), **(given or {})}
+        lines = [f"{name}={value}\n" for name, value in settings.items() if value is not None]
+        file.write_text("".join(lines))
         if cluster_id is not None:
             command = [PENSTOCK, "storage", "format", "--cluster-id", cluster_id]
             subprocess.run(
