@@ -152,3 +152,17 @@ def test_dynamic_settings_lie_over_static_ones() -> None:
     assert laid_over.message_max_bytes == 3000
     assert laid_over.log_retention_ms == 7
     assert laid_over.given == static.given
+
+
+def test_times_of_a_cluster_have_an_effect() -> None:
+    times = {
+        "broker.heartbeat.interval.ms": "1000",
+        "broker.session.timeout.ms": "5000",
+        "initial.broker.registration.timeout.ms": "5000",
+        "controller.quorum.election.backoff.max.ms": "500",
+        "controller.quorum.election.timeout.ms": "500",
+        "controller.quorum.fetch.timeout.ms": "500",
+        "controller.quorum.request.timeout.ms": "500",
+        "controller.quorum.retry.backoff.ms": "50",
+    }
+    assert without_effect(parse_broker(times)) == ()

@@ -10,6 +10,11 @@ from rig.source_tree import PACKAGE, modules
 RULES = "\n".join(
     path.read_text() for path in modules() if PACKAGE / "model" / "settings" not in path.parents
 )
+# What a setting is called in the description of a node in its cluster.
+CLUSTER_NODE = (PACKAGE / "model" / "settings" / "cluster_node.py").read_text()
+NAMES_IN_CLUSTER = {
+    field: name for name, field in re.findall(r"(\w+)=settings\.(\w+)", CLUSTER_NODE)
+}
 # Read by properties of BrokerSettings, in the terms of the listeners that they describe, and by
 # `cluster_node`; the size of a segment by another name; and the bounds of what a group may set for
 # itself.
@@ -21,6 +26,7 @@ READ_WITHIN = {
     "group.consumer.max.session.timeout.ms",
     "group.consumer.min.heartbeat.interval.ms",
     "group.consumer.min.session.timeout.ms",
+    "inter.broker.listener.name",
     "internal.segment.bytes",
     "listener.security.protocol.map",
     "process.roles",
@@ -28,7 +34,10 @@ READ_WITHIN = {
 
 
 def is_read(field: str) -> bool:
-    return re.search(rf"\.{field}\b", RULES) is not None
+    name = NAMES_IN_CLUSTER.get(field)
+    return any(
+        re.search(rf"\.{one}\b", RULES) is not None for one in (field, name) if one is not None
+    )
 
 
 def test_a_topic_setting_is_effective_exactly_when_it_is_read() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.cli.properties import parse_properties
 from penstock.model.identity import id_text
-from penstock.model.settings.broker import parse_broker
+from penstock.model.settings.broker import parse_broker, without_effect
 from penstock.model.settings.cluster_node import ClusterNode, Role, cluster_node
 from penstock.model.settings.setting import InvalidSetting
 from penstock.node.cluster_layout import (
@@ -80,6 +80,13 @@ def test_each_partition_has_one_replica_and_the_file_says_why(nodes: int) -> Non
         lines = settings_text(node, nodes=nodes).splitlines()
         comment = lines[lines.index("default.replication.factor=1") - 1]
         assert comment.startswith("# One copy of each partition: nodes do not replicate")
+
+
+def test_every_setting_of_a_layout_has_an_effect() -> None:
+    for node in laid_out(4):
+        settings = parse_broker(node.settings)
+        assert settings.unknown == ()
+        assert without_effect(settings) == ()
 
 
 def test_settings_that_are_given_are_in_each_file() -> None:

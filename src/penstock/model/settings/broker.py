@@ -112,7 +112,6 @@ class BrokerSettings:
         T.STRING,
         str.upper,
         "The listener over which brokers reach each other.",
-        effective=False,
     )
     controller_listener_names: tuple[str, ...] = declare(
         (),
@@ -150,16 +149,15 @@ class BrokerSettings:
 
     # The times of a cluster
     broker_heartbeat_interval_ms: int = integer(
-        2000, "How often a broker tells the controller that it lives.", int32(1), effective=False
+        2000, "How often a broker tells the controller that it lives.", int32(1)
     )
     broker_session_timeout_ms: int = integer(
-        9000, "A broker that is silent for so long is fenced.", int32(1), effective=False
+        9000, "A broker that is silent for so long is fenced.", int32(1)
     )
     initial_broker_registration_timeout_ms: int = integer(
         60_000,
         "How long a broker that starts tries to register before it gives up.",
         int32(1),
-        effective=False,
     )
     controller_quorum_append_linger_ms: int = integer(
         25,
@@ -171,23 +169,21 @@ class BrokerSettings:
         1000,
         "The longest time that a voter waits after a lost election before the next one.",
         int32(0),
-        effective=False,
     )
     controller_quorum_election_timeout_ms: int = integer(
-        1000, "How long an election may take before another begins.", int32(1), effective=False
+        1000, "How long an election may take before another begins.", int32(1)
     )
     controller_quorum_fetch_timeout_ms: int = integer(
         2000,
         "A voter that could not fetch from the leader for so long asks for an election; a leader"
         " from which no majority has fetched for so long resigns.",
         int32(1),
-        effective=False,
     )
     controller_quorum_request_timeout_ms: int = integer(
-        2000, "How long a request between nodes of the quorum may take.", int32(1), effective=False
+        2000, "How long a request between nodes of the quorum may take.", int32(1)
     )
     controller_quorum_retry_backoff_ms: int = integer(
-        20, "How long such a request waits before it is sent again.", int32(0), effective=False
+        20, "How long such a request waits before it is sent again.", int32(0)
     )
 
     # Connections and requests
