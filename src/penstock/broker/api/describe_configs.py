@@ -6,7 +6,7 @@ A few bytes name a topic and its settings are many kilobytes: what is named twic
 from collections.abc import Awaitable, Iterable, Sequence
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.describe import (
@@ -35,7 +35,7 @@ from penstock.wire.messages.describe_configs import (
 
 
 def handle(
-    services: Services, request: DescribeConfigsRequest, context: RequestContext
+    services: NodeServices, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
     return by_turns(_describe_all(services, request))
 
@@ -49,7 +49,7 @@ def refuse(
 
 
 def _describe_all(
-    services: Services, request: DescribeConfigsRequest
+    services: NodeServices, request: DescribeConfigsRequest
 ) -> Steps[DescribeConfigsResponse]:
     image = services.image
     standpoint = Standpoint(metadata=image, static=services.settings, node_id=services.node_id)
