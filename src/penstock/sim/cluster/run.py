@@ -18,6 +18,7 @@ from penstock.client.admin.admin import Admin, NewTopic
 from penstock.client.network.errors import Refused
 from penstock.metadata.image.image import Image
 from penstock.model.identity import TopicPartition
+from penstock.sim.checker.answers import check_answers
 from penstock.sim.cluster.clients import (
     AdminClient,
     Client,
@@ -57,6 +58,7 @@ from penstock.world.tasks import TaskGroup
 INSPECT_MS = 100
 START_MS_MAX = 200_000  # a node may wait for the others, which may all have been struck
 HEALTHY_MS = 60_000
+ANSWER_MS_MAX = 12_000  # forwarded requests wait as long as their clients say, and for an election
 SET_UP_MS = 60_000
 CLIENTS_END_MS = 60_000
 SERVED_MS = 60_000
@@ -305,6 +307,7 @@ class ClusterSimulation:
         while True:
             await asyncio.sleep(INSPECT_MS / 1000)
             self.inspection.look()
+            check_answers(self.cluster.wire, answer_ms_max=ANSWER_MS_MAX)
             if self._loop.failures:
                 raise self._loop.failures[0]
 
