@@ -20,6 +20,7 @@ from penstock.model.identity import NodeId
 from penstock.model.identity import TopicPartition as Place
 from penstock.model.offset import Offset
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.world.ports import Address
 from penstock.world.real import real_world
 from rig.node_cluster import NodeCluster, node_cluster
 from rig.transactional.confluent import ConfluentTransactions, committed_consumer
@@ -93,11 +94,13 @@ def write_everywhere(producer: Transactional, topic: str, value: bytes) -> None:
         producer.send(topic, value, partition=partition)
 
 
-def committed(bootstrap: str, topic: str, count: int) -> dict[int, list[bytes]]:
+def committed(
+    bootstrap: str, topic: str, count: int, *, partitions: int = len(NODES)
+) -> dict[int, list[bytes]]:
     """What readers of committed records see in each partition, once there are so many."""
     consumer: Consumer = committed_consumer(bootstrap, group="nobody")
-    consumer.assign([TopicPartition(topic, index, 0) for index in range(len(NODES))])
-    seen: dict[int, list[bytes]] = {index: [] for index in range(len(NODES))}
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    seen: dict[int, list[bytes]] = {index: [] for index in range(partitions)}
 
     def enough() -> bool:
         for message in consumer.consume(100, 0.1):
@@ -177,6 +180,43 @@ def test_both_generations_of_clients_write_records_and_offsets_on_every_node(
         for offset, (_, group) in enumerate(pairs):
             found = await asyncio.to_thread(committed_offsets, cluster.bootstrap, group)
             assert found[0] == offset
+
+    in_a_cluster(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("generation", list(Generation), ids=lambda one: one.name.lower())
+def test_transactions_follow_each_other_as_fast_as_they_can(
+    tmp_path: Path, generation: Generation
+) -> None:
+    """The next one may begin before the markers of the last are written on all nodes."""
+    writers, transactions, partitions = 4, 25, 6
+
+    async def transact(address: Address, transactional_id: str) -> None:
+        world = real_world(inline=True)
+        rules = TransactionRules(generation_max=generation)
+        async with (
+            Cluster(world.network, world.clock, [address]) as clients,
+            TransactionalProducer(clients, transactional_id, rules=rules) as producer,
+        ):
+            for number in range(transactions):
+                await producer.begin()
+                for partition in range(partitions):
+                    value = f"{transactional_id} {number}".encode()
+                    await producer.send("many", value, partition=partition)
+                await producer.commit()
+
+    async def scenario(cluster: NodeCluster) -> None:
+        await cluster.create_topic("many", through=1, partitions=partitions)
+        ids = [f"fast-{number}" for number in range(writers)]
+        await asyncio.gather(*(transact(cluster.address(1), one) for one in ids))
+        count = partitions * writers * transactions
+        seen = await asyncio.to_thread(
+            committed, cluster.bootstrap, "many", count, partitions=partitions
+        )
+        for values in seen.values():
+            for one in ids:
+                mine = [value for value in values if value.startswith(f"{one} ".encode())]
+                assert mine == [f"{one} {number}".encode() for number in range(transactions)]
 
     in_a_cluster(tmp_path, scenario)
 

@@ -90,6 +90,46 @@ def test_a_marker_takes_the_guard_of_what_was_verified_before_it(partition: Part
     assert partition.last_stable_offset == partition.log.end_offset == 1
 
 
+def test_the_marker_of_the_transaction_before_leaves_the_guard_of_generation_two(
+    partition: Partition,
+) -> None:
+    """Its client begins the next transaction while the markers of the last are on their way."""
+    begin(partition, epoch=3)
+    guard = partition.guards.take(PRODUCER, sequence=0, ended_by_epoch=5)  # of epoch 4
+    partition.end_transaction(marker(epoch=4, version=2), now_ms=NOW_MS)
+    assert isinstance(write(partition, sequence=0, epoch=4, guard=guard), Appended)
+    assert partition.in_transaction(PRODUCER, epoch=4)
+    partition.guards.release(PRODUCER, guard)
+
+
+def test_the_marker_of_its_own_transaction_takes_the_guard_of_generation_two(
+    partition: Partition,
+) -> None:
+    guard = partition.guards.take(PRODUCER, sequence=0, ended_by_epoch=5)
+    partition.end_transaction(marker(epoch=5, version=2, commit=False), now_ms=NOW_MS)
+    code = refused(write(partition, sequence=0, epoch=4, guard=guard))
+    assert code is ErrorCode.INVALID_TXN_STATE
+    assert not partition.guards.holds(PRODUCER, guard)
+    partition.guards.release(PRODUCER, guard)
+
+
+@pytest.mark.parametrize("late_first", [True, False])
+def test_a_late_batch_shares_no_guard_with_the_next_transaction(
+    partition: Partition, late_first: bool
+) -> None:
+    """That one's guard outlasts the marker of the late batch's transaction."""
+    epochs = (4, 5) if late_first else (5, 4)
+    guards = {
+        epoch: partition.guards.take(PRODUCER, sequence=0, ended_by_epoch=epoch) for epoch in epochs
+    }
+    assert partition.guards.holds(PRODUCER, guards[5])
+    assert not partition.guards.holds(PRODUCER, guards[4])
+    partition.guards.release(PRODUCER, guards[4])
+    assert partition.guards.holds(PRODUCER, guards[5])
+    partition.guards.release(PRODUCER, guards[5])
+    assert not partition.guards.holds(PRODUCER, guards[5])
+
+
 def test_two_requests_share_a_guard_until_both_are_done(partition: Partition) -> None:
     first = partition.guards.take(PRODUCER, sequence=0)
     second = partition.guards.take(PRODUCER, sequence=0)

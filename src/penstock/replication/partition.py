@@ -41,7 +41,7 @@ from penstock.replication.leader import (
     plan_append,
     refuse_too_few_in_sync,
 )
-from penstock.replication.marker import Marker, refuse_marker
+from penstock.replication.marker import EPOCH_PER_TRANSACTION, Marker, refuse_marker
 from penstock.replication.refused_sequences import RefusedSequences
 from penstock.replication.rules import rules_of, sync_records_of
 from penstock.replication.visibility import (
@@ -354,6 +354,8 @@ class Partition:
             leader_epoch=self.leader_epoch,
         )
         self.append_numbered((BatchView(memoryview(batch)),), now_ms=now_ms)
+        if marker.transaction_version < EPOCH_PER_TRANSACTION:
+            self.guards.clear(marker.producer_id)
         return self.log.end_offset
 
     def append_numbered(self, batches: Sequence[BatchView], *, now_ms: int) -> None:
@@ -368,7 +370,7 @@ class Partition:
                     self._uncommitted_ends.append((batch.next_offset, unstable_offset))
                 self._first_unstable_offset = log.producers.first_open_offset
                 if batch.is_control:
-                    self.guards.clear(batch.producer_id)
+                    self.guards.end(batch.producer_id, epoch=batch.producer_epoch)
                     self._refused.transaction_ended(batch)
                     self._hidden_bytes += self._unstable_bytes
             is_stable = self._first_unstable_offset is None

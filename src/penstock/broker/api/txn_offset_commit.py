@@ -40,10 +40,11 @@ async def handle(
         raise RequestError(ErrorCode.NOT_COORDINATOR)
     producer = Identity(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
     verified = Verification()
-    verified.add(partition, producer, sequence=0)
+    version = context.header.api_version
+    verified.add(partition, producer, sequence=0, adds=version >= ADDS_FROM)
     try:
         if verified.asked:
-            await _verify(services, request, verified, version=context.header.api_version)
+            await _verify(services, request, verified, version=version)
         # Checked in the step of the commit: a marker may have come meanwhile.
         partition.require_transaction(
             producer.producer_id, epoch=producer.epoch, guard=verified.guards[partition.name]

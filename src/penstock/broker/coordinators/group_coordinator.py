@@ -34,7 +34,7 @@ from penstock.model.identity import NodeId, id_text
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.groups import GroupSettings
 from penstock.records.compression import Codec
-from penstock.replication.marker import Marker, refuse_marker
+from penstock.replication.marker import EPOCH_PER_TRANSACTION, Marker, refuse_marker
 from penstock.replication.partition import Partition
 from penstock.wire.header import RequestHeader
 from penstock.world.ports import Address, World
@@ -165,6 +165,8 @@ class GroupCoordinator:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # whoever asks tries again
         if isinstance(reply, asyncio.Future):
             reply.cancel()  # when it is committed is seen from the partition
+        if marker.transaction_version < EPOCH_PER_TRANSACTION:
+            partition.guards.clear(marker.producer_id)
         return partition, partition.log.end_offset
 
     async def ask_all_shards(self, request: object, origin: Origin) -> list[Any]:

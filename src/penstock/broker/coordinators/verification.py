@@ -65,15 +65,19 @@ class Verification:
     def outcome(self, name: TopicPartition) -> Guard | Unverified | None:
         return self.refused.get(name) or self.guards.get(name)
 
-    def add(self, partition: Partition, producer: Identity, *, sequence: int) -> None:
-        """The producer is about to write to the partition."""
+    def add(self, partition: Partition, producer: Identity, *, sequence: int, adds: bool) -> None:
+        """The producer is about to write to the partition. `adds`: it is of generation 2."""
         self.producer = producer
         if partition.name in self.guards:
             return
         if partition.in_transaction(producer.producer_id, epoch=producer.epoch):
             self.guards[partition.name] = IS_OPEN
             return
-        self.guards[partition.name] = partition.guards.take(producer.producer_id, sequence=sequence)
+        self.guards[partition.name] = partition.guards.take(
+            producer.producer_id,
+            sequence=sequence,
+            ended_by_epoch=producer.epoch + 1 if adds else producer.epoch,
+        )
         self.asked.append(partition)
 
     def release(self) -> None:
@@ -103,8 +107,9 @@ def begin(partitions: Partitions, request: ProduceRequest, *, version: int) -> V
             raise RequestError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer"
             )
-        sequence = 0 if version >= ADDS_FROM else batch.base_sequence
-        verification.add(partition, producer, sequence=sequence)
+        adds = version >= ADDS_FROM
+        sequence = 0 if adds else batch.base_sequence
+        verification.add(partition, producer, sequence=sequence, adds=adds)
     return verification
 
 
