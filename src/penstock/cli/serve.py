@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import resource
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -28,7 +29,7 @@ from penstock.model.settings.broker import BrokerSettings, parse_broker, without
 from penstock.model.settings.listener import PORT_MAX, listener_names
 from penstock.model.settings.setting import items
 from penstock.node.build import build
-from penstock.node.cluster_layout import SETTINGS_FILE
+from penstock.node.cluster_layout import SETTINGS_FILE, laid_out_files
 from penstock.node.config import NodeConfig
 from penstock.records.walk import KERNEL
 from penstock.world.clock import RealClock
@@ -132,6 +133,8 @@ def serve(
     if port is not None:
         raise ServeError(f"--port {port} is for --nodes: pass --listen 127.0.0.1:{port}")
     settings = read_settings(listen=listen, config=config, assignments=assignments)
+    if config is None and not settings.given.keys() & {"log.dirs", "log.dir"}:
+        _refuse_laid_out(data)
     log_to_stderr(logging.getLevelNamesMapping()[log_level.upper()])
     log.info("record_kernel kind=%s", KERNEL.value)
     log.info("hot_modules kind=%s", hot_modules_form().value)
@@ -231,6 +234,17 @@ def _refuse_one_nodes_options(
         raise ServeError(
             f"--config {config} is the file of one node: with --nodes {nodes} each has its own,"
             f" {data}/node-<id>/{SETTINGS_FILE}; pass settings for all of them with --set"
+        )
+
+
+def _refuse_laid_out(data: str) -> None:
+    """A directory with the nodes of a cluster is not that of one node."""
+    files = laid_out_files(RealDisk(), data)
+    if files:
+        nodes, file = len(files), shlex.quote(next(iter(files.values())))
+        raise ServeError(
+            f"{data} holds {nodes} nodes of a cluster: start all of them with --nodes {nodes}, or"
+            f" one with --config {file}"
         )
 
 

@@ -129,6 +129,19 @@ def lay_out(
     return made
 
 
+def laid_out_files(disk: Disk, data_directory: str) -> dict[int, str]:
+    """The settings files of nodes that are laid out in a directory, by the ids of the nodes."""
+    names = disk.names(data_directory) if disk.is_directory(data_directory) else []
+    numbers = sorted(
+        int(form[1]) for name in names if (form := NODE_DIRECTORY.fullmatch(name)) is not None
+    )
+    files = {
+        number: f"{node_directory(data_directory, NodeId(number))}/{SETTINGS_FILE}"
+        for number in numbers
+    }
+    return {number: file for number, file in files.items() if disk.exists(file)}
+
+
 def found_layout(disk: Disk, data_directory: str, nodes: int) -> tuple[str, ...] | None:
     """The settings files of the N nodes that are laid out; None if there is no node at all."""
     names = disk.names(data_directory) if disk.is_directory(data_directory) else []
