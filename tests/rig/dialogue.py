@@ -104,11 +104,18 @@ class Dialogue:
         return answer
 
     def exchange(self, request: Message, *, version: int) -> Any:
+        self.send(request, version=version)
+        return self.reply_to(request, version=version)
+
+    def send(self, request: Message, *, version: int) -> None:
+        """Sends it, and waits for nothing: `reply_to` does, before the next one is sent."""
         self._asked += 1
         parts = encode_request(
             request, version=version, correlation_id=self._asked, client_id="dialogue"
         )
         self._socket.sendall(b"".join(bytes(part) for part in parts))
+
+    def reply_to(self, request: Message, *, version: int) -> Any:
         size = int.from_bytes(self._receive(4), "big")
         frame = memoryview(self._receive(size))
         assert int.from_bytes(frame[:4], "big") == self._asked
