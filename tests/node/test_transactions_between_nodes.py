@@ -31,14 +31,24 @@ from rig.transactional.interface import (
     await_that,
     take,
 )
+from rig.transactional.java import JavaTransactions
 from rig.transactional.kafka_python import KafkaPythonTransactions
 
 NODES = (1, 2, 3)
 TRANSACTION_TOPIC = "__transaction_state"
-CLIENTS: list[TransactionalClient] = [ConfluentTransactions(), KafkaPythonTransactions()]
-every_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
 
 Scenario = Callable[[NodeCluster], Awaitable[None]]
+
+
+@pytest.fixture(params=["confluent-kafka", "kafka-python", "java"])
+def client(request: pytest.FixtureRequest) -> TransactionalClient:
+    match request.param:
+        case "confluent-kafka":
+            return ConfluentTransactions()
+        case "kafka-python":
+            return KafkaPythonTransactions()
+        case _:
+            return JavaTransactions(request.getfixturevalue("kafka_agent"))
 
 
 def in_a_cluster(path: Path, scenario: Scenario) -> None:
@@ -113,7 +123,6 @@ def committed(
     return seen
 
 
-@every_client
 def test_a_transaction_spans_all_nodes_wherever_its_coordinator_is(
     tmp_path: Path, client: TransactionalClient
 ) -> None:
@@ -221,7 +230,6 @@ def test_transactions_follow_each_other_as_fast_as_they_can(
     in_a_cluster(tmp_path, scenario)
 
 
-@every_client
 def test_offsets_of_a_group_on_another_node_are_part_of_the_transaction(
     tmp_path: Path, client: TransactionalClient
 ) -> None:
@@ -268,7 +276,6 @@ def committed_offsets(bootstrap: str, group: str) -> list[int]:
     return offsets
 
 
-@every_client
 @pytest.mark.parametrize("commits", [True, False], ids=["commit", "abort"])
 def test_a_node_that_is_killed_in_mid_transaction_gets_its_markers_when_it_is_back(
     tmp_path: Path, client: TransactionalClient, commits: bool
@@ -281,7 +288,7 @@ def test_a_node_that_is_killed_in_mid_transaction_gets_its_markers_when_it_is_ba
         partition = partition_led_by(cluster, lost, "orders")
         bootstrap = cluster.bootstrap
         producer = await asyncio.to_thread(client.producer, bootstrap, transactional_id)
-        producer.begin()
+        await asyncio.to_thread(producer.begin)
         await asyncio.to_thread(write_everywhere, producer, "orders", b"first")
         await cluster.kill(lost)
         end = producer.commit if commits else producer.abort
@@ -289,7 +296,7 @@ def test_a_node_that_is_killed_in_mid_transaction_gets_its_markers_when_it_is_ba
         await cluster.until(lambda image: leader(image, "orders", partition) is None)
         await cluster.start(lost)
         await cluster.until(lambda image: leader(image, "orders", partition) == lost)
-        producer.begin()
+        await asyncio.to_thread(producer.begin)
         await asyncio.to_thread(write_everywhere, producer, "orders", b"second")
         await asyncio.to_thread(producer.commit)
         values = [b"first", b"second"] if commits else [b"second"]
@@ -300,18 +307,18 @@ def test_a_node_that_is_killed_in_mid_transaction_gets_its_markers_when_it_is_ba
     in_a_cluster(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("client", ["confluent-kafka", "java"], indirect=True)
 def test_a_coordinator_that_is_killed_ends_its_transactions_when_it_is_back(
-    tmp_path: Path,
+    tmp_path: Path, client: TransactionalClient
 ) -> None:
     """Not of kafka-python, which forgets its EndTxn when the connection is refused."""
-    client = ConfluentTransactions()
 
     async def scenario(cluster: NodeCluster) -> None:
         coordinator = 3
         transactional_id = key_led_by(cluster, coordinator, TRANSACTION_TOPIC, "headless")
         bootstrap = cluster.bootstrap
         producer = await asyncio.to_thread(client.producer, bootstrap, transactional_id)
-        producer.begin()
+        await asyncio.to_thread(producer.begin)
         await asyncio.to_thread(write_everywhere, producer, "orders", b"order")
         await cluster.kill(coordinator)
         committing = asyncio.create_task(asyncio.to_thread(producer.commit))
@@ -333,12 +340,12 @@ def test_a_topic_that_is_deleted_in_mid_transaction_does_not_hold_it_up(tmp_path
         producer = await asyncio.to_thread(
             ConfluentTransactions().producer, bootstrap, transactional_id
         )
-        producer.begin()
+        await asyncio.to_thread(producer.begin)
         await asyncio.to_thread(write_everywhere, producer, "copies", b"lost")
         await asyncio.to_thread(write_everywhere, producer, "orders", b"order")
         await delete_topic(cluster, "copies")
         await asyncio.to_thread(producer.commit)
-        producer.begin()  # only once the one before is complete
+        await asyncio.to_thread(producer.begin)  # only once the one before is complete
         await asyncio.to_thread(write_everywhere, producer, "orders", b"next")
         await asyncio.to_thread(producer.commit)
         seen = await asyncio.to_thread(committed, bootstrap, "orders", 2 * len(NODES))
