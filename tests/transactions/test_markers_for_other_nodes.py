@@ -73,7 +73,7 @@ class Nodes:
             now_ms=self.now_ms,
         )
         self.queue.check()
-        return [code for _, code in refused]
+        return [code for _, code, _ in refused]
 
     def finished(self) -> list[str]:
         done = [f"{one.owner} {one.partition}" for one in self.queue.finished]
@@ -175,6 +175,18 @@ def test_any_other_answer_means_another_try_after_a_growing_pause(code: ErrorCod
     assert pauses == sorted(pauses)
     assert pauses[-1] == PAUSE_MS_MAX
     assert nodes.finished() == []
+
+
+def test_a_refusal_is_worth_telling_when_it_lasts() -> None:
+    nodes = Nodes({ORDERS: leader(TWO)})
+    nodes.add(7, ORDERS)
+    lasting = []
+    for _ in range(6):
+        nodes.take()
+        [refused] = nodes.queue.answered(TWO, {key(7, ORDERS): NOT_LEADER}, now_ms=nodes.now_ms)
+        lasting.append(refused.lasts)
+        nodes.now_ms += PAUSE_MS_MAX
+    assert lasting == [False] * 4 + [True] * 2
 
 
 def test_a_refused_partition_does_not_hold_up_the_others_of_its_node() -> None:

@@ -29,6 +29,7 @@ from penstock.model.offset import LeaderEpoch
 from penstock.transactions.markers import SendMarkers
 
 PAUSE_MS, PAUSE_MS_MAX = 100, 5_000
+LASTING_MS = 800  # a pause so long says that a refusal is not one of metadata on its way
 # The transaction is over in that partition.
 FINISHED = (ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -76,8 +77,11 @@ class SentMarker(NamedTuple, Generic[Owner]):
 
 
 class RefusedMarker(NamedTuple, Generic[Owner]):
+    """`lasts`: its partition has refused markers for a while."""
+
     queued: QueuedMarker[Owner]
     code: ErrorCode
+    lasts: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,13 +166,14 @@ class MarkerQueue(Generic[Owner]):
         for name, sent in self._take_back(node_id).items():
             one = self._partitions[name]
             refused = []
+            lasts = one.pause_ms >= LASTING_MS
             for queued in sent:
                 code = codes.get(queued.key, ErrorCode.UNKNOWN_SERVER_ERROR)
                 if code in FINISHED:
                     self.finished.append(queued)
                 else:
                     one.waiting.setdefault(queued.markers.producer_id, queued)
-                    refused.append(RefusedMarker(queued, code))
+                    refused.append(RefusedMarker(queued, code, lasts))
             if not refused:
                 one.pause_ms = 0
             elif self._route(name) == one.sent_to:

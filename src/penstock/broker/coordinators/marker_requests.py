@@ -46,7 +46,7 @@ Owner = TypeVar("Owner")
 class MarkerRequests(Generic[Owner]):
     """`finished` and `returned` are called for each marker that needs no further request: it is
     written or its partition is gone, or this node leads the partition now. `refused` for each
-    answer that is an error.
+    error that lasts: in the moments after a leader has moved, others are to be expected.
     """
 
     def __init__(
@@ -138,8 +138,11 @@ class MarkerRequests(Generic[Owner]):
                                node_id, len(sent), error)  # fmt: skip
         else:
             now_ms = self._clock.monotonic_ms()
-            for queued, code in self._queue.answered(node_id, codes_of(reply), now_ms=now_ms):
-                self._refused(queued.owner, queued.partition, code)
+            for queued, code, lasts in self._queue.answered(
+                node_id, codes_of(reply), now_ms=now_ms
+            ):
+                if lasts:
+                    self._refused(queued.owner, queued.partition, code)
         self._changed.set()
 
     def _hand_back(self) -> None:
