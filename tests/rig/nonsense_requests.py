@@ -135,7 +135,8 @@ class Absurd:
             number = dice.choice([-2, -3, -4, -5, -6, 5, 7, 100])
         else:
             number = dice.choice([highest, -highest - 1, highest // 2, 1000, 1_000_000])
-        if name in MODEST and 0 < number < highest:
+        if name == "max_wait_ms" or (name in MODEST and 0 < number < highest):
+            # A fetch that finds nothing would wait for as long as it may.
             return min(number, MODEST[name])
         return max(-highest - 1, min(number, highest))
 
