@@ -63,3 +63,16 @@ def test_epoch_does_not_rise_before_a_majority_would_vote() -> None:
     assert one.replica.epoch == 4
     one.reply_to(sends[0], VoteReply(epoch=one.replica.epoch, leader_id=None, granted=True))
     assert (one.role, one.replica.epoch) == ("candidate", 5)
+
+
+def test_voter_that_has_refused_is_not_waited_for_again() -> None:
+    one = Lone(1, voters=3, epoch=4)
+    one.wait_until_due()
+    one.fail(requests(one.effects, VoteRequest)[0])
+    one.wait_until_due()
+    (again,) = requests(one.effects, VoteRequest)
+    one.reply_to(again, VoteReply(epoch=one.replica.epoch, leader_id=None, granted=False))
+    assert one.role == "prospective"
+    due_ms = one.replica.next_deadline_ms()
+    assert due_ms is not None
+    assert due_ms > one.now_ms

@@ -67,10 +67,13 @@ def ask_for_votes(state: ReplicaState, now_ms: int) -> None:
     assert isinstance(role, Prospective | Candidate), role
     for voter in state.other_voters:
         node = voter.node_id
-        decided = node in role.granted or node in role.refused
-        if decided or node in role.asked or role.ask_ms.get(node, now_ms) > now_ms:
-            continue
-        role.asked[node] = state.send(node, _request(state, voter))
+        if has_no_answer(role, node) and role.ask_ms.get(node, now_ms) <= now_ms:
+            role.asked[node] = state.send(node, _request(state, voter))
+
+
+def has_no_answer(role: Prospective | Candidate, node: NodeId) -> bool:
+    """Whether a voter is still to be asked: it has not decided, and is not being asked."""
+    return node not in role.asked and node not in role.granted and node not in role.refused
 
 
 def _request(state: ReplicaState, voter: ReplicaKey) -> VoteRequest:

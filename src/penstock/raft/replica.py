@@ -17,6 +17,7 @@ from penstock.raft.elections import (
     ask_for_votes,
     handle_vote,
     handle_vote_reply,
+    has_no_answer,
     stand,
 )
 from penstock.raft.following import (
@@ -275,7 +276,7 @@ class Replica:
                 asks = [ms for node, ms in role.ask_ms.items() if node not in role.asked]
                 return _least(asks, role.elect_ms)
             case Prospective() | Candidate():
-                asks = [ms for node, ms in role.ask_ms.items() if node not in role.asked]
+                asks = [ms for node, ms in role.ask_ms.items() if has_no_answer(role, node)]
                 return _least(asks, role.deadline_ms)
             case Leader():
                 due = [one.deadline_ms for one in role.waiting]
