@@ -15,6 +15,7 @@ from penstock.broker.api import metadata
 from penstock.broker.controller.active_controller import ActiveController
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.membership import Membership
+from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.broker.request.partition_view import PartitionView
 from penstock.metadata.controller import brokers, decide
 from penstock.metadata.controller.decision_context import DecisionContext
@@ -33,6 +34,7 @@ class ClusterFlaw(Enum):
     REPLY_BEFORE_IMAGE = "reply-before-image"  # of a node that forwards
     IMAGE_BEFORE_COMMIT = "image-before-commit"  # of the active controller's node
     IMAGE_BEFORE_CAUGHT_UP = "image-before-caught-up"  # the first one after a start
+    METADATA_NOT_SYNCED = "metadata-not-synced"  # and taken for durable
     LEADER_EPOCH_KEPT = "leader-epoch-kept"  # by a broker that registers again
     UNFENCED_BEFORE_CAUGHT_UP = "unfenced-before-caught-up"
     NEVER_UNFENCED = "never-unfenced"  # a broker that was fenced while it lived
@@ -68,6 +70,8 @@ def _changes(flaw: ClusterFlaw) -> list[Change]:
             return _image_before_commit()
         case ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP:
             return _image_before_caught_up()
+        case ClusterFlaw.METADATA_NOT_SYNCED:
+            return [(MetadataJournal, "unsynced", lambda self: [])]
         case ClusterFlaw.LEADER_EPOCH_KEPT:
             return [(brokers, "_replaced", lambda state, present, request: ())]
         case ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP:
