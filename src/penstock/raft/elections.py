@@ -5,6 +5,8 @@ still hears from the leader would not, so one that is merely cut off disturbs no
 """
 
 from penstock.model.identity import NodeId
+from penstock.model.limit import EPOCHS_AHEAD_MAX
+from penstock.model.offset import LeaderEpoch
 from penstock.raft.messages import Refused, VoteReply, VoteRequest
 from penstock.raft.replies import answer_vote
 from penstock.raft.roles.candidate import Candidate
@@ -105,11 +107,21 @@ def _vote_error(state: ReplicaState, request: VoteRequest) -> Refused | None:
     if not addressed_to(state, request.voter):
         return Refused.INVALID_VOTER_KEY
     last_epoch_max = request.epoch if request.pre_vote else request.epoch - 1
-    if request.log_end.epoch > last_epoch_max or request.log_end.offset < 0:
+    if request.log_end.epoch > last_epoch_max or min(request.log_end) < 0:
         return Refused.INVALID_REQUEST
     if request.epoch < state.epoch:
         return Refused.FENCED_LEADER_EPOCH
+    if not is_plausible(state, request.candidate.node_id, request.epoch):
+        return Refused.INVALID_REQUEST
     return None
+
+
+def is_plausible(state: ReplicaState, sender: NodeId, epoch: LeaderEpoch) -> bool:
+    """Whether a replica may have sent this. An epoch that is far ahead is not believed: epochs are
+    never taken back, and after the last one nobody could be elected any more. A replica that has
+    missed so many elections learns of them from the replies to its own requests.
+    """
+    return sender >= 0 and epoch <= state.epoch + EPOCHS_AHEAD_MAX
 
 
 def addressed_to(state: ReplicaState, voter: ReplicaKey) -> bool:

@@ -18,6 +18,7 @@ from penstock.raft.elections import (
     handle_vote,
     handle_vote_reply,
     has_no_answer,
+    is_plausible,
     stand,
 )
 from penstock.raft.following import (
@@ -357,9 +358,13 @@ class Replica:
         return answer(state, token, EndEpochReply(epoch=state.epoch, leader_id=state.known_leader))
 
     def _contradicts(self, request: BeginEpochRequest | EndEpochRequest) -> bool:
-        """Whether it names another leader of this epoch than is known, or this replica itself."""
+        """Whether it names another leader of this epoch than is known, or this replica itself, or
+        what no replica can mean.
+        """
         state = self.state
         if request.leader_id == state.key.node_id:
+            return True
+        if not is_plausible(state, request.leader_id, request.epoch):
             return True
         known = state.leader_id is not None and request.epoch == state.epoch
         return known and request.leader_id != state.leader_id
