@@ -368,3 +368,16 @@ def test_rest_of_buffers_starts_where_sending_stopped() -> None:
     assert [bytes(part) for part in rest_of([b"abc", b"def", b"ghi"], 4)] == [b"ef", b"ghi"]
     assert [bytes(part) for part in rest_of([b"abc", b"def"], 3)] == [b"def"]
     assert rest_of([b"abc"], 3) == []
+
+
+@pytest.mark.parametrize("host", ["..", "a..b", "x" * 300, "é" * 200, "a\0b", "x." * 16_000])
+def test_what_is_no_host_name_cannot_be_connected_to(run: Run, host: str) -> None:
+    """Other nodes say where they listen, and may say anything."""
+
+    async def check() -> None:
+        with pytest.raises(NetworkError, match="cannot resolve") as refused:
+            await TcpNetwork().connect(Address(host=host, port=9092))
+        assert len(str(refused.value)) < 200
+        assert str(refused.value).isprintable()
+
+    run(check())

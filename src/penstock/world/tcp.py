@@ -17,6 +17,7 @@ from penstock.world.tcp_stream import TcpStream
 logger = logging.getLogger(__name__)
 
 SEND_BUFFER_BOUND = "/proc/sys/net/core/wmem_max"
+SHOWN_HOST_MAX = 100  # characters of a host name in a message
 ACCEPT_PAUSE_S = 0.1  # when the process has run out of descriptors
 
 
@@ -155,17 +156,26 @@ async def resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, in
     """The first address that the name has; numbers and the empty host cost no look-up."""
     host = address.host or "0.0.0.0"
     for family in (socket.AF_INET, socket.AF_INET6):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             socket.inet_pton(family, host)
             return family, (host, address.port)
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise NetworkError(f"cannot resolve {host}: {error.strerror}") from error
+        raise NetworkError(f"cannot resolve {_shown(host)}: {error.strerror}") from error
+    except ValueError as error:
+        # A UnicodeError, mostly: of a part between dots that is empty or too long.
+        raise NetworkError(f"cannot resolve {_shown(host)}: this is no host name") from error
     # IPv4 first: "localhost" must reach a node that listens on 127.0.0.1.
     family, _, _, _, target = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     return family, (str(target[0]), int(target[1]))
+
+
+def _shown(host: str) -> str:
+    """A host name in a message: short, on one line."""
+    printable = host if host.isprintable() else ascii(host)
+    return printable if len(printable) <= SHOWN_HOST_MAX else f"{printable[:SHOWN_HOST_MAX]}..."
 
 
 def address_of(name: tuple[str, int]) -> Address:
