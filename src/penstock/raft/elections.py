@@ -23,6 +23,7 @@ from penstock.raft.transitions import (
     become_unattached,
     become_voted,
     lose_election,
+    stand_back,
 )
 from penstock.raft.voters import ReplicaKey
 
@@ -41,7 +42,10 @@ def handle_vote(state: ReplicaState, request: VoteRequest, token: object, now_ms
         become_unattached(state, request.epoch, now_ms)
     if request.pre_vote:
         granted = _would_vote(state, request, now_ms)
-        return answer_vote(state, token, granted=granted)
+        answer_vote(state, token, granted=granted)
+        if granted:
+            _give_way(state, request, now_ms)
+        return None
     granted = _may_vote(state, request)
     if granted and state.voted is None:
         become_voted(state, request.candidate, now_ms)
@@ -150,6 +154,27 @@ def _would_vote(state: ReplicaState, request: VoteRequest, now_ms: int) -> bool:
     ):
         return False
     return request.log_end >= state.log.last
+
+
+def _give_way(state: ReplicaState, request: VoteRequest, now_ms: int) -> None:
+    """Voters that lose their leader notice it at the same time. Two that grant each other a
+    pre-vote would both become candidates, each with its own vote, and wait for a whole election
+    time-out. So of two that stand, the one with the longer log goes on, or else the one with the
+    smaller id; and one that is about to stand waits, once, for the one that it would vote for.
+    """
+    role = state.role
+    until_ms = now_ms + state.times.give_way_ms
+    if isinstance(role, Prospective):
+        ahead = request.log_end > state.log.last
+        if ahead or request.candidate.node_id < state.key.node_id:
+            stand_back(state, until_ms)
+    elif isinstance(role, Follower):
+        if state.is_voter and not role.gave_way:
+            role.gave_way = True
+            role.deadline_ms = max(role.deadline_ms, until_ms)
+    elif isinstance(role, Unattached) and role.elect_ms is not None and not role.gave_way:
+        role.gave_way = True
+        role.elect_ms = max(role.elect_ms, until_ms)
 
 
 def _may_vote(state: ReplicaState, request: VoteRequest) -> bool:

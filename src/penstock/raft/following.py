@@ -157,6 +157,7 @@ def _fetch(state: ReplicaState, *, wait_ms_max: int) -> FetchRequest:
 def _hear(state: ReplicaState, role: Follower, now_ms: int) -> None:
     role.heard_ms = now_ms
     role.lost = False
+    role.gave_way = False
     role.attempts = 0
     state.hurry = True
     role.deadline_ms = now_ms + state.times.fetch_timeout_ms

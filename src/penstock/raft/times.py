@@ -5,6 +5,7 @@ from collections.abc import Callable
 from penstock.model.lazy_dataclass import dataclass
 
 SHORT_WAIT_MS_MAX = 50  # of a voter that has just lost its leader, or has just started
+GIVE_WAY_MS_MAX = 200  # that a voter leaves to another one that stands at the same time
 BACKOFF_BASE_MS = 100
 BACKOFF_DOUBLINGS_MAX = 10
 
@@ -24,6 +25,11 @@ class Times:
     def check_quorum_ms(self) -> int:
         """A leader that a majority has not fetched from for so long resigns."""
         return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def give_way_ms(self) -> int:
+        """Enough for another to be elected, if it can be."""
+        return min(GIVE_WAY_MS_MAX, self.election_timeout_ms)
 
     @property
     def begin_epoch_ms(self) -> int:

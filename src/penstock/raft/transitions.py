@@ -142,18 +142,14 @@ def lose_election(state: ReplicaState, now_ms: int) -> None:
     wait_ms = election_wait_ms(state.times, state.draw) + backoff_ms(
         state.times, state.draw, attempts=role.attempts
     )
-    elect_ms = now_ms + wait_ms
-    if isinstance(role, Prospective) and role.leader_id is not None:
-        follower = Follower(
-            leader_id=role.leader_id,
-            deadline_ms=elect_ms,
-            lost=True,
-            attempts=role.attempts,
-        )
-        return _enter(state, follower)
-    return _enter(
-        state, Unattached(leader_id=state.leader_id, elect_ms=elect_ms, attempts=role.attempts)
-    )
+    _stand_later(state, role, now_ms + wait_ms)
+
+
+def stand_back(state: ReplicaState, until_ms: int) -> None:
+    """Leaves an election to another voter, which has until then to win it."""
+    role = state.role
+    assert isinstance(role, Prospective), role
+    _stand_later(state, role, until_ms)
 
 
 def learn(state: ReplicaState, epoch: LeaderEpoch, leader_id: NodeId | None, now_ms: int) -> bool:
@@ -181,6 +177,20 @@ def commit(state: ReplicaState, offset: Offset) -> None:
         assert offset <= state.log.end_offset, (offset, state.log.end_offset)
         state.high_watermark = offset
         state.effects.append(Committed(offset=offset))
+
+
+def _stand_later(state: ReplicaState, role: Prospective | Candidate, elect_ms: int) -> None:
+    if isinstance(role, Prospective) and role.leader_id is not None:
+        follower = Follower(
+            leader_id=role.leader_id,
+            deadline_ms=elect_ms,
+            lost=True,
+            attempts=role.attempts,
+        )
+        return _enter(state, follower)
+    return _enter(
+        state, Unattached(leader_id=state.leader_id, elect_ms=elect_ms, attempts=role.attempts)
+    )
 
 
 def _enter(state: ReplicaState, role: Role) -> None:

@@ -15,6 +15,7 @@ class Follower:
     deadline_ms: int
     heard_ms: int | None = None  # when the leader last replied to a fetch
     lost: bool = False  # it is known to be gone, whenever it spoke
+    gave_way: bool = False  # since then, to another voter
     attempts: int = 0
     fetching: int | None = None  # the number of the fetch that is under way
     fetch_ms: int = 0  # when the next one may leave

@@ -17,6 +17,7 @@ class Unattached:
     elect_ms: int | None
     lost_leader_id: NodeId | None = None  # of this epoch, given up: it is believed only itself
     attempts: int = 0
+    gave_way: bool = False  # to another voter
     asked: dict[NodeId, int] = field(default_factory=dict)  # fetches that look for the leader
     ask_ms: dict[NodeId, int] = field(default_factory=dict)  # when each voter is asked again
     reached: set[NodeId] = field(default_factory=set)  # voters that have replied

@@ -34,6 +34,7 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.replica import Replica
+from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
 from penstock.raft.roles.unattached import Unattached
 from penstock.raft.times import SHORT_WAIT_MS_MAX, Draw, Times
@@ -141,11 +142,13 @@ class Process:
         return None
 
     def hurry(self, now_ms: int) -> None:
-        """Waits for the next election as if it were the first."""
+        """Waits for the next election as if it were the first, whoever else stands."""
         role = self.replica.state.role
+        soon_ms = now_ms + self.replica.state.draw(SHORT_WAIT_MS_MAX)
         if isinstance(role, Unattached) and role.elect_ms is not None:
-            soon_ms = now_ms + self.replica.state.draw(SHORT_WAIT_MS_MAX)
             role.elect_ms = min(role.elect_ms, soon_ms)
+        elif isinstance(role, Follower) and role.lost and self.replica.state.is_voter:
+            role.deadline_ms = min(role.deadline_ms, soon_ms)
 
     def snapshot_if(self, entries_min: int) -> None:
         """A snapshot of what is committed and durable here, when the log has grown long enough."""
