@@ -92,6 +92,19 @@ def test_the_only_broker_shuts_down_without_a_record() -> None:
     assert cluster.topic("orders").partitions == before
 
 
+def test_the_only_broker_of_controllers_elsewhere_is_fenced_when_it_shuts_down() -> None:
+    """Else a broker that joins while it is gone would see partitions given to it."""
+    cluster = Cluster(0)
+    cluster.register(TWO)
+    cluster.unfence(TWO)
+    reply = cluster.heartbeat(TWO, want_shut_down=True)
+    assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+    cluster.register(THREE)
+    cluster.unfence(THREE)
+    cluster.create("orders", partitions=4)
+    assert {partition.leader for partition in cluster.topic("orders").partitions} == {THREE}
+
+
 def test_a_broker_that_comes_back_after_its_shutdown_leads_again() -> None:
     cluster = Cluster(2)
     cluster.create("orders", partitions=2)

@@ -2,8 +2,10 @@
 
 A broker is unfenced once it has applied its own registration. One that wants to shut down hands
 over what it leads and is fenced in the same decision, so it may go at once. The only broker of a
-cluster has nobody to hand over to: it stays as it is and goes on in its leader epochs after the
-restart (`brokers`).
+cluster, in the process of the controller, has nobody to hand over to, and nobody decides anything
+while it is gone: it stays as it is and goes on in its leader epochs after the restart (`brokers`).
+Elsewhere the only broker is fenced like any other: another one may join while it is gone, and no
+partition must be given to a broker that does not run.
 """
 
 from penstock.machine.decision import Decision
@@ -50,13 +52,17 @@ def heartbeat(
         if is_caught_up and not request.want_fence and not shuts_down:
             change = _change(broker, fenced=UNFENCED)
             records, fenced = (change, *led_again(state, broker.node_id)), False
-    elif request.want_fence or (shuts_down and len(state.brokers) > 1):
+    elif request.want_fence or (shuts_down and not _stops_with_controller(context, broker)):
         change = _change(broker, fenced=FENCED, shuts_down=shuts_down)
         records, fenced = (*without_broker(state, broker.node_id), change), True
     reply = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=shuts_down
     )
     return Decision(records=records, reply=reply, framed=True)
+
+
+def _stops_with_controller(context: DecisionContext, broker: BrokerImage) -> bool:
+    return broker.node_id == context.node_id and len(context.state.brokers) == 1
 
 
 def _change(
