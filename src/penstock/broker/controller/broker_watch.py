@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 # A process that ends closes its sockets one by one: the first attempt may still be accepted.
 PROBES_AFTER_S = (0.0, 0.05, 0.2)
 PROBE_TIMEOUT_S = 2.0
-RETRY_WAIT_S = 0.1
+RETRY_WAIT_S = 1.0
 
 Fence = Callable[[NodeId, int], None]  # by id and broker epoch
 

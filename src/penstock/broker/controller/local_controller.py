@@ -322,9 +322,24 @@ class LocalController:
         if host is None or driver is None:
             return answer(NotDone.LEADERSHIP_LOST)
         end_offset = self._journal.end_offset
-        host.submit(
-            lambda: self._decide(request, connection), deadline_ms=deadline_ms, answer=answer
-        )
+        accepted: list[ControllerReply] = []
+
+        def decided() -> Decision[MetadataRecord, Outcome]:
+            decision = self._decide(request)
+            if not isinstance(decision.reply, RequestError):
+                accepted.append(decision.reply)
+            return decision
+
+        def answered(outcome: Outcome | NotDone) -> None:
+            if isinstance(outcome, NotDone):
+                accepted.clear()
+            answer(outcome)
+
+        host.submit(decided, deadline_ms=deadline_ms, answer=answered)
+        for reply in accepted:
+            # Only now: a broker whose fencing could not be stored keeps its session, and is fenced
+            # when there is room again.
+            self.watch.note(request, reply, connection=connection)
         if self._journal.end_offset > end_offset:
             driver.appended()
         return None
@@ -383,9 +398,7 @@ class LocalController:
         self._snapshotting.installed(snapshot)
         self._tell(difference(before, image), image)
 
-    def _decide(
-        self, request: ControllerRequest, connection: Hashable
-    ) -> Decision[MetadataRecord, Outcome]:
+    def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
         context = DecisionContext(
             state=self._state,
             node_id=self._node_id,
@@ -398,11 +411,9 @@ class LocalController:
             cluster_id=self._member.cluster_id,
         )
         try:
-            decision = decide(context, request)
+            return decide(context, request)
         except RequestError as refused:
             return Decision.refuse(refused)
-        self.watch.note(request, decision.reply, connection=connection)
-        return decision
 
     def _fresh_ids(self, request: ControllerRequest) -> list[TopicId]:
         """Random topic ids, none of which is taken or reserved."""

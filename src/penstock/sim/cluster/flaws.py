@@ -88,8 +88,8 @@ def _reply_before_commit() -> list[Change]:
     decide_one, submit = LocalController._decide, LocalController._submit
     replies: list[Any] = []
 
-    def decide_and_note(self: LocalController, request: Any, connection: object) -> Any:
-        decision = decide_one(self, request, connection)
+    def decide_and_note(self: LocalController, request: Any) -> Any:
+        decision = decide_one(self, request)
         replies.append(decision.reply)
         return decision
 
