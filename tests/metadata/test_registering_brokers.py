@@ -124,6 +124,26 @@ def test_a_broker_with_directories_that_cannot_be_is_refused(
     assert message in str(error)
 
 
+@pytest.mark.parametrize("node_id", [-1, -2, -(2**31)])
+def test_a_broker_with_a_negative_id_is_refused(node_id: int) -> None:
+    cluster = Cluster(1)
+    request = cluster.registration(TWO)
+    request.broker_id = node_id
+    error = refusal(cluster, request)
+    assert error.code == ErrorCode.INVALID_REGISTRATION
+    assert str(node_id) in str(error)
+
+
+@pytest.mark.parametrize("protocol", [-1, 4, 32767])
+def test_a_broker_whose_listener_has_an_unknown_protocol_is_refused(protocol: int) -> None:
+    cluster = Cluster(1)
+    request = cluster.registration(TWO)
+    request.listeners[0].security_protocol = protocol
+    error = refusal(cluster, request)
+    assert error.code == ErrorCode.INVALID_REGISTRATION
+    assert str(protocol) in str(error)
+
+
 # What becomes of the process before
 
 

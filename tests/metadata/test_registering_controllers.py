@@ -1,5 +1,7 @@
 """Where controllers listen is known to every node, also after a snapshot."""
 
+import pytest
+
 from penstock.broker.controller.registration import listeners_of, supported_features
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.difference import difference
@@ -7,6 +9,7 @@ from penstock.metadata.image.image import Image
 from penstock.metadata.loader import Loader
 from penstock.metadata.records import FEATURE_LEVELS, decode_record, encode_record
 from penstock.metadata.snapshot import image_records
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.controller_registration import (
@@ -48,6 +51,19 @@ def test_the_latest_registration_counts() -> None:
     cluster.ask(registration(TWO, port=9999, incarnation=1))
     (endpoint,) = cluster.image.controllers[TWO].endpoints
     assert endpoint.port == 9999
+
+
+@pytest.mark.parametrize(("node_id", "protocol"), [(-1, 0), (2, -1), (2, 4)])
+def test_a_registration_that_no_controller_can_mean_is_refused(node_id: int, protocol: int) -> None:
+    cluster = Cluster()
+    count = len(cluster.records)
+    request = registration(TWO, port=9093)
+    request.controller_id = node_id
+    request.listeners[0].security_protocol = protocol
+    with pytest.raises(RequestError) as error:
+        cluster.ask(request)
+    assert error.value.code == ErrorCode.INVALID_REGISTRATION
+    assert len(cluster.records) == count
 
 
 def test_the_same_registration_again_writes_nothing() -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.fencing import leader_change, without_broker
+from penstock.metadata.controller.registration_checks import check_registration
 from penstock.metadata.controller.state import ControllerState, Place
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import broker_of
@@ -65,6 +66,7 @@ def register_broker(
             f"This is cluster {context.cluster_id}; broker {request.broker_id} belongs to cluster "
             f"{request.cluster_id}.",
         )
+    check_registration(request.broker_id, request.listeners)
     present = state.brokers.get(NodeId(request.broker_id))
     record = _record(request, broker_epoch=context.next_offset)
     if present is not None and present.incarnation != request.incarnation_id:

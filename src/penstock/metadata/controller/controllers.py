@@ -2,6 +2,7 @@
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.registration_checks import check_registration
 from penstock.metadata.image.changes import controller_of
 from penstock.metadata.records import MetadataRecord
 from penstock.wire.messages.controller_registration import (
@@ -19,6 +20,7 @@ def register_controller(
     context: DecisionContext, request: ControllerRegistrationRequest
 ) -> Decision[MetadataRecord, ControllerRegistrationResponse]:
     """The latest registration of an id counts. One that says nothing new is not written again."""
+    check_registration(request.controller_id, request.listeners)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
