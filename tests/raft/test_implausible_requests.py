@@ -4,7 +4,7 @@ import pytest
 
 from penstock.model.identity import NodeId
 from penstock.model.limit import EPOCHS_AHEAD_MAX
-from penstock.raft.effects import Persist
+from penstock.raft.effects import AnswerFetch, Persist
 from penstock.raft.messages import (
     BeginEpochRequest,
     EndEpochRequest,
@@ -12,7 +12,18 @@ from penstock.raft.messages import (
     VoteRequest,
 )
 from penstock.raft.voters import ReplicaKey
-from rig.replica import Lone, begin_epoch, end, end_epoch, leader, log_of, vote
+from rig.replica import (
+    TIMES,
+    Lone,
+    all_of,
+    begin_epoch,
+    end,
+    end_epoch,
+    fetch,
+    leader,
+    log_of,
+    vote,
+)
 
 LAST_EPOCH = 2**31 - 1
 
@@ -66,3 +77,13 @@ def test_sender_with_a_negative_id_is_refused(node_id: int) -> None:
 def test_vote_for_a_log_of_a_negative_epoch_is_refused() -> None:
     one = Lone(1, epoch=7)
     assert one.ask(vote(8, 3, to=1, log_end=end(-1, 0))).error is Refused.INVALID_REQUEST
+
+
+def test_fetch_waits_no_longer_than_a_follower_waits_for_its_leader() -> None:
+    """It is kept also when its sender has gone, and there may be many of those."""
+    one = leader(1)
+    one.sync()
+    one.receive(fetch(1, 9, end(1, 1), wait_ms_max=2**31 - 1))
+    assert not all_of(one.effects, AnswerFetch)
+    one.tick(one.now_ms + TIMES.fetch_timeout_ms)
+    assert len(all_of(one.effects, AnswerFetch)) == 1

@@ -39,9 +39,9 @@ def handle_fetch(state: ReplicaState, request: FetchRequest, token: object, now_
         reply.diverging = end
         return answer(state, token, reply)
     _note(state, role, request, now_ms)
-    waiting = WaitingFetch(
-        token=token, request=request, deadline_ms=now_ms + max(0, request.wait_ms_max)
-    )
+    # Whoever has gone meanwhile is kept as long: no replica waits for longer than it needs to.
+    wait_ms = min(max(0, request.wait_ms_max), state.times.fetch_timeout_ms)
+    waiting = WaitingFetch(token=token, request=request, deadline_ms=now_ms + wait_ms)
     if _has_news(state, request) or request.wait_ms_max <= 0:
         return _answer(state, waiting)
     role.waiting.append(waiting)
