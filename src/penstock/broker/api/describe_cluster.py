@@ -1,6 +1,6 @@
 """DescribeCluster: the cluster's id, its brokers, and whom to ask for changes.
 
-A listener of brokers tells the brokers, one of controllers the controllers (KIP-919).
+A listener of controllers tells the controllers instead (`describe_controllers`).
 """
 
 from penstock.broker.request.api_table import Api
@@ -20,8 +20,7 @@ from penstock.wire.messages.describe_cluster import (
 def handle(
     services: NodeServices, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
-    """On a broker's listener."""
-    _refuse_other_type(request, BROKERS)
+    refuse_other_type(request, BROKERS)
     brokers = []
     for broker in services.image.brokers.values():
         endpoint = broker.endpoint(context.listener)
@@ -40,25 +39,7 @@ def handle(
         cluster_id=services.cluster_id,
         controller_id=services.node_id,
         brokers=brokers,
-        cluster_authorized_operations=_operations(request),
-    )
-
-
-def describe_controllers(
-    services: NodeServices, request: DescribeClusterRequest, context: RequestContext
-) -> DescribeClusterResponse:
-    """On a controller's listener; the active controller is the one that is asked for changes."""
-    _refuse_other_type(request, CONTROLLERS)
-    active = services.quorum.replica.leader_id
-    return DescribeClusterResponse(
-        endpoint_type=CONTROLLERS,
-        cluster_id=services.cluster_id,
-        controller_id=NO_NODE if active is None else active,
-        brokers=[
-            DescribeClusterBroker(broker_id=node_id, host=address.host, port=address.port)
-            for node_id, address in sorted(services.quorum.member.addresses.items())
-        ],
-        cluster_authorized_operations=_operations(request),
+        cluster_authorized_operations=operations(request),
     )
 
 
@@ -70,7 +51,7 @@ def refuse(
     )
 
 
-def _refuse_other_type(request: DescribeClusterRequest, own: int) -> None:
+def refuse_other_type(request: DescribeClusterRequest, own: int) -> None:
     asked = request.endpoint_type
     if asked not in NAMES:
         raise RequestError(
@@ -84,24 +65,16 @@ def _refuse_other_type(request: DescribeClusterRequest, own: int) -> None:
         )
 
 
-def _operations(request: DescribeClusterRequest) -> int:
+def operations(request: DescribeClusterRequest) -> int:
     asked = request.include_cluster_authorized_operations
     return CLUSTER_OPERATIONS if asked else NOT_ASKED_FOR
 
 
-NO_NODE = -1
 NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 API = Api(
     key=ApiKey.DESCRIBE_CLUSTER,
     versions=DescribeClusterRequest.VERSIONS,
     request=DescribeClusterRequest,
     handle=handle,
-    refuse=refuse,
-)
-OF_CONTROLLERS = Api(
-    key=ApiKey.DESCRIBE_CLUSTER,
-    versions=DescribeClusterRequest.VERSIONS,
-    request=DescribeClusterRequest,
-    handle=describe_controllers,
     refuse=refuse,
 )

@@ -8,6 +8,7 @@ is to be that is asked, and how far its metadata was when it replied.
 
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import (
+    OWN_TAGS_FROM,
     Message,
     boolean,
     int16,
@@ -30,10 +31,10 @@ class EnvelopeRequest(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=
     request_data: bytes = octets()
     request_principal: bytes | None = nullable(octets(), default=None)
     client_host_address: bytes = octets()  # 4 or 16 bytes
-    controller_epoch: int = tagged(10_000, int32("0+", default=-1))
+    controller_epoch: int = tagged(OWN_TAGS_FROM, int32("0+", default=-1))
 
 
 class EnvelopeResponse(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=0):
     response_data: bytes | None = nullable(octets(), default=None)
     error_code: int = int16()
-    metadata_offset: int = tagged(10_000, int64("0+", default=-1))
+    metadata_offset: int = tagged(OWN_TAGS_FROM, int64("0+", default=-1))
