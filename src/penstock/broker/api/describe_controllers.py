@@ -1,4 +1,4 @@
-"""DescribeCluster on a controller's listener (KIP-919): the controllers, and which one is active."""
+"""DescribeCluster on a controller's listener (KIP-919): the controllers, and the active one."""
 
 from penstock.broker.api.describe_cluster import operations, refuse, refuse_other_type
 from penstock.broker.request.api_table import Api
