@@ -55,11 +55,7 @@ async def _once_writer_stopped(
 
 
 async def _fresh(services: Services) -> InitProducerIdResponse:
-    try:
-        producer_id = await services.producer_ids.next()
-    except RequestError as error:
-        # Retriable for every client, unlike the controller's own errors.
-        raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
+    producer_id = await services.producer_ids.next()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.broker.controller.controller_link import ControllerLink
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId
 from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -32,7 +33,7 @@ class ProducerIds:
         self._refilling = asyncio.Lock()
 
     async def next(self) -> ProducerId:
-        """A fresh id. RequestError when the controller gives none."""
+        """A fresh id. RequestError as from `refill`."""
         while (fresh := self.take()) is None:
             await self.refill()
         return fresh
@@ -46,11 +47,18 @@ class ProducerIds:
         return fresh
 
     async def refill(self) -> None:
-        """Gets a block if there is none. RequestError when the controller gives none."""
+        """Gets a block if there is none. RequestError when the controller gives none; with an error
+        that every producer tries again after, unlike the controller's own.
+        """
         async with self._refilling:
             # Another one may have fetched a block while this one waited for the lock.
-            if self._next == self._end:
-                self._refill(await self._controller.ask(self._request()))
+            if self._next != self._end:
+                return
+            try:
+                block = await self._controller.ask(self._request())
+            except RequestError as error:
+                raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
+            self._refill(block)
 
     def _request(self) -> AllocateProducerIdsRequest:
         return AllocateProducerIdsRequest(
