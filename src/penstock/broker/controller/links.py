@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from penstock.client.network.errors import ClientError
+from penstock.client.network.errors import ClientError, ConnectionLost
 from penstock.model.identity import NodeId
 from penstock.wire.definition import Message
 from penstock.world.errors import ConnectionRefused
@@ -94,8 +94,15 @@ class Links:
     ) -> AnyReply:
         """The reply. NodeDown when the node's process does not run, another ClientError for any
         other failure. A reply that is late closes the lane, and with it all that waits there.
+        `timeout_ms` is for the connection, and again for the reply.
         """
-        channel = await self._channel(_Key(node_id, lane), timeout_ms=timeout_ms)
+        try:
+            # Others may be connecting, with more time: nobody waits for them longer than its own.
+            async with asyncio.timeout(timeout_ms / 1000):
+                channel = await self._channel(_Key(node_id, lane), timeout_ms=timeout_ms)
+        except TimeoutError as error:
+            late = f"node {node_id}: no connection within {timeout_ms} ms"
+            raise ConnectionLost(late) from error
         return await channel.ask(request, reply_type, timeout_ms=timeout_ms, version=version)
 
     def close(self) -> None:
