@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.log.quorum_state import (
+    EPOCH_MAX,
     QuorumState,
     UnreadableQuorumState,
     decode_quorum_state,
@@ -26,7 +27,7 @@ VOTED = QuorumState(leader_epoch=LeaderEpoch(7), voted=(NodeId(2), DIRECTORY_ID)
 FOLLOWING = QuorumState(leader_epoch=LeaderEpoch(8), leader_id=NodeId(3))
 
 NODE_IDS = st.integers(0, 2**31 - 1).map(NodeId)
-EPOCHS = st.integers(0, 2**31 - 1).map(LeaderEpoch)
+EPOCHS = st.integers(0, EPOCH_MAX).map(LeaderEpoch)
 DIRECTORY_IDS = st.none() | st.binary(min_size=16, max_size=16).filter(any)
 VOTES = st.none() | st.tuples(NODE_IDS, DIRECTORY_IDS)
 STATES = st.builds(
@@ -131,6 +132,10 @@ def test_foreign_bytes_raise_nothing_else(data: bytes) -> None:
         (
             '{"data_version":0,"votedId":2,"currentVoters":[],"leaderEpoch":-1}',
             "leaderEpoch is -1, expected a number from 0 on",
+        ),
+        (
+            '{"data_version":0,"votedId":2,"currentVoters":[],"leaderEpoch":2147483647}',
+            "leaderEpoch is 2147483647, expected a number up to 2146483647",
         ),
         (
             '{"data_version":0,"votedId":2,"currentVoters":[],"leaderEpoch":1,"leaderId":"'

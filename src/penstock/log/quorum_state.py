@@ -20,12 +20,14 @@ from penstock.log import layout
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId, id_bytes, id_text
 from penstock.model.lazy_dataclass import dataclass
+from penstock.model.limit import EPOCHS_AHEAD_MAX
 from penstock.model.offset import LeaderEpoch
 from penstock.world.ports import Disk
 
 NONE = -1
 NO_DIRECTORY_ID = bytes(16)
 INT32_MAX = 2**31 - 1
+EPOCH_MAX = INT32_MAX - EPOCHS_AHEAD_MAX  # that is believed at a start
 WITH_STATIC_VOTERS, WITH_DIRECTORY_IDS = VERSIONS = (0, 1)
 
 
@@ -127,7 +129,7 @@ def _state_of(fields: dict[str, Any]) -> QuorumState:
     else:
         static_voters = _static_voters(fields)
     return QuorumState(
-        leader_epoch=LeaderEpoch(_number(fields, "leaderEpoch", at_least=0)),
+        leader_epoch=_epoch(fields),
         leader_id=_node_id(fields, "leaderId"),
         voted=None if voted_id is None else (voted_id, directory_id),
         static_voters=static_voters,
@@ -139,6 +141,16 @@ def _static_voters(fields: dict[str, Any]) -> tuple[NodeId, ...]:
     if not isinstance(voters, list) or not all(isinstance(voter, dict) for voter in voters):
         raise _Invalid(f"currentVoters is {_shown(voters)}, expected a list of voters")
     return tuple(NodeId(_number(voter, "voterId", at_least=0)) for voter in voters)
+
+
+def _epoch(fields: dict[str, Any]) -> LeaderEpoch:
+    """An epoch that comes by elections. Other replicas would believe one that is close to the last
+    there can be, and soon nobody could be elected any more.
+    """
+    epoch = _number(fields, "leaderEpoch", at_least=0)
+    if epoch > EPOCH_MAX:
+        raise _Invalid(f"leaderEpoch is {epoch}, expected a number up to {EPOCH_MAX}")
+    return LeaderEpoch(epoch)
 
 
 def _node_id(fields: dict[str, Any], name: str) -> NodeId | None:
