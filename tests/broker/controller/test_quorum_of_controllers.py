@@ -241,6 +241,7 @@ def test_a_controller_that_is_not_active_refuses_to_decide(tmp_path: Path) -> No
             await create(other, "orders")
         except RequestError as refusal:
             assert refusal.code == ErrorCode.NOT_CONTROLLER
+            assert str(refusal.message) == "this controller is not the active one"
         else:
             raise AssertionError("it was created")
 

@@ -320,7 +320,7 @@ class LocalController:
             driver.tick()
         host = self._host
         if host is None or driver is None:
-            return answer(NotDone.LEADERSHIP_LOST)
+            return answer(RequestError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
         end_offset = self._journal.end_offset
         accepted: list[ControllerReply] = []
 
