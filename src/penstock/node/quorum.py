@@ -8,6 +8,7 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.cluster_node import ClusterNode, QuorumTimes
 from penstock.model.settings.listener import DirectoryVoter, HostPort
+from penstock.node.formatting import METADATA_LOG
 from penstock.node.stored_voters import read_voters
 from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
@@ -92,7 +93,8 @@ def _stored(node: ClusterNode, disk: Disk, metadata_directory: str) -> tuple[Dir
     if stored is None:
         raise VotersUnknown(
             f"{metadata_directory} names no voters, and controller.quorum.bootstrap.servers alone"
-            " does not say who they are yet: set controller.quorum.voters, or format the directory"
-            " with --initial-controllers"
+            " does not say who they are yet. For a new cluster, set controller.quorum.voters, or"
+            " format the directory with --initial-controllers. If the node has run before, the"
+            f" snapshots in {metadata_directory}/{METADATA_LOG} are lost: restore them from a copy"
         )
     return stored
