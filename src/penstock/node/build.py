@@ -207,7 +207,8 @@ class OpenNode:
 
     async def open(self) -> None:
         started_ms = self._world.clock.monotonic_ms()
-        refuse_lost_metadata(self._directories)
+        if self._place.member.is_alone:  # others could give it the metadata again
+            refuse_lost_metadata(self._directories)
         self.local.open()
         self._log_recovery(started_ms)
         peers = None if self._connections is None else self._connections.peers
@@ -232,7 +233,7 @@ class OpenNode:
             await self._connections.close()
 
     def close(self) -> None:
-        epoch = NO_EPOCH if self.broker is None else self.broker.broker_epoch()
+        epoch = NO_EPOCH if self.broker is None else self.broker.registered_epoch
         self._directories.close(broker_epoch=epoch)
         if self._config.process_id is not None:
             self._world.disk.remove(self._process_file)

@@ -59,6 +59,7 @@ from penstock.wire.messages.unregister_broker import (
 from penstock.world.ports import Clock
 
 RETRY_WAIT_S = 0.02
+LANE_WAIT_MS_MIN = 1_000
 GRACE_MS = 5_000  # that a reply may be late before the connection is given up
 EPOCH_WAIT_MS_MAX = 5_000
 DELETION_BY_NAME_VERSION = 5  # later ones name topics otherwise
@@ -89,8 +90,9 @@ DIRECT: Mapping[type[Message], type[Message]] = {
 HEARTBEATS = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
 
 
-# Done twice, they do no more than once. A name may belong to another topic the second time, so that
-# a deletion is not repeated.
+# Done twice, they do no more than once, unless somebody else has undone them in between: there
+# Apache Kafka does the same. A name may belong to another topic the second time, so that a deletion
+# is not repeated.
 REPEATABLE: tuple[type[Message], ...] = (
     CreateTopicsRequest,
     CreatePartitionsRequest,
@@ -212,15 +214,14 @@ class ActiveController:
         leader_id = self._local.leader_id
         if leader_id is None or self._local.is_own(leader_id):
             raise _NotActive
-        left_ms = self._left_ms(deadline_ms)
+        # One caller who is in a hurry does not close the connection for the others.
+        lane_wait_ms = max(self._left_ms(deadline_ms), LANE_WAIT_MS_MIN) + GRACE_MS
         asking = asyncio.ensure_future(
-            self._links.ask(
-                leader_id, request, reply_type, lane=lane, timeout_ms=left_ms + GRACE_MS
-            )
+            self._links.ask(leader_id, request, reply_type, lane=lane, timeout_ms=lane_wait_ms)
         )
         try:
             while not asking.done() and self._local.leader_id == leader_id:
-                change = asyncio.ensure_future(self._local.change())
+                change = asyncio.ensure_future(self._local.next_change.wait())
                 try:
                     await asyncio.wait(
                         (asking, change),

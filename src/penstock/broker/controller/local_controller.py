@@ -184,8 +184,13 @@ class LocalController:
         self._publish_from = offset
         self._publish_first()
 
+    @property
+    def next_change(self) -> asyncio.Event:
+        """Set when the image, the leader or whether this controller is active has changed."""
+        return self._changes
+
     async def change(self) -> None:
-        """Waits until the image, the leader or whether this controller is active has changed."""
+        """Waits for the next change."""
         await self._changes.wait()
 
     async def run(self, peers: Peers | None = None) -> None:
@@ -365,7 +370,8 @@ class LocalController:
             self._tell(delta, image)
             self._snapshotting.note(entries)
         if self._host is not None:
-            self._host.advance(offset)
+            # A frame that is committed in part holds back what came before it in this step, too.
+            self._host.advance(self.image.offset)
             self._begin_watching()
 
     def _tell(self, delta: Delta, image: Image) -> None:

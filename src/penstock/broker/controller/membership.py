@@ -130,7 +130,7 @@ class Membership:
                 await asyncio.sleep(RETRY_WAIT_S)
             else:
                 if self._is_fenced:
-                    await self._wait(RETRY_WAIT_S)
+                    await asyncio.sleep(RETRY_WAIT_S)
 
     async def leave(self) -> None:
         """Gives up what this broker leads. Without a controller there is nobody to tell."""
