@@ -45,13 +45,12 @@ OPEN = frozenset(
         KafkaError.NETWORK_EXCEPTION,
     }
 )
-# What an operation gets that was done before, though it was asked for once only.
-REPEATED = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 
 class Outcome(Enum):
     ACKED = "acked"
     OPEN = "open"
+    REPEATED = "repeated"  # a broker sent it to the next controller, after it was done by the last
     REFUSED = "refused"
 
 
@@ -70,7 +69,7 @@ class AdminLoad:
         self.creations: list[Creation] = []
         self.acked = 0
         self.open = 0
-        self.repeated: list[str] = []  # refused as done before
+        self.repeated: list[str] = []  # creations that were refused since the topic exists
         self.unexpected: list[str] = []
         self._over = False
         self._is_wanted = threading.Event()
@@ -125,8 +124,10 @@ class AdminLoad:
             if error.code() in OPEN:
                 self.open += 1
                 return Outcome.OPEN
-            kept = self.repeated if error.code() in REPEATED else self.unexpected
-            kept.append(f"{what}: {error}")
+            if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                self.repeated.append(what)
+                return Outcome.REPEATED
+            self.unexpected.append(f"{what}: {error}")
             return Outcome.REFUSED
 
     def note_creation(self, creation: Creation) -> None:
@@ -164,8 +165,8 @@ class _Worker:
         begun = time.monotonic()
         topic = NewTopic(entry.name, num_partitions=1, replication_factor=1)
         outcome = self._do(f"create {entry.name}", lambda: self._created([topic]))
-        entry.is_acked = outcome is Outcome.ACKED
-        if entry.is_acked:
+        entry.is_acked = outcome in (Outcome.ACKED, Outcome.REPEATED)
+        if outcome is Outcome.ACKED:
             self._load.note_creation(Creation(begun=begun, ended=time.monotonic()))
         return outcome
 
@@ -194,11 +195,10 @@ class _Worker:
                 [entry.name], request_timeout=REQUEST_SECONDS
             ).values(),
         )
-        entry.deletion = {
-            Outcome.ACKED: Deletion.DONE,
-            Outcome.OPEN: Deletion.OPEN,
-            Outcome.REFUSED: Deletion.NOT_ASKED,
-        }[outcome]
+        if outcome is Outcome.ACKED:
+            entry.deletion = Deletion.DONE
+        elif outcome is Outcome.OPEN:
+            entry.deletion = Deletion.OPEN
 
     def _topic_id(self, name: str) -> bytes:
         """As any broker gives it; one that has just learnt of the topic may be asked again."""

@@ -102,6 +102,7 @@ class ControllerKills:
                 entry.is_acked, entry.topic_id = True, topic_id
                 return
             if code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                entry.is_acked = True
                 self.report.repeated.append(f"create {entry.name}")
             elif code not in OPEN_CODES:
                 self.report.faults.append(f"create {entry.name}: error {code}")

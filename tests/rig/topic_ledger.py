@@ -20,7 +20,7 @@ class LedgerEntry:
     """One topic; its name is asked for once only."""
 
     name: str
-    is_acked: bool = False  # its creation
+    is_acked: bool = False  # its creation, or that it exists
     topic_id: bytes | None = None  # that was acknowledged
     value: int | None = None  # of its setting, as acknowledged last
     open_values: set[int] = field(default_factory=set)  # asked for since, outcome unknown
