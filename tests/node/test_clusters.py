@@ -10,6 +10,7 @@ from penstock.client.network.errors import Refused
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
+from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
 from rig.node_cluster import NodeCluster, node_cluster
 
 
@@ -133,5 +134,22 @@ def test_requests_under_way_when_the_active_controller_is_killed_are_sent_to_the
             names |= asked.keys()
             await cluster.until(lambda image, names=set(names): names <= set(image.topics_by_name))
             await cluster.start(active)
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_a_living_broker_that_is_unregistered_registers_again(tmp_path: Path) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        before = cluster.inside(2).local.image.brokers[NodeId(2)].epoch
+        await cluster.inside(1).controller.ask(UnregisterBrokerRequest(broker_id=2))
+        await cluster.until(
+            lambda image: (
+                (broker := image.brokers.get(NodeId(2))) is not None
+                and broker.epoch > before
+                and not broker.fenced
+            )
+        )
+        await cluster.create_topic("orders", through=2)
+        await cluster.until(leads(2, "orders", leads=True))
 
     in_a_cluster(tmp_path, scenario)

@@ -61,6 +61,7 @@ class Membership:
         self._registration_timeout_ms = registration_timeout_ms
         self._clock = clock
         self._broker_epoch = -1
+        self._registration: BrokerRegistrationRequest | None = None
         self._is_leaving = False
 
     @property
@@ -72,6 +73,7 @@ class Membership:
         """The broker's epoch. NotRegistered when the cluster does not take it, or does not answer
         for as long as `initial.broker.registration.timeout.ms` says.
         """
+        self._registration = registration
         began_ms = said_ms = self._clock.monotonic_ms()
         while True:
             try:
@@ -127,6 +129,8 @@ class Membership:
                 await self._beat()
             except RequestError as refusal:
                 self._check_ours(refusal)
+                if refusal.code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+                    await self._register_again()
                 await asyncio.sleep(RETRY_WAIT_S)
             else:
                 if self._is_fenced:
@@ -169,6 +173,17 @@ class Membership:
         )
         return reply
 
+    async def _register_again(self) -> None:
+        """Somebody has unregistered this broker, which lives: to remove it, it is stopped first."""
+        assert self._registration is not None, "it has registered before"
+        logger.warning("broker=%d registered=false somebody has unregistered it", self._node_id)
+        try:
+            registered = await self._controller.ask(self._registration, wait_ms_max=ASK_WAIT_MS)
+        except RequestError as refusal:
+            logger.warning("broker=%d registered=false %s", self._node_id, self._reason(refusal))
+        else:
+            self._broker_epoch = registered.broker_epoch
+
     async def _wait(self, seconds: float) -> bool:
         """For a change of the image or the leader; False when there was none."""
         try:
@@ -183,9 +198,7 @@ class Membership:
         if refusal.code not in NOT_OURS:
             return
         broker = self._local.image.brokers.get(self._node_id)
-        if broker is None:
-            raise NotRegistered(f"broker {self._node_id} was unregistered: start it again to join")
-        if broker.epoch > self._broker_epoch:
+        if broker is not None and broker.epoch > self._broker_epoch:
             raise NotRegistered(
                 f"another process has registered as broker {self._node_id}:"
                 " no two nodes may have the same node.id"
