@@ -244,3 +244,31 @@ def test_the_largest_topic_that_fits_is_made() -> None:
     cluster = Cluster()
     cluster.create("orders", partitions=DECISION_RECORDS_MAX - 1)
     assert len(cluster.topic("orders").partitions) == DECISION_RECORDS_MAX - 1
+
+
+def proposed(name: str, topic_id: bytes) -> CreatableTopic:
+    return CreatableTopic(name=name, num_partitions=2, replication_factor=1, proposed_id=topic_id)
+
+
+def test_a_request_that_is_sent_twice_makes_its_topic_once_and_is_told_so_twice() -> None:
+    cluster = Cluster()
+    (first,) = ask(cluster, proposed("orders", b"a" * 16))
+    offset = cluster.image.offset
+    (second,) = ask(cluster, proposed("orders", b"a" * 16))
+    assert first.topic_id == b"a" * 16
+    assert second == first
+    assert cluster.image.offset == offset, "nothing was written"
+
+
+def test_another_request_for_the_same_name_is_refused() -> None:
+    cluster = Cluster()
+    ask(cluster, proposed("orders", b"a" * 16))
+    (other,) = ask(cluster, proposed("orders", b"b" * 16))
+    assert other.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_a_proposed_id_that_another_topic_has_is_not_used() -> None:
+    cluster = Cluster()
+    ask(cluster, proposed("orders", b"a" * 16))
+    (other,) = ask(cluster, proposed("payments", b"a" * 16))
+    assert (other.error_code, other.topic_id == b"a" * 16) == (ErrorCode.NONE, False)

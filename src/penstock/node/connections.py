@@ -62,9 +62,7 @@ class Connections:
             tasks=group,
             open_channel=open_channel,
         )
-        self.controller = ActiveController(
-            local=local, links=self._controller_links, clock=world.clock
-        )
+        self.controller = ActiveController(local=local, links=self._controller_links, world=world)
         self.peers = QuorumPeers(links=self._controller_links, member=place.member)
         self._server = Server(
             ControllerServices(

@@ -22,6 +22,7 @@ from penstock.broker.controller.local_controller import LocalController
 from penstock.client.network.errors import ClientError
 from penstock.metadata.controller.decide import ControllerRequest
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import random_id
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.definition import Message
 from penstock.wire.embedded import write_embedded
@@ -56,7 +57,7 @@ from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
-from penstock.world.ports import Clock
+from penstock.world.ports import World
 
 RETRY_WAIT_S = 0.02
 LANE_WAIT_MS_MIN = 1_000
@@ -114,16 +115,20 @@ class _MayBeDone(Exception):
 class ActiveController:
     """A ControllerLink."""
 
-    def __init__(self, *, local: LocalController, links: Links, clock: Clock) -> None:
+    def __init__(self, *, local: LocalController, links: Links, world: World) -> None:
         self._local = local
         self._links = links
-        self._clock = clock
+        self._world = world
+        self._clock = world.clock
 
     async def ask(
         self, request: ControllerRequest, *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
     ) -> Any:
         """See ControllerLink, whose overloads give the reply's type."""
         deadline_ms = self._clock.monotonic_ms() + wait_ms_max
+        if isinstance(request, CreateTopicsRequest):
+            for topic in request.topics:
+                topic.proposed_id = random_id(self._world.entropy.random_bytes)
         while True:
             epoch = self._local.quorum.replica.epoch
             try:

@@ -45,7 +45,7 @@ from penstock.metadata.loader import Loader
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicId
+from penstock.model.identity import NodeId, TopicId, random_id
 from penstock.model.limit import DECISION_RECORDS_MAX, REPLICAS_MAX
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
@@ -427,10 +427,8 @@ class LocalController:
         wanted = min(asked, DECISION_RECORDS_MAX)
         ids: dict[TopicId, None] = {}
         while len(ids) < wanted:
-            fresh = TopicId(self._world.entropy.random_bytes(16))
-            # The small numbers are reserved, and a leading dash looks like an option to tools.
-            usable = fresh[:15] != NO_TOPIC_ID[:15] and fresh[0] >> 2 != DASH
-            if usable and fresh not in self._state.topics_by_id:
+            fresh = TopicId(random_id(self._world.entropy.random_bytes))
+            if fresh not in self._state.topics_by_id:
                 ids[fresh] = None
         return list(ids)
 
@@ -477,4 +475,3 @@ def _no_effects(effect: object) -> None:
 
 
 LEADER = "leader"  # as roles name themselves
-DASH = 62  # the number of "-" in URL-safe base64

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.placement import manual_error, new_partition, place
-from penstock.metadata.controller.state import ControllerState
+from penstock.metadata.controller.state import ControllerState, TopicState
 from penstock.metadata.describe import (
     Described,
     Standpoint,
     describe_topic,
     describe_topic_defaults,
 )
+from penstock.metadata.image.topic import PartitionImage
 from penstock.metadata.records import MetadataRecord
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
@@ -56,7 +57,12 @@ def create_topics(
     )
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
-    for topic, topic_id in zip(topics, context.fresh_ids, strict=False):
+    for topic, fresh_id in zip(topics, context.fresh_ids, strict=False):
+        topic_id = _id_of(context.state, topic, fresh_id)
+        again = _made_before(context.state, topic)
+        if again is not None:
+            results.append(_result(topic, again.topic_id, again.partitions, defaults))
+            continue
         created = _create_topic(context, topic, topic_id, names_taken)
         if isinstance(created, Refusal):
             results.append(_refused(topic.name, created))
@@ -66,7 +72,8 @@ def create_topics(
             results.append(_refused(topic.name, too_many))
             continue
         records.extend(created)
-        results.append(_result(topic, topic_id, created, defaults))
+        partitions = [one for one in created if isinstance(one, PartitionRecord)]
+        results.append(_result(topic, topic_id, partitions, defaults))
         names_taken[collision_key(topic.name)] = topic.name
     for name in duplicates:
         error = Refusal(code=ErrorCode.INVALID_REQUEST, message="Duplicate topic name.")
@@ -153,6 +160,22 @@ def too_many_replicas(
         message="Partitions are not replicated yet: the replication factor must be "
         f"{most}, or -1 to use the default value.",
     )
+
+
+def _id_of(state: ControllerState, topic: CreatableTopic, fresh_id: TopicId) -> TopicId:
+    """The id that was proposed, unless another topic has it."""
+    proposed = TopicId(topic.proposed_id)
+    if proposed == NO_TOPIC_ID or proposed in state.topics_by_id:
+        return fresh_id
+    return proposed
+
+
+def _made_before(state: ControllerState, topic: CreatableTopic) -> TopicState | None:
+    """The topic, if this very request has made it already and its reply was lost."""
+    present = state.topics_by_name.get(topic.name)
+    if present is None or present.topic_id != topic.proposed_id:
+        return None
+    return present
 
 
 def _name_error(state: ControllerState, name: str, names_taken: dict[str, str]) -> Refusal | None:
@@ -278,10 +301,9 @@ def _overrides(topic: CreatableTopic) -> dict[str, str]:
 def _result(
     topic: CreatableTopic,
     topic_id: TopicId,
-    records: Iterable[MetadataRecord],
+    partitions: Sequence[PartitionRecord] | Sequence[PartitionImage],
     defaults: Sequence[Described],
 ) -> CreatableTopicResult:
-    partitions = [record for record in records if isinstance(record, PartitionRecord)]
     return CreatableTopicResult(
         name=topic.name,
         topic_id=topic_id,

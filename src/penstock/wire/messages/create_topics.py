@@ -1,10 +1,13 @@
 """CreateTopics: new topics, with their partitions, replicas and settings.
 
-A partition or replica count of -1 asks for the broker's default.
+A partition or replica count of -1 asks for the broker's default. A tagged field of ours proposes a
+topic's id: a broker that forwards the request may have to send it twice, and the controller then
+knows the topic that it has made already. Apache Kafka passes it over.
 """
 
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import (
+    OWN_TAGS_FROM,
     Message,
     Struct,
     array,
@@ -36,6 +39,7 @@ class CreatableTopic(Struct):
     replication_factor: int = int16()
     assignments: list[CreatableReplicaAssignment] = array(CreatableReplicaAssignment)
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig)
+    proposed_id: bytes = tagged(OWN_TAGS_FROM, uuid("5+"))
 
 
 class CreateTopicsRequest(Message, key=ApiKey.CREATE_TOPICS, versions="0-7", flexible_from=5):
