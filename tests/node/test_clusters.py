@@ -9,6 +9,7 @@ import pytest
 from penstock.client.network.errors import Refused
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
+from penstock.node.start_checks import LostMetadata
 from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
 from rig.node_cluster import NodeCluster, node_cluster
 
@@ -143,5 +144,19 @@ def test_a_living_broker_that_is_unregistered_registers_again(tmp_path: Path) ->
         )
         await cluster.create_topic("orders", through=2)
         await cluster.until(leads(2, "orders", leads=True))
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_a_voter_that_has_lost_what_it_acknowledged_does_not_vote_again(tmp_path: Path) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        await cluster.create_topic("orders", through=1)
+        await cluster.stop(2)
+        for log in (tmp_path / "node-2" / "__cluster_metadata-0").glob("*.log"):
+            log.unlink()
+        for _ in range(2):  # not the second time, either
+            with pytest.raises(LostMetadata, match="has acknowledged what it no longer has"):
+                await cluster.start(2)
+        await cluster.create_topic("payments", through=1)
 
     in_a_cluster(tmp_path, scenario)

@@ -22,7 +22,7 @@ from penstock.log import layout
 from penstock.log.checkpoint import DirectoryIdentity, decode_identity, encode_identity
 from penstock.log.claims import Claims
 from penstock.log.creation import free_name, topic_id_of
-from penstock.log.errors import CorruptCheckpoint, CorruptData, TopicIdMismatch
+from penstock.log.errors import CorruptCheckpoint, CorruptData, RecordsLost, TopicIdMismatch
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.offset_checkpoints import OffsetCheckpoints
 from penstock.log.opening import PRODUCER_EXPIRY_MS, LeftBehind, open_log
@@ -49,6 +49,7 @@ class LogWanted:
     partition: TopicPartition
     topic_id: TopicId
     settings: TopicSettings
+    whole: bool = False  # RecordsLost if it ends below what was synced, at each start again
 
 
 class LogDirectory:
@@ -143,10 +144,16 @@ class LogDirectory:
                 log.producers.expiry_ms = expiry_ms
 
     def open_log(
-        self, partition: TopicPartition, topic_id: TopicId, settings: TopicSettings, *, now_ms: int
+        self,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        *,
+        now_ms: int,
+        whole: bool = False,
     ) -> PartitionLog:
         """The partition's log, loaded or created; raises an `OpenError`."""
-        wanted = LogWanted(partition=partition, topic_id=topic_id, settings=settings)
+        wanted = LogWanted(partition=partition, topic_id=topic_id, settings=settings, whole=whole)
         opened = self.open_logs([wanted], now_ms=now_ms)[partition]
         if not isinstance(opened, PartitionLog):
             raise opened
@@ -306,6 +313,11 @@ class LogDirectory:
             checkpoints=self._checkpoints,
             removals=self._removals,
         )
+        if wanted.whole and log.end_offset < recovery_point:
+            log.abandon()
+            raise RecordsLost(
+                log.directory, end_offset=log.end_offset, synced_offset=recovery_point
+            )
         self.logs[partition] = log
         self._add_up(log.recovery)
         if log.recovery_point < recovery_point:

@@ -48,6 +48,15 @@ class CorruptLog(CorruptData):
         self.reason = reason
 
 
+class RecordsLost(CorruptData):
+    """A log ends below the offset up to which it was synced: the disk has lost records."""
+
+    def __init__(self, directory: str, *, end_offset: Offset, synced_offset: Offset) -> None:
+        super().__init__(
+            f"{directory} ends at offset {end_offset}, but was synced up to {synced_offset}"
+        )
+
+
 class TopicIdMismatch(PenstockError):
     """A partition's directory belongs to another topic of the same name."""
 

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.controller.quorum_driver import QuorumMember
 from penstock.broker.controller.registration import NO_EPOCH
 from penstock.broker.network.server import bind_listeners, socket_options
 from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.log.errors import RecordsLost
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
@@ -35,6 +37,7 @@ from penstock.node.identities import identities_of
 from penstock.node.lifecycle import Node
 from penstock.node.quorum import quorum_place
 from penstock.node.start_checks import (
+    LostMetadata,
     refuse_foreign_directories,
     refuse_logs_beside_nodes,
     refuse_lost_metadata,
@@ -136,12 +139,7 @@ class OpenNode:
             ),
         )
         self.local = LocalController(
-            log=directories.metadata.open_log(
-                TopicPartition(METADATA_TOPIC, 0),
-                METADATA_TOPIC_ID,
-                metadata_log_settings(settings),
-                now_ms=world.clock.now_ms(),
-            ),
+            log=open_metadata_log(directories, settings, self._place.member, world),
             world=world,
             member=self._place.member,
             settings=settings,
@@ -284,6 +282,27 @@ class OpenNode:
 
 def _of(listeners: Mapping[str, Listener], config: NodeConfig, role: Role) -> dict[str, Listener]:
     return {one.name: listeners[one.name] for one in config.cluster.listeners_of(role)}
+
+
+def open_metadata_log(
+    directories: LogDirectories, settings: BrokerSettings, member: QuorumMember, world: World
+) -> PartitionLog:
+    """A voter of several that has lost what it acknowledged may not vote again: what the others
+    count on would be gone.
+    """
+    try:
+        return directories.metadata.open_log(
+            TopicPartition(METADATA_TOPIC, 0),
+            METADATA_TOPIC_ID,
+            metadata_log_settings(settings),
+            now_ms=world.clock.now_ms(),
+            whole=member.voters.includes(member.key) and not member.is_alone,
+        )
+    except RecordsLost as lost:
+        raise LostMetadata(
+            f"{lost}: this voter has acknowledged what it no longer has. Replace"
+            f" {directories.metadata.path} as that of a lost disk (docs/cluster.md)"
+        ) from lost
 
 
 def metadata_log_settings(settings: BrokerSettings) -> TopicSettings:
