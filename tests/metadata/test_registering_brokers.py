@@ -55,7 +55,8 @@ def test_a_process_that_restarted_replaces_the_one_whose_connection_broke() -> N
     cluster = Cluster(2)
     hear(cluster, TWO)
     cluster.sessions.connection_lost("from 2")
-    cluster.register(TWO, incarnation=1)
+    before = cluster.image.brokers[TWO].epoch
+    assert cluster.register(TWO, incarnation=1) > before
 
 
 def test_a_process_that_restarted_replaces_one_that_a_new_controller_never_heard_of() -> None:
@@ -79,6 +80,7 @@ def test_any_process_replaces_one_that_was_told_to_shut_down() -> None:
     hear(cluster, TWO)
     cluster.heartbeat(TWO, want_shut_down=True)
     cluster.ask(cluster.registration(TWO, incarnation=1, port=1234))
+    assert cluster.image.brokers[TWO].endpoints[0].port == 1234
 
 
 def test_the_same_process_may_register_again_while_it_lives() -> None:

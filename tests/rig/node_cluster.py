@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
@@ -87,12 +87,16 @@ class NodeCluster:
                 await asyncio.sleep(0.01)
 
     async def until(self, condition: Callable[[Image], bool]) -> None:
-        """Until it has held on every node that runs, as far as its metadata goes."""
-        async with asyncio.timeout(WAIT_S):
-            for number in list(self.running):
-                local = self.inside(number).local
-                while not condition(local.image):
-                    await local.change()
+        """Until it has held on every node that runs, as far as its metadata goes; an AssertionError
+        names the node on which it does not.
+        """
+        for number in list(self.running):
+            local = self.inside(number).local
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WAIT_S):
+                    while not condition(local.image):
+                        await local.change()
+            assert condition(local.image), f"node {number} after {WAIT_S} s: {local.image}"
 
     async def create_topic(
         self, name: str, *, through: int, partitions: int = 3, replicas: int = 1
