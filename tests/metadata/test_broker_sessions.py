@@ -93,6 +93,23 @@ def test_the_own_broker_stays_alive_over_elections() -> None:
     assert OWN not in sessions.expired(10**9)
 
 
+def test_time_in_which_the_controller_stood_still_does_not_count() -> None:
+    sessions = connected(OWN, SECOND, THIRD)
+    sessions.heard_from(THIRD, epoch=10, connection="from 3", now_ms=2000)
+    sessions.not_listening(60_000, 63_000)  # from time 3000 on
+    assert sessions.expired(60_000 + TIMEOUT_MS - 1) == ()
+    assert sessions.expired(60_000 + TIMEOUT_MS) == (SECOND,)
+    assert sessions.expired(62_000 + TIMEOUT_MS) == (SECOND, THIRD)
+
+
+def test_who_was_heard_after_a_pause_has_one_session_from_then_on() -> None:
+    sessions = connected(OWN, SECOND)
+    sessions.heard_from(SECOND, epoch=10, connection="from 2", now_ms=60_000)
+    sessions.not_listening(60_000, 60_001)
+    assert sessions.expired(60_000 + TIMEOUT_MS) == ()
+    assert sessions.expired(60_001 + TIMEOUT_MS) == (SECOND,)
+
+
 def test_a_broker_that_was_fenced_has_no_session_until_it_is_heard_again() -> None:
     sessions = connected(OWN, SECOND)
     sessions.ended(SECOND)
@@ -244,6 +261,7 @@ STEPS = st.one_of(
     st.tuples(st.just("refused"), NODES, CONNECTIONS),
     st.tuples(st.just("ended"), NODES, CONNECTIONS),
     st.tuples(st.just("elected"), NODES, CONNECTIONS),
+    st.tuples(st.just("paused"), NODES, CONNECTIONS),
 )
 
 
@@ -271,6 +289,9 @@ def test_whatever_happens_who_is_heard_in_time_stays(
         elif step == "ended":
             sessions.ended(node)
             heard_ms.pop(node, None)
+        elif step == "paused":
+            sessions.not_listening(elapsed_ms, now_ms)
+            heard_ms = {each: min(now_ms, at + elapsed_ms) for each, at in heard_ms.items()}
         else:
             sessions.begin([broker(each) for each in everyone], now_ms)
             heard_ms = dict.fromkeys(everyone, now_ms)

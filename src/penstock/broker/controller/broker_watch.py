@@ -4,6 +4,9 @@ A broker keeps its session by heartbeats. One that is silent is fenced when its 
 One whose process has ended is known sooner: its connection breaks, and its machine refuses another
 one. Only a refusal counts for that: a time-out, or a host that cannot be reached, may be the fault
 of the network, and then the session decides.
+
+`run` wakes often enough to know when this process stood still. Heartbeats that were sent meanwhile
+are still in the sockets, so that time does not count against the brokers.
 """
 
 import asyncio
@@ -24,7 +27,10 @@ logger = logging.getLogger(__name__)
 # A process that ends closes its sockets one by one: the first attempt may still be accepted.
 PROBES_AFTER_S = (0.0, 0.05, 0.2)
 PROBE_TIMEOUT_S = 2.0
-RETRY_WAIT_S = 1.0
+RETRY_WAIT_MS = 1_000
+WAKE_MS_MAX = 500  # between two looks at the clock while there are sessions
+WAKES_PER_SESSION = 8
+PAUSE_LOGGED_MS_MIN = 1_000
 
 Fence = Callable[[NodeId, int], None]  # by id and broker epoch
 
@@ -50,6 +56,9 @@ class BrokerWatch:
         self._tasks: TaskGroup | None = None
         self.sessions = self._fresh()
         self._is_watching = False
+        # `run` wakes by then, unless this process stands still or is very busy.
+        self._wake_interval_ms = min(WAKE_MS_MAX, session_timeout_ms // WAKES_PER_SESSION)
+        self._wake_ms: int | None = None
 
     def begin(self) -> None:
         """This controller has become active: everyone has a whole session to report in. Those who
@@ -63,7 +72,24 @@ class BrokerWatch:
 
     def end(self) -> None:
         self._is_watching = False
+        self._wake_ms = None
         self.sessions = self._fresh()
+
+    def note_pause(self) -> None:
+        """To be called before anything is decided: time in which this process stood still does not
+        count.
+        """
+        if self._wake_ms is None:
+            return
+        now_ms = self._now_ms()
+        pause_ms = now_ms - self._wake_ms
+        if pause_ms > self._wake_interval_ms:
+            self._wake_ms = now_ms
+            self.sessions.not_listening(pause_ms, now_ms)
+            if pause_ms >= PAUSE_LOGGED_MS_MIN:
+                logger.warning(
+                    "controller paused_ms=%d sessions of brokers last longer by that", pause_ms
+                )
 
     def note(
         self, request: ControllerRequest, reply: ControllerReply, *, connection: Hashable
@@ -87,18 +113,32 @@ class BrokerWatch:
                 self._probe(self.sessions.unheard())
             while True:
                 self._sooner.clear()
-                due_ms = self.sessions.next_deadline_ms() if self._is_watching else None
-                wait_ms = None if due_ms is None else max(0, due_ms - self._now_ms())
-                try:
-                    async with asyncio.timeout(None if wait_ms is None else wait_ms / 1000):
-                        await self._sooner.wait()
-                except TimeoutError:
-                    self._fence_expired()
-                    if self.sessions.expired(self._now_ms()):  # it could not be written just now
-                        await asyncio.sleep(RETRY_WAIT_S)
+                self.note_pause()
+                self._fence_expired()
+                if self.sessions.expired(self._now_ms()):  # it could not be written just now
+                    self._wake_ms = self._now_ms() + RETRY_WAIT_MS
+                    await asyncio.sleep(RETRY_WAIT_MS / 1000)
+                else:
+                    await self._next_occasion()
+
+    async def _next_occasion(self) -> None:
+        """Returns when there is news, or a session may have expired, or it is time to look at the
+        clock.
+        """
+        now_ms = self._now_ms()
+        due_ms = self.sessions.next_deadline_ms() if self._is_watching else None
+        self._wake_ms = None if due_ms is None else min(due_ms, now_ms + self._wake_interval_ms)
+        try:
+            async with asyncio.timeout(
+                None if self._wake_ms is None else max(0, self._wake_ms - now_ms) / 1000
+            ):
+                await self._sooner.wait()
+        except TimeoutError:
+            pass
 
     def _fence_expired(self) -> None:
-        for node_id in self.sessions.expired(self._now_ms()):
+        expired = self.sessions.expired(self._now_ms()) if self._is_watching else ()
+        for node_id in expired:
             broker = self._brokers().get(node_id)
             if broker is not None and not broker.fenced:
                 logger.warning("broker=%d fenced=true reason=session expired", node_id)

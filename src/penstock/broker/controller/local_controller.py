@@ -323,6 +323,7 @@ class LocalController:
         if self._host is not None and driver is not None:
             # A leader that was paused may have lost its quorum meanwhile: that comes first.
             driver.tick()
+            self.watch.note_pause()
         host = self._host
         if host is None or driver is None:
             return answer(RequestError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))

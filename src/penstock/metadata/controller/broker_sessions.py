@@ -9,9 +9,11 @@ A broker has a session from its last contact, for `broker.session.timeout.ms`. T
   alive after all and is unfenced again, only its session ends it.
 
 Sessions are volatile: a new active controller begins with a whole one for each unfenced broker, or
-it would fence all of them at once. The controller's own broker is in the same process: once it was
-heard from it does not expire. Times are monotonic and are passed in; the shell reports contacts,
-lost connections and refusals, and carries out the fencing (`fencing`).
+it would fence all of them at once. Time in which the controller's process stood still does not
+count (`not_listening`): what brokers sent meanwhile is still to be read. The controller's own
+broker is in the same process: once it was heard from it does not expire. Times are monotonic and
+are passed in; the shell reports contacts, lost connections and refusals, and carries out the
+fencing (`fencing`).
 """
 
 from collections.abc import Hashable, Iterable
@@ -125,6 +127,14 @@ class BrokerSessions:
                     # It may be this process, which was heard from when this was active before.
                     session.is_heard = session.is_connected = own.epoch == broker.epoch
                 self._sessions[broker.node_id] = session
+
+    def not_listening(self, pause_ms: int, now_ms: int) -> None:
+        """This process stood still for so long until now: all sessions last longer by that."""
+        assert pause_ms >= 0, pause_ms
+        for session in self._sessions.values():
+            session.heard_ms = min(now_ms, session.heard_ms + pause_ms)
+        for node_id, refused_ms in self._refused_ms.items():
+            self._refused_ms[node_id] = min(now_ms, refused_ms + pause_ms)
 
     def heard_from(self, node_id: NodeId, *, epoch: int, connection: Hashable, now_ms: int) -> None:
         """A registration or heartbeat of the broker was accepted; `connection` is None when it came

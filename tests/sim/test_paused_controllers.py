@@ -1,0 +1,85 @@
+"""A controller whose process stood still fences nobody for what it did not hear meanwhile."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from penstock.model.identity import NodeId
+from penstock.sim.cluster.layout import CLIENT_PORT, CONTROLLER_PORT, format_nodes
+from penstock.sim.entropy import stream
+from penstock.sim.sim_cluster import node_config
+from rig.machines import Machines
+
+WAIT_S = 60
+SESSION_MS = 9_000
+CONTROLLER = "node-1"
+BROKERS = ("node-2", "node-3")
+FENCED = "fenced=true reason=session expired"
+
+
+def properties(name: str, *, role: str, listener: str) -> dict[str, str]:
+    return {
+        "node.id": name.removeprefix("node-"),
+        "process.roles": role,
+        "listeners": listener,
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@{CONTROLLER}:{CONTROLLER_PORT}",
+        "broker.session.timeout.ms": str(SESSION_MS),
+    }
+
+
+async def start_nodes(machines: Machines) -> None:
+    """One controller, the only voter, and two brokers."""
+    listener = f"CONTROLLER://{CONTROLLER}:{CONTROLLER_PORT}"
+    laid_out = {
+        CONTROLLER: node_config(properties(CONTROLLER, role="controller", listener=listener))
+    }
+    for name in BROKERS:
+        listener = f"PLAINTEXT://{name}:{CLIENT_PORT}"
+        laid_out[name] = node_config(properties(name, role="broker", listener=listener))
+    format_nodes(machines, laid_out, stream(1, "formatting"))
+    for host, config in laid_out.items():
+        machines.start_node(host, config)
+    for node in machines.nodes.values():
+        async with asyncio.timeout(WAIT_S):
+            await node.up.wait()
+
+
+def fenced(machines: Machines, names: Iterable[str] = BROKERS) -> set[str]:
+    parts = machines.nodes[CONTROLLER].parts
+    assert parts is not None
+    brokers = parts.local.image.brokers
+    return {name for name in names if brokers[NodeId(int(name.removeprefix("node-")))].fenced}
+
+
+@pytest.mark.parametrize("timers_first", [False, True], ids=["requests first", "timers first"])
+@pytest.mark.parametrize("pause_s", [SESSION_MS / 1000 - 1, SESSION_MS / 1000, 60])
+def test_brokers_that_live_are_not_fenced_after_a_pause(
+    pause_s: float, timers_first: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(machines: Machines) -> None:
+        await start_nodes(machines)
+        for _ in range(5):  # a pause begins at any time between two heartbeats
+            await asyncio.sleep(2.3)
+            machines.loop.pause(CONTROLLER)
+            await asyncio.sleep(pause_s)
+            machines.loop.resume(CONTROLLER, timers_first=timers_first)
+        await asyncio.sleep(SESSION_MS / 1000)
+        assert fenced(machines) == set()
+
+    Machines().run(scenario)
+    assert FENCED not in caplog.text
+
+
+def test_a_broker_that_ended_during_a_pause_is_fenced_after_its_session() -> None:
+    async def scenario(machines: Machines) -> None:
+        await start_nodes(machines)
+        machines.loop.pause(CONTROLLER)
+        await asyncio.sleep(60)
+        machines.loop.resume(CONTROLLER)
+        machines.loop.pause(BROKERS[0])
+        await asyncio.sleep(2 * SESSION_MS / 1000)
+        assert fenced(machines) == {BROKERS[0]}
+
+    Machines().run(scenario)
