@@ -64,14 +64,6 @@ def test_a_new_controller_gives_each_unfenced_broker_a_whole_session() -> None:
     assert sessions.expired(100_000 + TIMEOUT_MS) == (SECOND, THIRD)
 
 
-def test_an_election_forgets_what_an_earlier_one_knew() -> None:
-    sessions = connected(OWN, SECOND, THIRD)
-    sessions.begin([broker(OWN), broker(SECOND)], 50_000)
-    assert sessions.unheard() == (SECOND,)
-    assert sessions.connection_lost("from 2") is None
-    assert sessions.expired(50_000 + TIMEOUT_MS) == (SECOND,)
-
-
 def test_the_own_broker_does_not_expire_once_it_was_heard_from() -> None:
     sessions = connected(OWN, SECOND)
     assert sessions.expired(10**9) == (SECOND,)
@@ -84,13 +76,6 @@ def test_the_own_broker_of_an_earlier_process_expires_if_another_one_could_take_
     assert elected(OWN).expired(TIMEOUT_MS) == ()
     sessions = elected(OWN, SECOND)
     assert sessions.expired(TIMEOUT_MS) == (OWN, SECOND)
-
-
-def test_the_own_broker_stays_alive_over_elections() -> None:
-    sessions = connected(OWN, SECOND)
-    sessions.begin([broker(OWN), broker(SECOND)], 50_000)
-    assert sessions.is_alive(OWN, 10**9)
-    assert OWN not in sessions.expired(10**9)
 
 
 def test_time_in_which_the_controller_stood_still_does_not_count() -> None:
@@ -132,8 +117,6 @@ def test_a_process_is_alive_while_its_session_lasts() -> None:
 def test_the_own_broker_of_an_earlier_process_is_dead() -> None:
     sessions = elected(OWN, SECOND)
     assert not sessions.is_alive(OWN, 0)
-    sessions.begin([broker(OWN), broker(SECOND)], 1)
-    assert not sessions.is_alive(OWN, 1)
     sessions.heard_from(OWN, epoch=20, connection=None, now_ms=1)
     assert sessions.is_alive(OWN, 10**9)
 
@@ -293,7 +276,7 @@ def test_whatever_happens_who_is_heard_in_time_stays(
             sessions.not_listening(elapsed_ms, now_ms)
             heard_ms = {each: min(now_ms, at + elapsed_ms) for each, at in heard_ms.items()}
         else:
-            sessions.begin([broker(each) for each in everyone], now_ms)
+            sessions = elected(*everyone, now_ms=now_ms)
             heard_ms = dict.fromkeys(everyone, now_ms)
         sessions.check()
         expired = sessions.expired(now_ms)

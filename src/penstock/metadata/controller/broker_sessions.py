@@ -116,17 +116,11 @@ class BrokerSessions:
     # Commands
 
     def begin(self, brokers: Iterable[BrokerImage], now_ms: int) -> None:
-        """This controller was elected: each unfenced broker gets a whole session."""
-        own = self._sessions.get(self._own_id)
-        self._sessions, self._by_connection = {}, {}
-        self._refused_ms, self._fenced_by_refusal = {}, {}
+        """Once, when this controller was elected: each unfenced broker gets a whole session."""
+        assert not self._sessions, "each election has sessions of its own"
         for broker in brokers:
             if not broker.fenced:
-                session = Session(epoch=broker.epoch, heard_ms=now_ms)
-                if broker.node_id == self._own_id and own is not None and own.is_heard:
-                    # It may be this process, which was heard from when this was active before.
-                    session.is_heard = session.is_connected = own.epoch == broker.epoch
-                self._sessions[broker.node_id] = session
+                self._sessions[broker.node_id] = Session(epoch=broker.epoch, heard_ms=now_ms)
 
     def not_listening(self, pause_ms: int, now_ms: int) -> None:
         """This process stood still for so long until now: all sessions last longer by that."""
