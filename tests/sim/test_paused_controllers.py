@@ -6,44 +6,11 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.model.identity import NodeId
-from penstock.sim.cluster.layout import CLIENT_PORT, CONTROLLER_PORT, format_nodes
-from penstock.sim.entropy import stream
-from penstock.sim.sim_cluster import node_config
 from rig.machines import Machines
+from rig.one_controller import BROKERS, CONTROLLER, start_nodes
 
-WAIT_S = 60
 SESSION_MS = 9_000
-CONTROLLER = "node-1"
-BROKERS = ("node-2", "node-3")
 FENCED = "fenced=true reason=session expired"
-
-
-def properties(name: str, *, role: str, listener: str) -> dict[str, str]:
-    return {
-        "node.id": name.removeprefix("node-"),
-        "process.roles": role,
-        "listeners": listener,
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"1@{CONTROLLER}:{CONTROLLER_PORT}",
-        "broker.session.timeout.ms": str(SESSION_MS),
-    }
-
-
-async def start_nodes(machines: Machines) -> None:
-    """One controller, the only voter, and two brokers."""
-    listener = f"CONTROLLER://{CONTROLLER}:{CONTROLLER_PORT}"
-    laid_out = {
-        CONTROLLER: node_config(properties(CONTROLLER, role="controller", listener=listener))
-    }
-    for name in BROKERS:
-        listener = f"PLAINTEXT://{name}:{CLIENT_PORT}"
-        laid_out[name] = node_config(properties(name, role="broker", listener=listener))
-    format_nodes(machines, laid_out, stream(1, "formatting"))
-    for host, config in laid_out.items():
-        machines.start_node(host, config)
-    for node in machines.nodes.values():
-        async with asyncio.timeout(WAIT_S):
-            await node.up.wait()
 
 
 def fenced(machines: Machines, names: Iterable[str] = BROKERS) -> set[str]:
@@ -59,7 +26,7 @@ def test_brokers_that_live_are_not_fenced_after_a_pause(
     pause_s: float, timers_first: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(machines: Machines) -> None:
-        await start_nodes(machines)
+        await start_nodes(machines, broker_session_timeout_ms=str(SESSION_MS))
         for _ in range(5):  # a pause begins at any time between two heartbeats
             await asyncio.sleep(2.3)
             machines.loop.pause(CONTROLLER)
@@ -74,7 +41,7 @@ def test_brokers_that_live_are_not_fenced_after_a_pause(
 
 def test_a_broker_that_ended_during_a_pause_is_fenced_after_its_session() -> None:
     async def scenario(machines: Machines) -> None:
-        await start_nodes(machines)
+        await start_nodes(machines, broker_session_timeout_ms=str(SESSION_MS))
         machines.loop.pause(CONTROLLER)
         await asyncio.sleep(60)
         machines.loop.resume(CONTROLLER)

@@ -30,7 +30,8 @@ class ProducerIds:
         self._broker_epoch = broker_epoch
         self._next = 0
         self._end = 0
-        self._refilling = asyncio.Lock()
+        # Done when the block that is being asked for is here, or with the reason why it is not.
+        self._refilling: asyncio.Future[RequestError | None] | None = None
 
     async def next(self) -> ProducerId:
         """A fresh id. RequestError as from `refill`."""
@@ -48,17 +49,27 @@ class ProducerIds:
 
     async def refill(self) -> None:
         """Gets a block if there is none. RequestError when the controller gives none; with an error
-        that every producer tries again after, unlike the controller's own.
+        that every producer tries again after, unlike the controller's own. All who wait share one
+        request: without a controller nobody waits for the time-outs of others.
         """
-        async with self._refilling:
-            # Another one may have fetched a block while this one waited for the lock.
-            if self._next != self._end:
-                return
-            try:
-                block = await self._controller.ask(self._request())
-            except RequestError as error:
-                raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message) from error
-            self._refill(block)
+        while self._next == self._end:
+            if self._refilling is None:
+                return await self._ask_for_block()
+            refusal = await asyncio.shield(self._refilling)
+            if refusal is not None:
+                raise RequestError(refusal.code, refusal.message)
+
+    async def _ask_for_block(self) -> None:
+        tried = self._refilling = asyncio.get_running_loop().create_future()
+        refusal: RequestError | None = None
+        try:
+            self._refill(await self._controller.ask(self._request()))
+        except RequestError as error:
+            refusal = RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message)
+            raise refusal from error
+        finally:
+            self._refilling = None
+            tried.set_result(refusal)  # whoever asked may have gone: then another one does
 
     def _request(self) -> AllocateProducerIdsRequest:
         return AllocateProducerIdsRequest(
