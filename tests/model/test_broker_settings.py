@@ -124,6 +124,11 @@ def test_the_old_name_of_the_node_id_still_counts() -> None:
             },
             "at most",
         ),
+        ({"replica.fetch.wait.max.ms": "30001"}, "at most replica.socket.timeout.ms, 30000"),
+        (
+            {"replica.fetch.wait.max.ms": "400", "replica.lag.time.max.ms": "300"},
+            "at most replica.lag.time.max.ms, 300",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_would_be_right(

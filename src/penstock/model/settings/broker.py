@@ -30,6 +30,7 @@ from penstock.model.settings.listener import (
     protocol_map,
     voters,
 )
+from penstock.model.settings.replication import REPLICATION_SETTINGS, ReplicationSettings
 from penstock.model.settings.retired import RetiredSetting, refuse_retired, retired_setting
 from penstock.model.settings.setting import (
     DOUBLE_MAX,
@@ -411,6 +412,9 @@ class BrokerSettings:
         False, "Default of the topic setting of that name.", DYNAMIC, effective=False
     )
 
+    # Of several brokers: see replication.py
+    replication: ReplicationSettings = field(default_factory=ReplicationSettings)
+
     # The coordinators': see groups.py and transactions.py
     groups: GroupSettings = field(default_factory=GroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
@@ -440,7 +444,13 @@ class BrokerSettings:
 
 
 USED_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(BrokerSettings))
-_PARTS = (KNOWN_WITHOUT_EFFECT, USED_SETTINGS, GROUP_SETTINGS, TRANSACTION_SETTINGS)
+_PARTS = (
+    KNOWN_WITHOUT_EFFECT,
+    USED_SETTINGS,
+    REPLICATION_SETTINGS,
+    GROUP_SETTINGS,
+    TRANSACTION_SETTINGS,
+)
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
     dict(sorted((item for part in _PARTS for item in part.items()), key=lambda item: item[0]))
 )
@@ -484,6 +494,7 @@ def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
 
 def _parse(values: Mapping[str, str]) -> BrokerSettings:
     parsed: dict[str, Any] = {}
+    of_replication: dict[str, Any] = {}
     of_groups: dict[str, Any] = {}
     of_transactions: dict[str, Any] = {}
     unknown: list[str] = []
@@ -501,7 +512,9 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
             unknown.append(name)
             continue
         value = setting.parse(text) if setting is not None else text
-        if setting is not None and name in GROUP_SETTINGS:
+        if setting is not None and name in REPLICATION_SETTINGS:
+            of_replication[setting.field] = value
+        elif setting is not None and name in GROUP_SETTINGS:
             of_groups[setting.field] = value
         elif setting is not None and name in TRANSACTION_SETTINGS:
             of_transactions[setting.field] = value
@@ -512,6 +525,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     groups = GroupSettings(**of_groups, given=frozenset(GROUP_SETTINGS.keys() & values.keys()))
     return BrokerSettings(
         **parsed,
+        replication=ReplicationSettings(**of_replication),
         groups=groups,
         transactions=TransactionSettings(**of_transactions),
         given=MappingProxyType(
@@ -562,3 +576,10 @@ def _check(settings: BrokerSettings) -> None:
             "log.cleaner.min.compaction.lag.ms",
             "Value must be at most log.cleaner.max.compaction.lag.ms",
         )
+    replication = settings.replication
+    for longer, bound_ms in (
+        ("replica.socket.timeout.ms", replication.replica_socket_timeout_ms),
+        ("replica.lag.time.max.ms", replication.replica_lag_time_max_ms),
+    ):
+        if replication.replica_fetch_wait_max_ms > bound_ms:
+            refuse("replica.fetch.wait.max.ms", f"Value must be at most {longer}, {bound_ms}")

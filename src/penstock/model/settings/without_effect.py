@@ -49,7 +49,6 @@ client.quota.callback.class class -
 config.providers list "" cluster-wide
 connection.failed.authentication.delay.ms int 100
 connections.max.reauth.ms long 0
-controlled.shutdown.enable boolean true
 controller.performance.always.log.threshold.ms long 2000 internal
 controller.performance.sample.period.ms long 60000 internal
 controller.quorum.auto.join.enable boolean false
@@ -171,16 +170,8 @@ remote.log.storage.manager.class.path string -
 remote.log.storage.manager.impl.prefix string rsm.config.
 remote.log.storage.system.enable boolean false
 replica.alter.log.dirs.io.max.bytes.per.second long - cluster-wide internal
-replica.fetch.backoff.ms int 1000
-replica.fetch.max.bytes int 1048576
-replica.fetch.min.bytes int 1
-replica.fetch.response.max.bytes int 10485760
-replica.fetch.wait.max.ms int 500
-replica.high.watermark.checkpoint.interval.ms long 5000
-replica.lag.time.max.ms long 30000
 replica.selector.class string -
 replica.socket.receive.buffer.bytes int 65536
-replica.socket.timeout.ms int 30000
 replication.quota.window.num int 11
 replication.quota.window.size.seconds int 1
 request.timeout.ms int 30000

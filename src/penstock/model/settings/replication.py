@@ -1,0 +1,47 @@
+"""The settings of replicas on several brokers, with Kafka's names and defaults.
+
+They are settings of the broker like any other (`BrokerSettings.replication` holds them); they stand
+apart because a node that is a cluster of its own has no use for them.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from penstock.model.lazy_dataclass import dataclass
+from penstock.model.settings.setting import Setting, declared, flag, int32, integer, long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationSettings:
+    """What followers and leaders obey. Field names are Kafka's, with underscores."""
+
+    controlled_shutdown_enable: bool = flag(
+        True, "Whether a broker that stops has its partitions led by others first."
+    )
+    replica_fetch_backoff_ms: int = integer(
+        1000, "How long a follower waits at most before it fetches again after an error.", int32(0)
+    )
+    replica_fetch_max_bytes: int = integer(
+        1_048_576, "How much of one partition a reply to a follower holds.", int32(0)
+    )
+    replica_fetch_min_bytes: int = integer(
+        1, "How much a leader waits for before it replies to a follower."
+    )
+    replica_fetch_response_max_bytes: int = integer(
+        10_485_760, "How much a reply to a follower holds.", int32(0)
+    )
+    replica_fetch_wait_max_ms: int = integer(
+        500, "How long a leader waits before it replies to a follower that it has nothing."
+    )
+    replica_high_watermark_checkpoint_interval_ms: int = long(
+        5000, "How often high watermarks are saved."
+    )
+    replica_lag_time_max_ms: int = long(
+        30_000, "A follower that has not caught up for so long is out of sync."
+    )
+    replica_socket_timeout_ms: int = integer(
+        30_000, "How long a follower waits for a reply before it connects again."
+    )
+
+
+REPLICATION_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(ReplicationSettings))
