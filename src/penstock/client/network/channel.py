@@ -159,6 +159,17 @@ async def open_channel(
     fails.
     """
     connection = Connection(client_id=client_id)
+    stream = await shake_hands(network, address, connection, timeout_ms=timeout_ms)
+    channel = Channel(stream, connection, address)
+    tasks.start(channel.read(), name=f"read {address}")
+    tasks.start(channel.write(), name=f"write {address}")
+    return channel
+
+
+async def shake_hands(
+    network: Network, address: Address, connection: Connection, *, timeout_ms: int
+) -> Stream:
+    """Connects, and asks which versions are served. ClientError when that fails."""
     stream: Stream | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
@@ -175,10 +186,7 @@ async def open_channel(
         if stream is not None:
             stream.close()
         raise
-    channel = Channel(stream, connection, address)
-    tasks.start(channel.read(), name=f"read {address}")
-    tasks.start(channel.write(), name=f"write {address}")
-    return channel
+    return stream
 
 
 async def _shake_hands(stream: Stream, connection: Connection) -> None:

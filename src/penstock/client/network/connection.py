@@ -57,7 +57,9 @@ class Ready:
 
 @dataclass(slots=True)
 class Reply:
-    """The answer to one request. Record bytes in it are its own, not the receive buffer's."""
+    """The answer to one request. Record bytes in it are its own, not the receive buffer's, unless
+    the connection hands out views.
+    """
 
     correlation_id: int
     message: Message
@@ -73,8 +75,13 @@ class _Awaited(NamedTuple):
 
 
 class Connection:
-    def __init__(self, *, client_id: str) -> None:
+    """With `views` the records of a reply are views of the receive buffer, which hold until the
+    next `receive_view`.
+    """
+
+    def __init__(self, *, client_id: str, views: bool = False) -> None:
         self.client_id = client_id
+        self._views = views
         self.versions: dict[int, VersionRange] | None = None
         self.features = Features()
         self._frames = FrameReader(frame_bytes_max=REPLY_BYTES_MAX)
@@ -124,10 +131,19 @@ class Connection:
 
     def received(self, count: int) -> Iterator[Event]:
         """What the bytes meant. Each event must be taken before more is received."""
+        self.add_received(count)
+        while (event := self.next_event()) is not None:
+            yield event
+
+    def add_received(self, count: int) -> None:
+        """As `received`, for who takes the events one by one."""
+        self._frames.received(count)
+
+    def next_event(self) -> Event | None:
+        """What the bytes received so far mean next; None until there are more of them."""
         try:
-            self._frames.received(count)
-            while (frame := self._frames.next_frame()) is not None:
-                yield self._event(frame)
+            frame = self._frames.next_frame()
+            return None if frame is None else self._event(frame)
         except MalformedMessage as error:
             raise BrokenProtocol(str(error)) from error
 
@@ -149,7 +165,7 @@ class Connection:
         if self.versions is None:
             return self._handshake(frame, awaited.version)
         # Copy 1 of 1: the receive buffer is used again while the caller still reads its reply.
-        own = memoryview(bytes(frame))
+        own = frame if self._views else memoryview(bytes(frame))
         message = decode_response(awaited.reply_type, awaited.version, own)
         return Reply(awaited.correlation_id, message)
 

@@ -1,0 +1,103 @@
+"""A live connection whose replies are read where they were received: for replies of many records.
+
+`Channel` copies each reply, since its buffer is used again while the caller still reads. Here the
+caller receives by itself, one reply after the other, and nothing is read from the connection in
+between: the records of a reply are views of the receive buffer that hold until the next `receive`.
+Replies come in the order of the requests. After a ClientError the connection is of no more use.
+"""
+
+import asyncio
+from typing import TypeVar, cast
+
+from penstock.client.network.channel import shake_hands
+from penstock.client.network.connection import Connection, Reply
+from penstock.client.network.errors import ClientError, ConnectionLost, TimedOut
+from penstock.wire.definition import Message
+from penstock.world.errors import NetworkError
+from penstock.world.ports import Address, Buffer, Network, Stream
+
+AnyReply = TypeVar("AnyReply", bound=Message)
+
+
+class ViewChannel:
+    """It has no task of its own: who owns it sends, receives and closes."""
+
+    def __init__(self, stream: Stream, connection: Connection, address: Address) -> None:
+        assert connection.versions is not None
+        self.address = address
+        self._stream = stream
+        self._connection = connection
+        self._is_closed = False
+
+    @property
+    def in_flight(self) -> int:
+        """Requests whose replies have not been received."""
+        return self._connection.in_flight
+
+    def version_for(self, request: type[Message]) -> int:
+        return self._connection.version_for(request)
+
+    async def send(self, request: Message, reply_type: type[Message], *, version: int) -> None:
+        """Returns when the request has been handed to the network."""
+        _, parts = self._connection.send(request, version=version, reply_type=reply_type)
+        try:
+            # A client sends buffers only: splices are for files, and it has none.
+            await self._stream.send(cast("list[Buffer]", parts))
+        except NetworkError as error:
+            self.close()
+            raise ConnectionLost(str(error)) from error
+
+    async def receive(self, reply_type: type[AnyReply], *, timeout_ms: int) -> AnyReply:
+        """The next reply, which is of the type that was given with its request. Its predecessor's
+        records are gone.
+        """
+        try:
+            event = self._connection.next_event()
+            if event is None:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    while event is None:
+                        event = await self._receive_more()
+        except TimeoutError as error:
+            self.close()
+            raise TimedOut(f"{self.address}: no answer within {timeout_ms} ms") from error
+        except NetworkError as error:
+            self.close()
+            raise ConnectionLost(str(error)) from error
+        except ClientError:
+            self.close()
+            raise
+        assert isinstance(event, Reply), event
+        assert isinstance(event.message, reply_type), event
+        return event.message
+
+    async def ask(
+        self, request: Message, reply_type: type[AnyReply], *, timeout_ms: int
+    ) -> AnyReply:
+        """Sends a request, with none before it outstanding, and receives its reply."""
+        assert self.in_flight == 0
+        await self.send(request, reply_type, version=self.version_for(type(request)))
+        return await self.receive(reply_type, timeout_ms=timeout_ms)
+
+    def close(self) -> None:
+        """At once; closing twice is harmless."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._stream.close()
+
+    async def _receive_more(self) -> Reply | None:
+        count = await self._stream.receive_into(self._connection.receive_view())
+        if count == 0:
+            raise NetworkError(f"{self.address}: the broker closed the connection")
+        self._connection.add_received(count)
+        event = self._connection.next_event()
+        assert event is None or isinstance(event, Reply), event
+        return event
+
+
+async def open_view_channel(
+    network: Network, address: Address, *, client_id: str, timeout_ms: int
+) -> ViewChannel:
+    """Connects and shakes hands. ClientError when that fails."""
+    connection = Connection(client_id=client_id, views=True)
+    stream = await shake_hands(network, address, connection, timeout_ms=timeout_ms)
+    return ViewChannel(stream, connection, address)
