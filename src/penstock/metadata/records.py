@@ -28,6 +28,7 @@ from penstock.wire.messages.metadata_records.controller import RegisterControlle
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
 )
@@ -56,6 +57,7 @@ MetadataRecord = (
     | RemoveTopicRecord
     | PartitionRecord
     | PartitionChangeRecord
+    | ClearElrRecord
     | ConfigRecord
     | RegisterBrokerRecord
     | UnregisterBrokerRecord
@@ -73,8 +75,9 @@ LogRecord = MetadataRecord | FrameRecord
 VERSION_WRITTEN: Mapping[type[LogRecord], int] = {
     TopicRecord: 0,
     RemoveTopicRecord: 0,
-    PartitionRecord: 1,  # version 2 belongs to eligible leader replicas, which are off here
-    PartitionChangeRecord: 1,
+    PartitionRecord: 2,
+    PartitionChangeRecord: 2,
+    ClearElrRecord: 0,
     ConfigRecord: 0,
     RegisterBrokerRecord: 3,
     UnregisterBrokerRecord: 0,

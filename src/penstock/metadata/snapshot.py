@@ -186,4 +186,9 @@ def _topic_records(topic: TopicImage) -> Iterator[MetadataRecord]:
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
             directories=list(partition.directories),
+            removing_replicas=list(partition.removing_replicas),
+            adding_replicas=list(partition.adding_replicas),
+            leader_recovery_state=partition.leader_recovery_state,
+            eligible_leader_replicas=list(partition.elr) or None,
+            last_known_elr=list(partition.last_known_elr) or None,
         )

@@ -16,11 +16,10 @@ from itertools import chain, zip_longest
 
 from penstock.metadata.controller.decision_context import Refusal
 from penstock.metadata.controller.state import ControllerState
+from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.wire.messages.metadata_records.partition import PartitionRecord
-
-UNASSIGNED_DIRECTORY = bytes(15) + b"\x01"  # the broker chooses
 
 Replicas = tuple[NodeId, ...]
 

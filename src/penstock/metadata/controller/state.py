@@ -9,6 +9,8 @@ Invariants:
    those without leader are in `led` under None.
 3. `racks` holds exactly the registered brokers.
 4. Topics with settings exist, and no settings are empty.
+5. `imbalanced` holds exactly the partitions that another replica leads than the preferred one, and
+   `with_elr` those that have eligible leader replicas or a last known leader.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,6 +25,7 @@ from penstock.metadata.image.changes import (
     controller_of,
     fenced_broker,
     partition_of,
+    without_elr,
 )
 from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import NO_CONFIG, ConfigResource
@@ -44,6 +47,7 @@ from penstock.wire.messages.metadata_records.controller import RegisterControlle
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
 )
@@ -88,6 +92,8 @@ class ControllerState:
         self.next_producer_id = 0
         self._led: dict[NodeId | None, Places] = {}
         self._replicated: dict[NodeId, Places] = {}
+        self._imbalanced: Places = {}
+        self._with_elr: Places = {}
 
     # Queries
 
@@ -103,6 +109,14 @@ class ControllerState:
         """The partitions that nobody leads."""
         return self._led.get(None, {})
 
+    def imbalanced(self) -> Iterable[Place]:
+        """The partitions with another leader than the preferred one, their first replica."""
+        return self._imbalanced
+
+    def with_elr(self) -> Iterable[Place]:
+        """The partitions that have eligible leader replicas or a last known leader."""
+        return self._with_elr
+
     def replicated_by(self, node_id: NodeId) -> Iterable[Place]:
         """The partitions that a broker holds a replica of, led ones among them."""
         return self._replicated.get(node_id, {})
@@ -115,14 +129,21 @@ class ControllerState:
         assert len(self.topics_by_name) == len(self.topics_by_id)  # 1
         led: dict[NodeId | None, set[Place]] = {}
         replicated: dict[NodeId, set[Place]] = {}
+        imbalanced: set[Place] = set()
+        with_elr: set[Place] = set()
         for topic_id, topic in self.topics_by_id.items():
             assert topic.topic_id == topic_id, topic
             assert self.topics_by_name[topic.name] is topic, topic
             assert collision_key(topic.name) in self.names_by_collision_key, topic
             for index, partition in enumerate(topic.partitions):
-                led.setdefault(partition.leader, set()).add(Place(topic_id, index))
+                place = Place(topic_id, index)
+                led.setdefault(partition.leader, set()).add(place)
                 for node_id in partition.replicas:
-                    replicated.setdefault(node_id, set()).add(Place(topic_id, index))
+                    replicated.setdefault(node_id, set()).add(place)
+                if partition.leader not in (None, partition.replicas[0]):
+                    imbalanced.add(place)
+                if partition.elr or partition.last_known_elr:
+                    with_elr.add(place)
         assert len(self.names_by_collision_key) <= len(self.topics_by_name)
         assert led == {node: set(places) for node, places in self._led.items()}  # 2
         assert replicated == {node: set(places) for node, places in self._replicated.items()}
@@ -131,6 +152,8 @@ class ControllerState:
         for resource, config in self.configs.items():  # 4
             assert config, resource
             assert resource.kind != ResourceKind.TOPIC or resource.name in self.topics_by_name
+        assert imbalanced == set(self._imbalanced)  # 5
+        assert with_elr == set(self._with_elr)
 
     # Commands
 
@@ -145,6 +168,8 @@ class ControllerState:
             case PartitionChangeRecord():
                 place = Place(TopicId(record.topic_id), record.partition_id)
                 self._replace(place, changed_partition(self.partition(place), record))
+            case ClearElrRecord():
+                self._clear_elr(record.topic_name)
             case ConfigRecord():
                 self._set_config(record)
             case RegisterBrokerRecord():
@@ -205,17 +230,40 @@ class ControllerState:
         if (before.leader, before.replicas) != (partition.leader, partition.replicas):
             self._unlist(place, before)
             self._list(place, partition)
+        else:
+            self._list_elr(place, partition)
         partitions[place.partition] = partition
+
+    def _clear_elr(self, topic_name: str) -> None:
+        if topic_name:
+            topic = self.topics_by_name[topic_name]
+            places = [Place(topic.topic_id, index) for index in range(len(topic.partitions))]
+        else:
+            places = list(self._with_elr)
+        for place in places:
+            if place in self._with_elr:
+                self._replace(place, without_elr(self.partition(place)))
 
     def _list(self, place: Place, partition: PartitionImage) -> None:
         for node_id in partition.replicas:
             self._replicated.setdefault(node_id, {})[place] = None
         self._led.setdefault(partition.leader, {})[place] = None
+        if partition.leader is not None and partition.leader != partition.replicas[0]:
+            self._imbalanced[place] = None
+        self._list_elr(place, partition)
+
+    def _list_elr(self, place: Place, partition: PartitionImage) -> None:
+        if partition.elr or partition.last_known_elr:
+            self._with_elr[place] = None
+        else:
+            self._with_elr.pop(place, None)
 
     def _unlist(self, place: Place, partition: PartitionImage) -> None:
         for node_id in partition.replicas:
             _remove(self._replicated, node_id, place)
         _remove(self._led, partition.leader, place)
+        self._imbalanced.pop(place, None)
+        self._with_elr.pop(place, None)
 
     def _set_config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(ResourceKind(record.resource_type), record.resource_name)

@@ -4,7 +4,7 @@ It costs what the records change, not what the image holds. `apply` never fails:
 not fit the image is our own bug, since only a controller's decisions are journalled.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from penstock.metadata.image.broker import BrokerImage
@@ -15,6 +15,7 @@ from penstock.metadata.image.changes import (
     controller_of,
     fenced_broker,
     partition_of,
+    without_elr,
 )
 from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import ConfigResource, Delta, Image
@@ -36,6 +37,7 @@ from penstock.wire.messages.metadata_records.controller import RegisterControlle
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
+    ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
 )
@@ -68,6 +70,8 @@ class Draft:
                 self._set_partition(record)
             case PartitionChangeRecord():
                 self._change_partition(record)
+            case ClearElrRecord():
+                self._clear_elr(record.topic_name)
             case ConfigRecord():
                 self._set_config(record)
             case RegisterBrokerRecord():
@@ -183,6 +187,22 @@ class Draft:
         partitions = self._topic(TopicId(record.topic_id))
         index = record.partition_id
         partitions[index] = changed_partition(partitions[index], record)
+
+    def _clear_elr(self, topic_name: str) -> None:
+        """Of one topic, or of all. It walks over all of them, which is rare."""
+        base = self._base
+        topics: Iterable[TopicImage] = base.topics_by_id.values()
+        if topic_name:
+            named = base.topics_by_name.get(topic_name)
+            topics = () if named is None else (named,)
+        for topic in topics:
+            if topic.topic_id in self._topics or topic.topic_id in self._deleted:
+                continue
+            if any(partition.elr or partition.last_known_elr for partition in topic.partitions):
+                self._topic(topic.topic_id)
+        for name, partitions in self._topics.values():
+            if topic_name in ("", name):
+                partitions[:] = [without_elr(partition) for partition in partitions]
 
     def _set_config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(ResourceKind(record.resource_type), record.resource_name)

@@ -1,24 +1,52 @@
 """Topics and their partitions as the metadata log describes them."""
 
+from enum import IntEnum
+
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
 
+UNASSIGNED_DIRECTORY = bytes(15) + b"\x01"  # the broker chooses, and has not said yet
+
+
+class LeaderRecovery(IntEnum):
+    """Whether a leader that was elected uncleanly has to recover, by the numbers of the wire."""
+
+    RECOVERED = 0
+    RECOVERING = 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """One partition: its replicas, those in sync, the leader, and its epochs."""
+    """One partition: its replicas, those in sync, the leader, and its epochs.
+
+    `elr` are the eligible leader replicas (KIP-966): they are not in sync, but have all records
+    below the high watermark. `last_known_elr` is the last leader of a partition that has none.
+    """
 
     replicas: tuple[NodeId, ...]
     isr: tuple[NodeId, ...]
     leader: NodeId | None
     leader_epoch: LeaderEpoch
     partition_epoch: int
-    directories: tuple[bytes, ...] = ()
+    directories: tuple[bytes, ...] = ()  # of each replica, in their order
+    elr: tuple[NodeId, ...] = ()
+    last_known_elr: tuple[NodeId, ...] = ()
+    leader_recovery_state: LeaderRecovery = LeaderRecovery.RECOVERED
+    adding_replicas: tuple[NodeId, ...] = ()
+    removing_replicas: tuple[NodeId, ...] = ()
 
     def __post_init__(self) -> None:
         assert set(self.isr) <= set(self.replicas), self
         assert self.leader is None or self.leader in self.replicas, self
+        if self.elr:
+            assert set(self.elr) <= set(self.replicas), self
+            assert not set(self.elr).intersection(self.isr), self
+
+    def directory(self, replica: NodeId) -> bytes:
+        """The id of the log directory that a replica is in."""
+        index = self.replicas.index(replica)
+        return self.directories[index] if index < len(self.directories) else UNASSIGNED_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
