@@ -1,0 +1,1 @@
+"""Clusters with replicated partitions whose nodes are killed, paused and cut off, and the proof."""
