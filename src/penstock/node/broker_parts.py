@@ -192,8 +192,7 @@ class BrokerParts:
             )
         )
         self._local.publish_from(Offset(epoch + 1))
-        while not self._local.has_published or self.broker_epoch() < epoch:
-            await self._local.change()
+        await self._membership.catch_up()
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(

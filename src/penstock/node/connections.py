@@ -47,6 +47,7 @@ class Connections:
         self._local = local
         self._group = group
         self._endpoints = place.member.endpoints
+        self._voters = str(place)
         node_id = config.node_id
         self._controller_links = Links(
             network=world.network,
@@ -83,7 +84,13 @@ class Connections:
         self._server.open()
         self._server.serve()
         if self._config.cluster.is_controller:
-            registering = register_controller(self.controller, self._local, self._registration())
+            registering = register_controller(
+                self.controller,
+                self._local,
+                self._registration(),
+                voters=None if self._config.cluster.is_broker else self._voters,
+                clock=self._world.clock,
+            )
             self._group.start(registering, name="register controller")
 
     async def close(self) -> None:

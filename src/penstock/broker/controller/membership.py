@@ -1,6 +1,7 @@
 """This broker in its cluster: it registers, is unfenced, keeps its session, and leaves.
 
 register   a broker epoch from the active controller, once there is one
+catch_up   the broker is told of the metadata up to its own registration
 unfence    the broker knows the metadata up to its own registration: clients are led to it
 run        heartbeats; one that was fenced meanwhile is unfenced by the next
 leave      a clean stop: what it leads is given up before it goes
@@ -93,6 +94,29 @@ class Membership:
             else:
                 self._broker_epoch = registered.broker_epoch
                 return self._broker_epoch
+
+    async def catch_up(self) -> None:
+        """Returns when the broker has been told of the metadata up to its own registration.
+        NotRegistered when nothing of it arrives for as long as a registration may take.
+        """
+        local = self._local
+        had = local.image.offset
+        moved_ms = said_ms = self._clock.monotonic_ms()
+        while not local.has_published or local.image.offset <= self._broker_epoch:
+            await self._wait(RETRY_WAIT_S)
+            now_ms = self._clock.monotonic_ms()
+            if local.image.offset > had:
+                had, moved_ms = local.image.offset, now_ms
+            lacks = (
+                f"the metadata has come to offset {had}, and this broker's registration is at"
+                f" {self._broker_epoch}; waiting for records from a leader of {self._voters}"
+            )
+            if now_ms - moved_ms >= self._registration_timeout_ms:
+                waited_s = self._registration_timeout_ms / 1000
+                raise NotRegistered(f"{lacks}: gave up after {waited_s:g} s")
+            if now_ms - said_ms >= SAID_EVERY_MS:
+                said_ms = now_ms
+                logger.warning("broker=%d registered=true %s", self._node_id, lacks)
 
     async def unfence(self) -> None:
         """Returns when this node's own image shows that clients are led to it."""

@@ -1,22 +1,28 @@
 """What brokers and controllers say of themselves when they register."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.records import FEATURE_LEVELS
-from penstock.model.error import RequestError
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
 from penstock.wire.messages.controller_registration import ControllerRegistrationRequest
 from penstock.wire.messages.registration_parts import RegisteredListener, SupportedFeature
+from penstock.world.ports import Clock
+
+logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
 ASK_WAIT_MS = 1_000
 RETRY_WAIT_S = 0.05
+RETRY_WAIT_S_MAX = 1.0
+SAID_EVERY_MS = 5_000
+NO_CONTROLLER = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT})
 
 
 def registration_of(
@@ -66,16 +72,37 @@ def supported_features() -> list[SupportedFeature]:
 
 
 async def register_controller(
-    controller: ControllerLink, local: LocalController, request: ControllerRegistrationRequest
+    controller: ControllerLink,
+    local: LocalController,
+    request: ControllerRegistrationRequest,
+    *,
+    voters: str | None,
+    clock: Clock,
 ) -> None:
-    """Returns when the metadata says where this controller listens (KIP-919). Nothing waits for it:
-    the voters know each other already.
+    """Returns when the metadata says where this controller listens (KIP-919). Nothing waits for it,
+    since the voters know each other already, so it is tried for as long as the node runs. `voters`
+    is what to call those that are waited for; None where the broker of this process says it.
     """
     node_id = NodeId(request.controller_id)
+    said_ms = clock.monotonic_ms()
+    wait_s = RETRY_WAIT_S
     while True:
         known = local.image.controllers.get(node_id)
         if known is not None and known.incarnation == request.incarnation_id:
             return
-        with suppress(RequestError):  # no controller is active just now
+        try:
             await controller.ask(request, wait_ms_max=ASK_WAIT_MS)
-        await asyncio.sleep(RETRY_WAIT_S)
+        except RequestError as refusal:
+            now_ms = clock.monotonic_ms()
+            reason = (
+                None
+                if voters is None
+                else (f"no controller is active; waiting for a majority of {voters}")
+            )
+            if refusal.code not in NO_CONTROLLER:
+                wait_s = min(2 * wait_s, RETRY_WAIT_S_MAX)
+                reason = f"the active controller refuses it: {refusal}"
+            if reason is not None and now_ms - said_ms >= SAID_EVERY_MS:
+                said_ms = now_ms
+                logger.warning("controller=%d registered=false %s", node_id, reason)
+        await asyncio.sleep(wait_s)
