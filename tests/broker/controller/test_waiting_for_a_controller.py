@@ -54,27 +54,32 @@ def replica_that_hears_nothing(control: Control) -> LocalController:
     return local
 
 
+def membership_of(control: Control, *, timeout_ms: int) -> Membership:
+    return Membership(
+        controller=control.controller,
+        local=replica_that_hears_nothing(control),
+        node_id=TWO,
+        voters=VOTERS,
+        heartbeat_interval_ms=100,
+        registration_timeout_ms=timeout_ms,
+        clock=control.world.clock,
+    )
+
+
+REGISTRATION = registration_of(
+    node_id=TWO,
+    cluster_id=CLUSTER_ID,
+    incarnation=b"i" * 16,
+    rack=None,
+    endpoints=(Endpoint(listener="PLAINTEXT", host="localhost", port=9093),),
+    directories=(b"another-director",),
+)
+
+
 def test_a_broker_whose_metadata_does_not_come_gives_up_and_says_what_it_waited_for() -> None:
     async def scenario(control: Control) -> None:
-        membership = Membership(
-            controller=control.controller,
-            local=replica_that_hears_nothing(control),
-            node_id=TWO,
-            voters=VOTERS,
-            heartbeat_interval_ms=100,
-            registration_timeout_ms=100,
-            clock=control.world.clock,
-        )
-        epoch = await membership.register(
-            registration_of(
-                node_id=TWO,
-                cluster_id=CLUSTER_ID,
-                incarnation=b"i" * 16,
-                rack=None,
-                endpoints=(Endpoint(listener="PLAINTEXT", host="localhost", port=9093),),
-                directories=(b"another-director",),
-            )
-        )
+        membership = membership_of(control, timeout_ms=100)
+        epoch = await membership.register(REGISTRATION)
         with pytest.raises(NotRegistered) as given_up:
             await membership.catch_up()
         assert str(given_up.value) == (
@@ -83,6 +88,28 @@ def test_a_broker_whose_metadata_does_not_come_gives_up_and_says_what_it_waited_
         )
 
     run_with(MemoryDisk(), scenario)
+
+
+def test_a_broker_waits_for_room_on_the_disk_of_the_controller() -> None:
+    disk = MemoryDisk()
+
+    async def scenario(control: Control) -> None:
+        disk.faults.full = True
+        with pytest.raises(NotRegistered) as given_up:
+            await membership_of(control, timeout_ms=1).register(REGISTRATION)
+        assert str(given_up.value) == (
+            "the active controller cannot store the registration (disk full?):"
+            " gave up after 0.001 s"
+        )
+        registering = asyncio.ensure_future(
+            membership_of(control, timeout_ms=60_000).register(REGISTRATION)
+        )
+        await asyncio.wait([registering], timeout=0.01)
+        assert not registering.done()
+        disk.faults.full = False
+        assert await registering == control.image.brokers[TWO].epoch
+
+    run_with(disk, scenario)
 
 
 def test_a_controller_without_a_broker_says_whom_it_waits_for(

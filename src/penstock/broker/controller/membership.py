@@ -24,16 +24,18 @@ RETRY_WAIT_S = 0.05
 ASK_WAIT_MS = 1_000
 SAID_EVERY_MS = 5_000
 LEAVE_WAIT_MS_MAX = 2_000
-# The cluster may take the broker later: there is no controller just now, or the session of the
-# process before this one has not ended yet.
-MAY_PASS = frozenset(
+# The cluster may take the broker later: there is no controller just now, its disk is full or it has
+# too much to do, or the session of the process before this one has not ended yet.
+RETRIABLE = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.DUPLICATE_BROKER_REGISTRATION,
     }
 )
-NOT_OURS = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
+REGISTRATION_ENDED = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
 
 class NotRegistered(PenstockError):
@@ -82,7 +84,7 @@ class Membership:
             except RequestError as refusal:
                 now_ms = self._clock.monotonic_ms()
                 reason = self._reason(refusal)
-                if refusal.code not in MAY_PASS:
+                if refusal.code not in RETRIABLE:
                     raise NotRegistered(reason) from refusal
                 if now_ms - began_ms >= self._registration_timeout_ms:
                     waited_s = self._registration_timeout_ms / 1000
@@ -125,7 +127,7 @@ class Membership:
             try:
                 await self._beat()
             except RequestError as refusal:
-                self._check_ours(refusal)
+                self._check_not_replaced(refusal)
             now_ms = self._clock.monotonic_ms()
             if now_ms - said_ms >= SAID_EVERY_MS:
                 said_ms = now_ms
@@ -152,7 +154,7 @@ class Membership:
             try:
                 await self._beat()
             except RequestError as refusal:
-                self._check_ours(refusal)
+                self._check_not_replaced(refusal)
                 if refusal.code == ErrorCode.BROKER_ID_NOT_REGISTERED:
                     await self._register_again()
                 await asyncio.sleep(RETRY_WAIT_S)
@@ -168,7 +170,7 @@ class Membership:
             try:
                 reply = await self._beat(shut_down=True)
             except RequestError as refusal:
-                if refusal.code in NOT_OURS:
+                if refusal.code in REGISTRATION_ENDED:
                     return
             else:
                 if reply.should_shut_down:
@@ -217,9 +219,11 @@ class Membership:
             return False
         return True
 
-    def _check_ours(self, refusal: RequestError) -> None:
-        """A refusal counts when this node's own image says the same."""
-        if refusal.code not in NOT_OURS:
+    def _check_not_replaced(self, refusal: RequestError) -> None:
+        """NotRegistered if another process has this broker's id now. A refusal counts when this
+        node's own image says the same.
+        """
+        if refusal.code not in REGISTRATION_ENDED:
             return
         broker = self._local.image.brokers.get(self._node_id)
         if broker is not None and broker.epoch > self._broker_epoch:
@@ -242,5 +246,9 @@ class Membership:
                 )
             case ErrorCode.NOT_CONTROLLER | ErrorCode.REQUEST_TIMED_OUT:
                 return f"no controller is active; waiting for a majority of {self._voters}"
+            case ErrorCode.KAFKA_STORAGE_ERROR:
+                return "the active controller cannot store the registration (disk full?)"
+            case ErrorCode.THROTTLING_QUOTA_EXCEEDED:
+                return "the active controller has too many requests to decide"
             case _:
                 return f"the controller refuses this broker: {refusal}"
