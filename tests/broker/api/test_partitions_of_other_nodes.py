@@ -7,6 +7,7 @@ import pytest
 
 from penstock.broker.api import (
     delete_records,
+    describe_cluster,
     describe_producers,
     describe_topic_partitions,
     list_offsets,
@@ -24,6 +25,10 @@ from penstock.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
+)
+from penstock.wire.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
 )
 from penstock.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -219,3 +224,7 @@ def test_the_controller_that_clients_are_told_of_is_a_broker_that_they_are_told_
         broker.services.image = replace(image, brokers=brokers)
         reply = broker.ask(metadata.API, MetadataRequest(topics=[]), MetadataResponse, version=12)
         assert reply.controller_id == named
+        for with_fenced in (False, True):
+            asked = DescribeClusterRequest(include_fenced_brokers=with_fenced)
+            described = broker.ask(describe_cluster.API, asked, DescribeClusterResponse, version=2)
+            assert described.controller_id == named

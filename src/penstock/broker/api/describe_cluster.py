@@ -3,6 +3,7 @@
 A listener of controllers tells the controllers instead (`describe_controllers`).
 """
 
+from penstock.broker.request.admin_broker import admin_broker
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
 from penstock.broker.request.services import NodeServices, RequestContext
@@ -37,7 +38,9 @@ def handle(
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=services.cluster_id,
-        controller_id=services.node_id,
+        controller_id=admin_broker(
+            services.node_id, [broker.broker_id for broker in brokers if not broker.is_fenced]
+        ),
         brokers=brokers,
         cluster_authorized_operations=operations(request),
     )

@@ -7,6 +7,7 @@ with it, other clients null.
 
 from collections.abc import Awaitable, Iterable, Sequence
 
+from penstock.broker.request.admin_broker import admin_broker
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.authorized_operations import (
     CLUSTER_OPERATIONS,
@@ -19,7 +20,7 @@ from penstock.broker.request.yielding import Steps, by_turns, go_on
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import METADATA_TOPIC, NO_TOPIC_ID, NodeId, TopicId
+from penstock.model.identity import METADATA_TOPIC, NO_TOPIC_ID, TopicId
 from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_error
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -35,7 +36,6 @@ from penstock.wire.messages.metadata import (
 TOPIC_IDS_FROM_VERSION = 12
 LISTENER_NOT_FOUND_FROM_VERSION = 6
 AUTO_CREATION_WAIT_MS_MAX = 10_000
-NO_CONTROLLER = -1
 
 
 def handle(
@@ -138,22 +138,12 @@ def _response(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=services.cluster_id,
-        controller_id=_taker_of_admin_requests(services.node_id, brokers),
+        controller_id=admin_broker(services.node_id, [broker.node_id for broker in brokers]),
         topics=found,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else NOT_ASKED_FOR,
     )
-
-
-def _taker_of_admin_requests(node_id: NodeId, brokers: Sequence[MetadataResponseBroker]) -> int:
-    """Any broker takes requests for the controller and passes them on: this one, unless the client
-    is not told of it, because it is fenced or has no such listener.
-    """
-    listed = [broker.node_id for broker in brokers]
-    if node_id in listed:
-        return node_id
-    return listed[0] if listed else NO_CONTROLLER
 
 
 def _each_once(topics: Sequence[MetadataRequestTopic]) -> Iterable[MetadataRequestTopic]:
