@@ -14,9 +14,11 @@ from penstock.records.errors import InvalidBatch
 from penstock.records.layout import NO_TIMESTAMP
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
+from penstock.replication.replica import Replica
 from penstock.world.real import real_world
 from rig.produced import NOW_MS, produced
 
+LEADER = NodeId(1)
 FOLLOWER = NodeId(2)
 
 
@@ -32,8 +34,19 @@ def partition_in(
         now_ms=NOW_MS,
     )
     return Partition(
-        log, leader_epoch=LeaderEpoch(4), replica_count=replicas, in_sync_followers=followers
+        log,
+        leader_epoch=LeaderEpoch(4),
+        node_id=LEADER,
+        replicas=tuple(NodeId(1 + index) for index in range(replicas)),
+        in_sync=(LEADER, *followers),
+        now_ms=NOW_MS,
     )
+
+
+def fetch(partition: Partition, node: NodeId, offset: int) -> None:
+    """The follower has the log up to `offset`."""
+    partition.follower_fetched(node, offset=offset, now_ms=NOW_MS)
+    partition.check()
 
 
 def append(partition: Partition, data: memoryview, *, all_acks: bool = False) -> Appended:
@@ -49,10 +62,10 @@ class Noting:
     def __init__(self) -> None:
         self.told: list[int | str] = []
 
-    def advanced(self, partition: Partition, byte_count: int) -> None:
+    def advanced(self, partition: Replica, byte_count: int) -> None:
         self.told.append(byte_count)
 
-    def ended(self, partition: Partition) -> None:
+    def ended(self, partition: Replica) -> None:
         self.told.append("ended")
 
 
@@ -108,7 +121,7 @@ def test_what_a_follower_lacks_is_not_visible(tmp_path: Path) -> None:
     append(partition, produced(3))
     assert partition.high_watermark == 0
     assert partition.read(0, size_bytes_max=99, oversized_first=True, committed_only=False) is None
-    partition.follower_reached(FOLLOWER, Offset(3))
+    fetch(partition, FOLLOWER, 3)
     assert partition.high_watermark == 3
 
 
@@ -162,8 +175,8 @@ def test_observers_are_told_when_records_become_visible(tmp_path: Path) -> None:
     append(partition, first)
     append(partition, second)
     observer.told.clear()
-    partition.follower_reached(FOLLOWER, Offset(1))
-    partition.follower_reached(FOLLOWER, Offset(2))
+    fetch(partition, FOLLOWER, 1)
+    fetch(partition, FOLLOWER, 2)
     both = len(first) + len(second)
     assert observer.told == [both, both]  # at least what became visible, never less
 
@@ -181,7 +194,7 @@ def test_an_append_above_the_high_watermark_is_notified_to_all_but_waiting_acks(
     assert partition.high_watermark == 0
     assert (reader.told, ack.told) == ([0], [])
     assert partition.changes > changes  # so that who is about to wait reads again first
-    partition.follower_reached(FOLLOWER, Offset(1))
+    fetch(partition, FOLLOWER, 1)
     assert len(reader.told) == 2
     assert len(ack.told) == 1
 
@@ -190,14 +203,17 @@ def test_what_followers_reached_under_an_older_epoch_does_not_count(tmp_path: Pa
     other = NodeId(3)
     partition = partition_in(tmp_path, followers=(FOLLOWER, other), replicas=3)
     append(partition, produced(100))
-    partition.follower_reached(FOLLOWER, Offset(90))
-    partition.follower_reached(other, Offset(100))
+    fetch(partition, FOLLOWER, 90)
+    fetch(partition, other, 100)
     assert partition.high_watermark == 90
     partition.change_replicas(
-        leader_epoch=LeaderEpoch(7), replica_count=3, in_sync_followers=(other,)
+        leader_epoch=LeaderEpoch(7),
+        partition_epoch=1,
+        replicas=(LEADER, FOLLOWER, other),
+        in_sync=(LEADER, other),
     )
     assert partition.high_watermark == 90
-    partition.follower_reached(other, Offset(95))
+    fetch(partition, other, 95)
     assert partition.high_watermark == 95
     partition.check()
 
@@ -216,7 +232,9 @@ def test_a_new_leader_epoch_is_noted_and_told(tmp_path: Path) -> None:
     observer = Noting()
     partition.observers[observer] = None
     append(partition, produced(2))
-    partition.change_replicas(leader_epoch=LeaderEpoch(6), replica_count=1, in_sync_followers=())
+    partition.change_replicas(
+        leader_epoch=LeaderEpoch(6), partition_epoch=1, replicas=(LEADER,), in_sync=(LEADER,)
+    )
     assert observer.told[-1] == "ended"
     assert partition.check_leader_epoch(4) == ErrorCode.FENCED_LEADER_EPOCH
     end = partition.log.end_of_epoch(LeaderEpoch(4))

@@ -34,14 +34,17 @@ class Rig:
             settings=TopicSettings(min_insync_replicas=2),
             now_ms=NOW_MS,
         )
-        self.partition = Partition(log, leader_epoch=LeaderEpoch(0), replica_count=2)
+        self.partition = Partition(
+            log, leader_epoch=LeaderEpoch(0), node_id=NodeId(1), replicas=(NodeId(1), NodeId(2))
+        )
         self.follower_in_sync(True)
 
     def follower_in_sync(self, in_sync: bool) -> None:
         self.partition.change_replicas(
             leader_epoch=self.partition.leader_epoch,
-            replica_count=2,
-            in_sync_followers=(NodeId(2),) if in_sync else (),
+            partition_epoch=self.partition.partition_epoch + 1,
+            replicas=(NodeId(1), NodeId(2)),
+            in_sync=(NodeId(1), NodeId(2)) if in_sync else (NodeId(1),),
         )
 
     def send(

@@ -226,12 +226,12 @@ def test_a_transaction_is_passed_when_its_marker_is_committed(tmp_path: Path) ->
     begin(partition, sequence=2)
     stable: list[int] = []
     for reached in (2, 3, 5):
-        partition.follower_reached(follower, Offset(reached))
+        partition.follower_fetched(follower, offset=reached, now_ms=NOW_MS)
         partition.check()
         stable.append(partition.last_stable_offset)
     partition.end_transaction(marker(commit=False), now_ms=NOW_MS)
     stable.append(partition.last_stable_offset)
-    partition.follower_reached(follower, Offset(6))
+    partition.follower_fetched(follower, offset=6, now_ms=NOW_MS)
     stable.append(partition.last_stable_offset)
     assert stable == [0, 3, 3, 3, 6]
     broker.close()

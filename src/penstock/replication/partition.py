@@ -6,33 +6,34 @@ What waits for an append (a long poll, an ack of all replicas) is an `Observer`;
 them, and without observers an append costs one more truth test. Observers that wait for an ack are
 kept separately: an append that commits nothing does not concern them, and there may be many.
 
-Invariants:
- 1. start offset <= high watermark <= end offset, and the high watermark never goes back.
- 2. The leader itself is in sync; followers are in sync or not at all in `_follower_ends`.
- 3. After `end` nothing is appended, and there are no observers.
- 4. `read_committed` readers do not pass a transaction before its marker is committed.
+What the leader knows of its followers, and the in-sync set, is in `replication/followers`.
+
+Invariants, besides those of `replication/replica`:
+ 4. The high watermark never goes back, and stands still while there are fewer in-sync replicas than
+    `min.insync.replicas` asks for.
  5. Where acks wait for a sync, the offset up to which the leader's copy is safe never goes back,
     and the high watermark never passes it.
+ 6. After `end` no ack waits; and none that the high watermark has reached.
 """
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import LogSlice, ReadBounds
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NodeId, ProducerId, TopicId, TopicPartition
+from penstock.model.identity import NodeId, ProducerId
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.records.batch import BatchView, whole_batch
 from penstock.records.compression import Scratch
 from penstock.records.control import EndTransaction, end_transaction_batch
 from penstock.records.errors import CorruptBatch, InvalidBatch
 from penstock.records.layout import CONTROL_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, TimestampType
 from penstock.records.validate import check_produced
+from penstock.replication.ack_queue import AckQueue
+from penstock.replication.followers import NO_BROKER_EPOCH, Followers, InSyncChange
 from penstock.replication.guard import Guard, Guards, in_transaction
 from penstock.replication.leader import (
     Duplicate,
@@ -43,30 +44,15 @@ from penstock.replication.leader import (
 )
 from penstock.replication.marker import EPOCH_PER_TRANSACTION, Marker, refuse_marker
 from penstock.replication.refused_sequences import RefusedSequences
-from penstock.replication.rules import rules_of, sync_records_of
-from penstock.replication.visibility import (
-    advance_high_watermark,
-    last_stable_offset,
-    vouched_offset,
-)
+from penstock.replication.replica import Observer, Replica
+from penstock.replication.rules import rules_of
+from penstock.replication.visibility import advance_high_watermark
 from penstock.world.errors import DiskError
 
 LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 # A batch with one of these moves stable offsets.
 READERS_WAIT: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
-
-
-class Observer(Protocol):
-    """Waits for something to be appended, or to become visible."""
-
-    def advanced(self, partition: "Partition", byte_count: int) -> None:
-        """The log grew, was synced, or its high watermark moved.
-
-        About `byte_count` more bytes are below the high watermark: 0 when it did not move.
-        """
-
-    def ended(self, partition: "Partition") -> None:
-        """This broker no longer leads the partition, or leads it in another epoch."""
+NO_NODE: Final = NodeId(-1)
 
 
 @dataclass(slots=True, kw_only=True, init=False)
@@ -85,31 +71,21 @@ class Appended:
         self.log_append_time_ms = log_append_time_ms
 
 
-class Partition:
+class Partition(Replica):
     """The leader's side of one partition."""
 
     __slots__ = (
-        "_first_unstable_offset",
-        "_follower_ends",
         "_hidden_bytes",
         "_refused",
-        "_replica_count",
         "_rules",
         "_scratch",
-        "_sync_records",
-        "_uncommitted_ends",
         "_unstable_bytes",
-        "_vouched_offset",
         "ack_observers",
-        "changes",
+        "acks",
+        "commits_at_once",
+        "followers",
         "guards",
-        "has_ended",
-        "high_watermark",
-        "is_internal",
-        "is_offline",
-        "leader_epoch",
-        "log",
-        "observers",
+        "leader_acks",
     )
 
     def __init__(
@@ -117,118 +93,123 @@ class Partition:
         log: PartitionLog,
         *,
         leader_epoch: LeaderEpoch,
-        replica_count: int = 1,
-        in_sync_followers: Iterable[NodeId] = (),
+        partition_epoch: int = 0,
+        node_id: NodeId = NO_NODE,
+        replicas: Iterable[NodeId] = (),
+        in_sync: Iterable[NodeId] = (),
+        recovering: bool = False,
+        high_watermark: Offset | None = None,
         scratch: Scratch | None = None,
+        now_ms: int = 0,
     ) -> None:
-        self.log = log
-        self.leader_epoch = leader_epoch
-        self.high_watermark = log.start_offset
-        self.observers: dict[Observer, None] = {}  # in the order in which they came
-        self.ack_observers: dict[Observer, None] = {}  # the same; not notified of a mere append
-        self.changes = 0  # counts what observers are told, for those who are about to become one
+        """`replicas` and `in_sync` are as in the metadata, with this node; without them it is the
+        only replica. `recovering`: it was elected without being in sync.
+        """
+        super().__init__(
+            log,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            high_watermark=high_watermark,
+        )
+        self.ack_observers: dict[Observer, None] = {}  # not notified of a mere append
+        self.acks = AckQueue()  # wait for the high watermark
+        self.leader_acks = AckQueue()  # wait for a sync of the leader's copy
         self.guards = Guards()  # of producers whose transactions are being verified
         self._refused = RefusedSequences()
-        self.has_ended = False
-        self.is_offline = False  # it has ended because its disk failed
-        self.is_internal = log.partition.topic in INTERNAL_TOPICS
-        self._replica_count = replica_count
-        self._follower_ends = dict.fromkeys(in_sync_followers, log.start_offset)
-        self._sync_records = sync_records_of(log.settings)
-        self._vouched_offset = log.start_offset  # kept up only where acks wait for a sync
         self._hidden_bytes = 0  # at least what lies between the high watermark and the end
         log.begin_epoch(leader_epoch)
-        self._first_unstable_offset = log.producers.first_open_offset
-        # Markers above the high watermark: where each ends, and what was unstable before it.
-        self._uncommitted_ends: deque[tuple[Offset, Offset]] = deque()
         # At least what stands behind an open transaction: a marker shows it to waiting readers.
         self._unstable_bytes = 0 if self._first_unstable_offset is None else log.size_bytes
         self._scratch = scratch
         self._rules = rules_of(log.settings, scratch=scratch)
-        self._advance()
+        self.followers = Followers(
+            node_id,
+            replicas=replicas,
+            in_sync=in_sync,
+            in_sync_min=log.settings.min_insync_replicas,
+            epoch_start_offset=log.end_offset,
+            recovering=recovering,
+            now_ms=now_ms,
+        )
+        # Whether an append is committed when it returns: no follower and no sync is needed.
+        self.commits_at_once = False
+        self._in_sync_changed()
 
     @property
-    def name(self) -> TopicPartition:
-        return self.log.partition
+    def epoch_start_offset(self) -> Offset:
+        """Where this leader epoch began. Until the high watermark has reached it, records of
+        earlier epochs that were committed may be above the high watermark.
+        """
+        return self.followers.epoch_start_offset
 
     @property
-    def topic_id(self) -> TopicId:
-        return self.log.topic_id
-
-    @property
-    def settings(self) -> TopicSettings:
-        return self.log.settings
+    def is_recovering(self) -> bool:
+        """Whether the controller is yet to hear that the log is recovered (`in_sync_change`)."""
+        return self.followers.is_recovering
 
     @property
     def in_sync_count(self) -> int:
-        return 1 + len(self._follower_ends)
-
-    @property
-    def last_stable_offset(self) -> Offset:
-        return last_stable_offset(
-            start_offset=self.log.start_offset,
-            high_watermark=self.high_watermark,
-            first_unstable_offset=(
-                self._uncommitted_ends[0][1]
-                if self._uncommitted_ends
-                else self._first_unstable_offset
-            ),
-        )
-
-    @property
-    def commits_at_once(self) -> bool:
-        """Whether an append is committed when it returns: no follower and no sync is needed."""
-        return not self._follower_ends and self._sync_records is None
-
-    @property
-    def wants_sync(self) -> bool:
-        """Whether acks or readers wait for a sync of the log."""
-        return self._sync_records is not None and self._vouched_offset < self.log.end_offset
-
-    def vouches_for(self, offset: Offset) -> bool:
-        """Whether the leader's own copy up to `offset` is as durable as the settings require."""
-        return self._sync_records is None or self._vouched_offset >= offset
+        return len(self.followers.in_sync)
 
     def check(self) -> None:
-        assert self.log.start_offset <= self.high_watermark  # invariant 1
-        assert self.high_watermark <= self.log.end_offset  # invariant 1
-        assert self.in_sync_count <= self._replica_count  # invariant 2
-        assert not (self.has_ended and self.observers)  # invariant 3
-        assert not (self.has_ended and self.ack_observers)  # invariant 3
-        for end_offset, unstable_offset in self._uncommitted_ends:
-            assert self.high_watermark < end_offset  # invariant 4
-            assert self.last_stable_offset <= max(unstable_offset, self.log.start_offset)
+        super().check()
+        self.followers.check()
+        self.acks.check()
+        self.leader_acks.check()
+        assert not (self.has_ended and self.ack_observers)  # invariant 2
         if self._sync_records is not None:
             assert self.high_watermark <= self._vouched_offset  # invariant 5
+        if self.has_ended:
+            assert len(self.acks) == len(self.leader_acks) == 0  # invariant 6
 
     def check_leader_epoch(self, asked: int) -> ErrorCode:
         return check_leader_epoch(asked=asked, known=self.leader_epoch)
 
-    def has_offset(self, offset: int) -> bool:
-        """Whether a reader may ask for `offset`; the end offset is included."""
-        return self.log.start_offset <= offset <= self.log.end_offset
+    def check_follower(
+        self, node: NodeId, *, broker_epoch: int, registered_epoch: int = NO_BROKER_EPOCH
+    ) -> ErrorCode:
+        """Whether a node may fetch as a follower. `registered_epoch` is its broker epoch in the
+        metadata: a fetch of an earlier incarnation is refused (KIP-903).
+        """
+        state = self.followers.get(node)
+        if state is None:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < max(
+            registered_epoch, state.broker_epoch
+        ):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def is_replica(self, node: NodeId) -> bool:
+        """Whether another node is a follower of this partition."""
+        return self.followers.get(node) is not None
+
+    def low_watermark(self, is_live: Callable[[NodeId], bool]) -> Offset:
+        """The least start of the log on living replicas; NO_OFFSET while one is unknown."""
+        return self.followers.least_start(self.log.start_offset, is_live)
 
     def refuse_all_acks(self) -> Refusal | None:
         """Why a write with acks=all is refused now, if it is."""
-        if self._replica_count == 1:
+        followers = self.followers
+        if followers.are_enough:
             return None
         return refuse_too_few_in_sync(
-            in_sync_count=self.in_sync_count,
-            replica_count=self._replica_count,
-            in_sync_min=self.settings.min_insync_replicas,
+            in_sync_count=len(followers.in_sync),
+            replica_count=len(followers.replicas),
+            in_sync_min=followers.in_sync_min,
         )
 
-    def read(
-        self, offset: int, *, size_bytes_max: int, oversized_first: bool, committed_only: bool
+    def read_for_follower(
+        self, offset: Offset, *, size_bytes_max: int, oversized_first: bool
     ) -> LogSlice | None:
-        """Whole batches from `offset` on that a client may see; None when there are none yet."""
+        """Whole batches from `offset` on, up to the end of the log; None when there are none."""
         assert self.has_offset(offset), offset
-        until_offset = self.last_stable_offset if committed_only else self.high_watermark
+        until_offset = self.log.end_offset
         if offset >= until_offset or (size_bytes_max <= 0 and not oversized_first):
             return None
         return self.log.read(
             ReadBounds(
-                from_offset=Offset(offset),
+                from_offset=offset,
                 until_offset=until_offset,
                 size_bytes_max=size_bytes_max,
                 oversized_first=oversized_first,
@@ -381,11 +362,90 @@ class Partition:
             for observer in tuple(self.observers):
                 observer.advanced(self, 0)
 
-    def follower_reached(self, node: NodeId, end_offset: Offset) -> None:
-        """An in-sync follower has the log up to `end_offset`."""
-        if node in self._follower_ends:
-            self._follower_ends[node] = end_offset
-            self._advance()
+    def follower_fetched(
+        self,
+        node: NodeId,
+        *,
+        offset: int,
+        broker_epoch: int = NO_BROKER_EPOCH,
+        log_start_offset: int = NO_OFFSET,
+        now_ms: int,
+    ) -> bool:
+        """A follower asks for `offset`: it has the log below it. Call this for fetches of the
+        present leader epoch that `check_follower` allows and whose log does not diverge.
+
+        Returns whether the in-sync set should change.
+        """
+        followers = self.followers
+        state = followers.fetched(
+            node,
+            offset=Offset(offset),
+            leader_end_offset=self.log.end_offset,
+            broker_epoch=broker_epoch,
+            log_start_offset=Offset(log_start_offset),
+            now_ms=now_ms,
+        )
+        if state is None:
+            return False
+        self._advance()
+        return followers.may_join(state, high_watermark=self.high_watermark)
+
+    def in_sync_change(
+        self, *, now_ms: int, lag_ms_max: int, can_join: Callable[[NodeId, int], bool]
+    ) -> InSyncChange | None:
+        """What to ask of the controller now; None when there is nothing, or it is on its way.
+
+        `can_join(node, broker_epoch)`: the node is registered with this broker epoch, is not fenced
+        and not shutting down.
+        """
+        change = self.followers.propose(
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            leader_end_offset=self.log.end_offset,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+            lag_ms_max=lag_ms_max,
+            can_join=can_join,
+        )
+        self._in_sync_changed()
+        return change
+
+    def in_sync_confirmed(
+        self,
+        *,
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int,
+        in_sync: Iterable[NodeId],
+        recovered: bool,
+        now_ms: int,
+    ) -> bool:
+        """The controller's answer to a change; False when it is older than what is known here."""
+        if (
+            self.has_ended
+            or self.followers.pending is None
+            or leader_epoch != self.leader_epoch
+            or partition_epoch < self.partition_epoch
+        ):
+            return False
+        self.partition_epoch = partition_epoch
+        self.followers.commit(
+            replicas=self.followers.replicas,
+            in_sync=in_sync,
+            recovering=not recovered,
+            now_ms=now_ms,
+        )
+        self._in_sync_changed()
+        return True
+
+    def in_sync_refused(self, code: ErrorCode) -> bool:
+        """The controller has not made the change, or nothing is known of it (REQUEST_TIMED_OUT).
+
+        Returns whether it is to be asked for again, after a while: `in_sync_change` returns the
+        same change then.
+        """
+        again = not self.has_ended and self.followers.refused(code)
+        self._in_sync_changed()
+        return again
 
     def synced(self) -> None:
         """The log has been synced, up to its recovery point."""
@@ -397,56 +457,79 @@ class Partition:
                 observer.advanced(self, 0)
 
     def change_replicas(
-        self, *, leader_epoch: LeaderEpoch, replica_count: int, in_sync_followers: Iterable[NodeId]
+        self,
+        *,
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int,
+        replicas: Iterable[NodeId],
+        in_sync: Iterable[NodeId],
+        recovering: bool = False,
+        now_ms: int = 0,
     ) -> None:
-        """The metadata has changed the replicas, or the epoch in which this broker leads."""
+        """The metadata has changed the replicas, or the epoch in which this broker leads. What is
+        not newer than what is known is ignored.
+        """
         assert leader_epoch >= self.leader_epoch, (leader_epoch, self.leader_epoch)
-        # What a follower had reached under an older epoch it may have truncated since.
-        known = self._follower_ends if leader_epoch == self.leader_epoch else {}
-        self._replica_count = replica_count
-        self._follower_ends = {
-            node: known.get(node, self.log.start_offset) for node in in_sync_followers
-        }
-        if leader_epoch != self.leader_epoch:
+        is_new_epoch = leader_epoch != self.leader_epoch
+        if not is_new_epoch and partition_epoch <= self.partition_epoch:
+            return
+        self.partition_epoch = partition_epoch
+        followers = self.followers
+        followers.commit(replicas=replicas, in_sync=in_sync, recovering=recovering, now_ms=now_ms)
+        if is_new_epoch:
+            # What a follower had reached under an older epoch it may have truncated since.
+            followers.begin_epoch(epoch_start_offset=self.log.end_offset, now_ms=now_ms)
             self.leader_epoch = leader_epoch
             self.log.begin_epoch(leader_epoch)
             self._notify_end()
-        self._advance()
+        self._in_sync_changed()
 
     def reconfigure(self, settings: TopicSettings) -> None:
-        self.log.reconfigure(settings)
+        super().reconfigure(settings)
         self._rules = rules_of(settings, scratch=self._scratch)
-        if self._sync_records is None:
-            self._vouched_offset = self.high_watermark  # what was shown stays shown
-        self._sync_records = sync_records_of(settings)
-        self._advance()
-
-    def advance_start(self, offset: Offset) -> None:
-        """Drops records below `offset`, which is at most the high watermark."""
-        assert offset <= self.high_watermark, (offset, self.high_watermark)
-        self.log.advance_start(offset)
+        self.followers.in_sync_min = settings.min_insync_replicas
+        self._in_sync_changed()
 
     def end(self, *, offline: bool = False) -> None:
         """This broker no longer leads the partition; its observers are notified."""
-        self.has_ended = True
-        self.is_offline = offline
         self._refused.clear()
-        self._notify_end()
+        super().end(offline=offline)
+        code = ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self.acks.release_all(code)
+        self.leader_acks.release_all(code)
 
     def _may_write(self, guard: Guard, batch: BatchView) -> bool:
         id_, epoch = batch.producer_id, batch.producer_epoch
         return self.guards.holds(id_, guard) or self.in_transaction(id_, epoch=epoch)
 
+    def _in_sync_changed(self) -> None:
+        """The sets of followers or the settings have changed: the high watermark may move."""
+        followers = self.followers
+        are_enough = followers.are_enough
+        self.commits_at_once = are_enough and not followers.counted and self._sync_records is None
+        self._advance()
+        if self._sync_records is None:
+            self.leader_acks.release(self.log.end_offset, ErrorCode.NONE)
+        self.acks.release(self.high_watermark, ErrorCode.NONE)
+        if not are_enough:
+            self.acks.release_all(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+
     def _advance(self) -> bool:
         """Whether the high watermark moved."""
         end_offset = self.log.end_offset
-        if not self._follower_ends and self._sync_records is None:
-            reached = end_offset  # as `commits_at_once` says, without a call
+        if self.commits_at_once:
+            reached = end_offset
         else:
+            vouched_offset = self._vouch(end_offset)
+            if self._sync_records is not None:
+                self.leader_acks.release(vouched_offset, ErrorCode.NONE)
+            followers = self.followers
+            if not followers.are_enough:
+                return False
             reached = advance_high_watermark(
                 self.high_watermark,
-                vouched_offset=self._vouch(end_offset),
-                follower_ends=self._follower_ends.values(),
+                vouched_offset=vouched_offset,
+                follower_ends=followers.counted_ends(),
             )
         if reached == self.high_watermark:
             return False
@@ -459,26 +542,16 @@ class Partition:
         byte_count = self._hidden_bytes
         if reached == end_offset:
             self._hidden_bytes = 0
+        if not self.commits_at_once:
+            self.acks.release(reached, ErrorCode.NONE)
         if self.observers or self.ack_observers:
             for observer in (*self.observers, *self.ack_observers):
                 observer.advanced(self, byte_count)
         return True
 
-    def _vouch(self, end_offset: Offset) -> Offset:
-        if self._sync_records is None:
-            return end_offset
-        reached = vouched_offset(
-            end_offset=end_offset,
-            synced_offset=self.log.recovery_point,
-            sync_records=self._sync_records,
-        )
-        self._vouched_offset = max(self._vouched_offset, reached)
-        return self._vouched_offset
-
     def _notify_end(self) -> None:
-        self.changes += 1
-        observers = (*self.observers, *self.ack_observers)
-        self.observers.clear()
+        ack_observers = tuple(self.ack_observers)
         self.ack_observers.clear()
-        for observer in observers:
+        super()._notify_end()
+        for observer in ack_observers:
             observer.ended(self)

@@ -29,7 +29,7 @@ def vouched_offset(*, end_offset: Offset, synced_offset: Offset, sync_records: i
 def advance_high_watermark(
     current: Offset, *, vouched_offset: Offset, follower_ends: Iterable[Offset]
 ) -> Offset:
-    """The high watermark after a change; `follower_ends` are of the in-sync followers alone.
+    """The high watermark after a change; `follower_ends` are those that count.
 
     `vouched_offset` is that of the leader's own copy: the end of its log, or the synced part of it.
     """

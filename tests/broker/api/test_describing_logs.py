@@ -23,7 +23,7 @@ from penstock.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from rig.produced import NOW_MS, produced
-from rig.services import Broker
+from rig.services import NODE, Broker
 
 
 def append(broker: Broker, data: memoryview, *, topic: str = "t", index: int = 0) -> None:
@@ -104,7 +104,7 @@ def test_where_each_leader_epoch_ended(broker: Broker, version: int) -> None:
     broker.create_topic("t", leader_epoch=1)
     append(broker, produced(3))
     broker.partition("t").change_replicas(
-        leader_epoch=LeaderEpoch(4), replica_count=1, in_sync_followers=()
+        leader_epoch=LeaderEpoch(4), partition_epoch=9, replicas=(NODE,), in_sync=(NODE,)
     )
     append(broker, produced(2))
     for epoch, expected in ((1, (1, 3)), (2, (1, 3)), (4, (4, 5)), (5, (-1, -1)), (-1, (-1, -1))):

@@ -7,7 +7,6 @@ import pytest
 
 from penstock.broker.api import produce as produce_api
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
-from penstock.model.offset import Offset
 from penstock.records.compression import Codec
 from penstock.wire.messages.produce import (
     PartitionProduceData,
@@ -17,7 +16,7 @@ from penstock.wire.messages.produce import (
 )
 from rig.data_requests import produce, produce_request
 from rig.memory_disk import MemoryDisk
-from rig.produced import produced
+from rig.produced import NOW_MS, produced
 from rig.services import NODE, OTHER, Broker
 
 
@@ -242,7 +241,7 @@ def test_all_acks_wait_for_the_followers(broker: Broker) -> None:
         task = asyncio.ensure_future(waiting)
         await asyncio.sleep(0)
         assert not task.done()
-        partition.follower_reached(OTHER, Offset(2))
+        partition.follower_fetched(OTHER, offset=2, now_ms=NOW_MS)
         return await task
 
     response = asyncio.run(scenario())

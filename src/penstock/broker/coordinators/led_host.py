@@ -17,6 +17,7 @@ from penstock.machine.host import Host
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import Offset
 from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 
 RETRY_MS = 1000  # what was due and could not be journalled is tried again after so long
 
@@ -169,11 +170,11 @@ class LedHost(Generic[JournalRecord]):
             self._host.check()
             self._machine.check()
 
-    def advanced(self, partition: Partition, byte_count: int) -> None:
+    def advanced(self, partition: Replica, byte_count: int) -> None:
         if not self._submitting:
             self.catch_up()
 
-    def ended(self, partition: Partition) -> None:
+    def ended(self, partition: Replica) -> None:
         if not partition.has_ended:
             partition.observers[self] = None  # we lead it still, under another epoch
         elif not self._submitting:

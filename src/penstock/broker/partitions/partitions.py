@@ -229,13 +229,12 @@ class Partitions:
             return True
         known.change_replicas(
             leader_epoch=wanted.leader_epoch,
-            replica_count=len(wanted.replicas),
-            in_sync_followers=self._followers(wanted),
+            partition_epoch=wanted.partition_epoch,
+            replicas=wanted.replicas,
+            in_sync=wanted.isr,
+            now_ms=self._clock.monotonic_ms(),
         )
         return False
-
-    def _followers(self, wanted: PartitionImage) -> tuple[NodeId, ...]:
-        return tuple(node for node in wanted.isr if node != self._node_id)
 
     def _open(
         self,
@@ -267,9 +266,12 @@ class Partitions:
         opened = Partition(
             log,
             leader_epoch=wanted.leader_epoch,
-            replica_count=len(wanted.replicas),
-            in_sync_followers=self._followers(wanted),
+            partition_epoch=wanted.partition_epoch,
+            node_id=self._node_id,
+            replicas=wanted.replicas,
+            in_sync=wanted.isr,
             scratch=self._scratch,
+            now_ms=self._clock.monotonic_ms(),
         )
         partitions = self._by_name.setdefault(log.partition.topic, {})
         self._by_id[log.topic_id] = partitions

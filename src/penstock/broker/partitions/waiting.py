@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.model.offset import Offset
-from penstock.replication.partition import Observer, Partition
+from penstock.replication.partition import Partition
+from penstock.replication.replica import Observer, Replica
 
 
 async def more_data(
@@ -56,12 +57,12 @@ class _DataWaiter:
         self._woken = woken
         self._missing_bytes = missing_bytes
 
-    def advanced(self, partition: Partition, byte_count: int) -> None:
+    def advanced(self, partition: Replica, byte_count: int) -> None:
         self._missing_bytes -= byte_count
         if self._missing_bytes <= 0:
             _wake(self._woken)
 
-    def ended(self, partition: Partition) -> None:
+    def ended(self, partition: Replica) -> None:
         _wake(self._woken)
 
 
@@ -85,14 +86,14 @@ class _AckWaiter:
             for partition, offset in self._pending
         )
 
-    def advanced(self, partition: Partition, byte_count: int) -> None:
+    def advanced(self, partition: Replica, byte_count: int) -> None:
         if self.is_satisfied():
             _wake(self._woken)
 
-    def ended(self, partition: Partition) -> None:
+    def ended(self, partition: Replica) -> None:
         if self.is_satisfied():
             _wake(self._woken)
-        elif not partition.has_ended:
+        elif isinstance(partition, Partition) and not partition.has_ended:
             # Under a new epoch of the same leader the records still stand: go on waiting.
             partition.ack_observers[self] = None
 

@@ -1,0 +1,208 @@
+"""One partition as a follower holds it: what it asks of its leader, and what it makes of replies.
+
+    position()           what to fetch: the end of the log, and the epoch of its last record
+    take(asked, data)    what the reply does: append a run, cut off what the leader does not have,
+                         move the high watermark and the start of the log
+
+A follower appends what the leader has numbered, byte for byte. Where the two logs differ, the
+leader answers with the largest epoch, not above that of the follower's last record, and where it
+ends there. The follower cuts its log to the smaller of that end and its own end of that epoch, and
+asks again: after some rounds the logs agree (KIP-101, KIP-279).
+
+Invariants:
+ 1. A reply counts only if the follower would still ask as it asked then: same leader epoch, same
+    end of the log.
+ 2. The high watermark is not above the leader's, nor above the end of the log.
+ 3. Where acks wait for a sync, no offset is named that is not synced.
+"""
+
+from enum import Enum
+from typing import Final
+
+from penstock.log.partition_log import PartitionLog
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
+from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
+from penstock.model.settings.topic import TopicSettings
+from penstock.records.batch import whole_batches
+from penstock.replication.replica import Replica
+from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
+
+EMPTY: Final = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """What a follower asks for; the fields are those of the fetch request."""
+
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch  # NO_LEADER_EPOCH: of an empty log
+    leader_epoch: LeaderEpoch
+    log_start_offset: Offset
+
+
+class Taken(Enum):
+    """What a reply has done."""
+
+    APPENDED = "appended"
+    UNCHANGED = "unchanged"  # no records; the high watermark or the start may have moved
+    TRUNCATED = "truncated"  # ask again at once
+    STALE = "stale"  # the reply to another leader epoch or position: nothing has changed
+    OUT_OF_RANGE = "out_of_range"  # ask the leader where its log begins and ends: `restart_at`
+    REFUSED = "refused"  # ask again after a while; the code is in `Follower.error`
+
+
+class Follower(Replica):
+    """The follower's side of one partition."""
+
+    __slots__ = ("cut_below_watermark", "error", "leader")
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        *,
+        leader: NodeId | None,
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int = 0,
+        high_watermark: Offset | None = None,
+    ) -> None:
+        super().__init__(
+            log,
+            leader_epoch=leader_epoch,
+            partition_epoch=partition_epoch,
+            high_watermark=high_watermark,
+        )
+        self.leader = leader
+        self.error = ErrorCode.NONE  # of the last reply
+        # The high watermark before records below it were cut off: an unclean election.
+        self.cut_below_watermark: Offset | None = None
+        # An epoch in which this replica led and wrote nothing is unknown to other leaders.
+        log.truncate_to(log.end_offset)
+        self._vouch(log.end_offset)
+
+    def position(self) -> Position | None:
+        """What to ask of the leader; None without a leader, or while a sync must come first."""
+        if self.leader is None or self.has_ended or self.wants_sync:
+            return None
+        log = self.log
+        latest = log.epochs.latest
+        return Position(
+            fetch_offset=log.end_offset,
+            last_fetched_epoch=NO_LEADER_EPOCH if latest is None else latest,
+            leader_epoch=self.leader_epoch,
+            log_start_offset=log.start_offset,
+        )
+
+    def take(self, asked: Position, data: PartitionData, *, now_ms: int) -> Taken:
+        """Does what the leader's reply asks for.
+
+        CorruptRun: a batch from the leader is damaged. DiskError: the log is as it was.
+        """
+        log = self.log
+        if (
+            self.has_ended
+            or asked.leader_epoch != self.leader_epoch
+            or asked.fetch_offset != log.end_offset
+        ):
+            return Taken.STALE
+        self.error = ErrorCode(data.error_code)
+        if self.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return Taken.OUT_OF_RANGE
+        if self.error is not ErrorCode.NONE:
+            return Taken.REFUSED
+        if data.diverging_epoch is not None:
+            self._cut(self._agreed_offset(data.diverging_epoch))
+            return Taken.TRUNCATED
+        records = EMPTY if data.records is None else data.records
+        assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
+        appended = _append_run(log, memoryview(records), now_ms=now_ms)
+        if appended:
+            self._first_unstable_offset = log.producers.first_open_offset
+            self._vouch(log.end_offset)
+        self._advance(Offset(data.high_watermark), byte_count=appended)
+        start_offset = min(Offset(data.log_start_offset), self.high_watermark)
+        if start_offset > log.start_offset:
+            self.advance_start(start_offset)
+        return Taken.APPENDED if appended else Taken.UNCHANGED
+
+    def restart_at(
+        self, *, leader_epoch: LeaderEpoch, leader_start: Offset, leader_end: Offset
+    ) -> bool:
+        """The offset that was asked for is not in the leader's log, which is [start, end) now.
+
+        False when the answer is of another leader epoch: nothing has changed.
+        """
+        if self.has_ended or leader_epoch != self.leader_epoch:
+            return False
+        if leader_end < self.log.end_offset:
+            self._cut(leader_end)
+        elif leader_start > self.log.end_offset:
+            self.log.truncate_fully_and_start_at(leader_start)
+            self._log_was_cut()
+            self.high_watermark = leader_start
+        return True
+
+    def change_leader(
+        self, *, leader: NodeId | None, leader_epoch: LeaderEpoch, partition_epoch: int
+    ) -> None:
+        """The metadata tell who leads; older partition epochs are ignored."""
+        if leader_epoch < self.leader_epoch or partition_epoch < self.partition_epoch:
+            return
+        self.partition_epoch = partition_epoch
+        self.leader = leader
+        if leader_epoch != self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            self._notify_end()
+
+    def reconfigure(self, settings: TopicSettings) -> None:
+        super().reconfigure(settings)
+        self._vouch(self.log.end_offset)
+
+    def synced(self) -> None:
+        self._vouch(self.log.end_offset)
+
+    def _agreed_offset(self, leaders: EpochEndOffset) -> Offset:
+        """Up to where the logs can agree, by the leader's end of an epoch that we may not have."""
+        log = self.log
+        leader_end = Offset(max(leaders.end_offset, 0))
+        own = log.end_of_epoch(LeaderEpoch(leaders.epoch)) if leaders.epoch >= 0 else None
+        if own is None:
+            return min(leader_end, log.end_offset)
+        if own.leader_epoch != leaders.epoch:
+            return own.end_offset  # in rounds: the leader is asked about this earlier epoch
+        return min(leader_end, own.end_offset)
+
+    def _cut(self, offset: Offset) -> None:
+        self.cut_below_watermark = self.high_watermark if offset < self.high_watermark else None
+        self.log.truncate_to(offset)
+        self._log_was_cut()
+
+    def _log_was_cut(self) -> None:
+        log = self.log
+        self.high_watermark = max(log.start_offset, min(self.high_watermark, log.end_offset))
+        self._vouched_offset = min(self._vouched_offset, log.end_offset)
+        self._first_unstable_offset = log.producers.first_open_offset
+        while self._uncommitted_ends and self._uncommitted_ends[-1][0] > log.end_offset:
+            self._uncommitted_ends.pop()
+        self.changes += 1
+
+    def _advance(self, leaders: Offset, *, byte_count: int) -> None:
+        reached = min(leaders, self.log.end_offset)
+        if reached <= self.high_watermark:
+            return
+        self.high_watermark = reached
+        while self._uncommitted_ends and self._uncommitted_ends[0][0] <= reached:
+            self._uncommitted_ends.popleft()
+        self.changes += 1
+        for observer in tuple(self.observers):
+            observer.advanced(self, byte_count)
+
+
+def _append_run(log: PartitionLog, data: memoryview, *, now_ms: int) -> int:
+    """Appends the whole batches of a run; returns their size."""
+    batches = list(whole_batches(data))
+    if not batches:
+        return 0
+    log.append(batches, now_ms=now_ms)
+    return sum(batch.size_bytes for batch in batches)
