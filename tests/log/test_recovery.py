@@ -1,11 +1,14 @@
 """After a stop that was not clean, what is torn goes and what was written stays."""
 
+import random
+
 import pytest
 
 from penstock.log.errors import CorruptLog
 from penstock.log.partition_log import PartitionLog
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
+from rig.compacting import end_transaction, put
 from rig.logs import NOW_MS, append, make_batch, open_log, read, values
 from rig.memory_disk import MemoryDisk
 
@@ -387,3 +390,41 @@ def test_segments_below_the_recovery_point_are_not_dropped() -> None:
     with pytest.raises(CorruptLog):
         open_log(disk)
     assert all(disk.exists(segment.path(".log")) for segment in log.segments)
+
+
+def test_transaction_aborted_in_a_segment_sealed_after_its_sync_stays_aborted() -> None:
+    """The segment ends where the log was synced, and its index of aborted transactions came later:
+    a power loss takes that, not the records.
+    """
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    log = opened.log
+    put(log, ("a", "1"), producer=7, sequence=0, transactional=True)
+    end_transaction(log, 7, committed=False)
+    log.sync()
+    opened.directory.save_checkpoints()
+    log.roll()
+    append(log, 3)
+    aborted = log.aborted_within(from_offset=Offset(0), until_offset=log.end_offset)
+    assert len(aborted) == 1
+    for seed in range(50):
+        again = open_log(disk.after_power_loss(random.Random(seed))).log
+        assert again.end_offset >= 2
+        assert again.aborted_within(from_offset=Offset(0), until_offset=Offset(2)) == aborted
+
+
+def test_gap_before_the_recovery_point_is_no_loss() -> None:
+    """Apache Kafka's compaction may leave a segment without a byte; the log is synced behind it."""
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    append(opened.log, 3)
+    opened.log.roll()
+    append(opened.log, 3)
+    opened.log.roll()
+    opened.log.sync()
+    opened.directory.save_checkpoints()
+    append(opened.log, 3)
+    left = disk.after_kill()
+    left.files[f"{FOLDER}/{3:020d}.log"].data.clear()
+    again = open_log(left).log
+    assert again.end_offset == 9

@@ -30,7 +30,7 @@ from penstock.log.producer_state import ProducerStates
 from penstock.log.reading import LogSlice, ReadBounds, TimedOffset
 from penstock.log.removals import Removals
 from penstock.log.saving import roll, save_active
-from penstock.log.segments import Segments, slot_of
+from penstock.log.segments import Segments, first_unsynced
 from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
 from penstock.log.truncation import cut_off, empty
@@ -396,7 +396,7 @@ class PartitionLog:
             self._durability.recovery_point = self.end_offset
             self._as_closed = not fresh
         else:
-            for segment in self.segments[slot_of(self.segments, self.recovery_point) :]:
+            for segment in self.segments[first_unsynced(self.segments, self.recovery_point) :]:
                 self._durability.segment_saved(segment, end_offset=self.end_offset)
         self._durability.unsynced.directory = not self._as_closed
         self.check()

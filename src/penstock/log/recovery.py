@@ -1,11 +1,12 @@
 """Loads the segments of a log, and truncates what a crash left torn.
 
 After a clean stop nothing is scanned: the indexes lead to the last batch. Otherwise the segments
-from the recovery point on are scanned: every batch is checked, and the log ends before the first
-one that is torn, corrupt or out of order. What comes after it is removed, the last segment first,
-so that a crash during recovery leaves a log without holes. A crash does not tear anything below the
-recovery point: damage there is damage of the disk, records that may have been acked follow it, and
-the log is left unchanged (CorruptLog).
+from the recovery point on are scanned, and the one that ends there, because its index of aborted
+transactions may have been lost: every batch is checked, and the log ends before the first one that
+is torn, corrupt or out of order. What comes after it is removed, the last segment first, so that a
+crash during recovery leaves a log without holes. A crash does not tear anything below the recovery
+point: damage there is damage of the disk, records that may have been acked follow it, and the log
+is left unchanged (CorruptLog).
 
 Invariants of the result:
  1. Segments are in order of base offset; each begins at or after the end of the one before it.
@@ -22,7 +23,7 @@ from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.memory import LogMemory
 from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
-from penstock.log.segments import slot_of
+from penstock.log.segments import first_unsynced
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
@@ -108,7 +109,7 @@ def load(
             memory.load(segments, until_offset=end_offset, trust_absence=True)
             return Loaded(segments=segments, end_offset=end_offset, report=report)
     # A clean stop that does not look like one: the last segment alone is in doubt.
-    first = len(segments) - 1 if clean else slot_of(segments, recovery_point)
+    first = len(segments) - 1 if clean else first_unsynced(segments, recovery_point)
     first = first if suspect is None else min(first, suspect)
     base_offset = segments[first].base_offset
     memory.load(segments[:first], until_offset=base_offset, trust_absence=False)
@@ -165,7 +166,8 @@ def _scan_all(
     # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
     # there. Our own compaction keeps the last offset of a segment; Apache Kafka's leaves gaps, even
     # segments without a byte. What is compacted is synced first, so a gap up to where the log is
-    # known to be compacted is not a loss, nor is one that no segment could have filled.
+    # known to be compacted is not a loss, nor is one that no segment could have filled, nor one
+    # that ends where everything was synced.
     end_offset = previous_base = segments[first].base_offset
     whole = True  # whether the segment before ends as it did when it was sealed
     for slot in range(first, len(segments)):
@@ -173,7 +175,8 @@ def _scan_all(
         gap = segment.base_offset - end_offset
         reachable = segment.base_offset - previous_base <= layout.RELATIVE_OFFSET_MAX + 1
         compacted = segment.base_offset <= cleaned_offset
-        if gap < 0 or (gap > 0 and reachable and not whole and not compacted):
+        synced = segment.base_offset == recovery_point
+        if gap < 0 or (gap > 0 and reachable and not (whole or compacted or synced)):
             if segment.base_offset < recovery_point:
                 raise _beyond_repair(
                     segment, 0, f"expected a segment from offset {end_offset} on", recovery_point

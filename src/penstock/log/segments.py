@@ -178,6 +178,14 @@ def slot_of(row: Sequence[Segment], offset: Offset) -> int:
     return max(0, bisect_right(row, offset, key=_base_offset) - 1)
 
 
+def first_unsynced(row: Sequence[Segment], recovery_point: Offset) -> int:
+    """The index of the first segment that may have files which are not synced.
+
+    One that ends at the recovery point may have been sealed after the sync: its indexes are newer.
+    """
+    return slot_of(row, Offset(recovery_point - 1))
+
+
 def _first_offset(transaction: AbortedTransaction) -> Offset:
     return transaction.first_offset
 
