@@ -17,7 +17,7 @@ from bisect import bisect_right
 from penstock.log.checkpoint import decode_lines, encode_lines
 from penstock.log.errors import CorruptCheckpoint
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,11 @@ class LeaderEpochs:
         """The epoch of the record at `offset`."""
         slot = bisect_right(self._entries, offset, key=_start_offset) - 1
         return self._entries[slot].epoch if slot >= 0 else None
+
+    def epoch_below(self, offset: Offset) -> LeaderEpoch:
+        """The epoch of the last record below `offset`; NO_LEADER_EPOCH if none is known."""
+        epoch = self.epoch_at(Offset(offset - 1))
+        return NO_LEADER_EPOCH if epoch is None else epoch
 
     def end_of(self, epoch: LeaderEpoch, *, end_offset: Offset) -> EpochEnd | None:
         """Where `epoch` ended; None when it is newer than all known epochs, or none is known."""

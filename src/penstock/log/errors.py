@@ -1,6 +1,7 @@
 """Errors of a log: offsets out of range, and corrupt files."""
 
 from penstock.model.error import PenstockError
+from penstock.model.identity import TopicPartition
 from penstock.model.offset import Offset
 
 
@@ -12,6 +13,16 @@ class OffsetOutOfRange(PenstockError):
         self.offset = offset
         self.start_offset = start_offset
         self.end_offset = end_offset
+
+
+class CorruptRun(PenstockError):
+    """What a leader sent cannot be appended at `offset`; the log has not changed."""
+
+    def __init__(self, partition: TopicPartition, offset: Offset, reason: str) -> None:
+        super().__init__(f"{partition}: the leader's batches for offset {offset}: {reason}")
+        self.partition = partition
+        self.offset = offset
+        self.reason = reason
 
 
 class CorruptData(PenstockError):

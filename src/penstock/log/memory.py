@@ -4,6 +4,8 @@ Both follow from the batches: `take_up` applies a batch to them. The files (`.sn
 `leader-epoch-checkpoint`) only save a restart from reading the whole log.
 """
 
+from collections.abc import Sequence
+
 from penstock.log import layout
 from penstock.log.epochs import LeaderEpochs
 from penstock.log.errors import CorruptCheckpoint
@@ -11,8 +13,8 @@ from penstock.log.producer_replay import replay, take_up_control
 from penstock.log.producer_state import ProducerStates
 from penstock.log.segment import Segment
 from penstock.log.snapshots import Snapshots
-from penstock.model.offset import Offset
-from penstock.records.batch import BatchView
+from penstock.model.offset import NO_LEADER_EPOCH, Offset
+from penstock.records.batch import BatchHeader, BatchView
 from penstock.records.layout import CONTROL_FLAG
 from penstock.world.ports import Disk
 
@@ -53,13 +55,30 @@ class LogMemory:
 
     def take_up(self, batch: BatchView, segment: Segment) -> None:
         """Applies a batch that is now in `segment` to producers and epochs."""
-        epoch, latest = batch.leader_epoch, self.epochs.latest
-        if epoch != latest and epoch >= 0 and (latest is None or epoch > latest):
-            self.epochs.assign(epoch, batch.base_offset)
+        self._take_up_epoch(batch)
         if batch.attributes & CONTROL_FLAG:
             take_up_control(self.producers, batch, segment)
         else:
             self.producers.apply(batch)
+
+    def take_up_run(
+        self, batches: Sequence[BatchHeader], view: memoryview, segment: Segment
+    ) -> None:
+        """The same for the batches in `view`: records are looked at only in control batches."""
+        latest = self.epochs.latest
+        if latest is not None and NO_LEADER_EPOCH < batches[0].leader_epoch < latest:
+            # Nothing was written under the latest: this replica was the leader, but not for long.
+            self.epochs.truncate_end(self.producers.end_offset)
+        position = 0
+        for batch in batches:
+            self._take_up_epoch(batch)
+            end = position + batch.size_bytes
+            if batch.attributes & CONTROL_FLAG:
+                take_up_control(self.producers, BatchView(view[position:end]), segment)
+            else:
+                self.producers.apply(batch)
+            position = end
+        assert position == len(view), (position, len(view))
 
     def load(self, segments: list[Segment], *, until_offset: Offset, trust_absence: bool) -> None:
         """Loads the producers as of `until_offset`: from a snapshot, and from the batches after it.
@@ -123,6 +142,11 @@ class LogMemory:
         self._disk.rename(temporary, self._epochs_path)
         self._note_saved(data, end_offset)
         return self._epochs_path
+
+    def _take_up_epoch(self, batch: BatchHeader) -> None:
+        epoch, latest = batch.leader_epoch, self.epochs.latest
+        if epoch != latest and epoch >= 0 and (latest is None or epoch > latest):
+            self.epochs.assign(epoch, batch.base_offset)
 
     def _note_saved(self, data: bytes, end_offset: Offset) -> None:
         self._saved_epochs = data

@@ -24,11 +24,13 @@ from penstock.log.compaction.swap import Swaps
 from penstock.log.durability import Checkpoints, Durability
 from penstock.log.epochs import EpochEnd, LeaderEpochs
 from penstock.log.errors import OffsetOutOfRange
+from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.log.loaded_indexes import LoadedIndexes
 from penstock.log.parts import LogParts
 from penstock.log.producer_state import ProducerStates
 from penstock.log.reading import LogSlice, ReadBounds, TimedOffset
 from penstock.log.removals import Removals
+from penstock.log.run import check_run
 from penstock.log.saving import roll, save_active
 from penstock.log.segments import Segments, first_unsynced
 from penstock.log.slicing import read_slice
@@ -37,7 +39,7 @@ from penstock.log.truncation import cut_off, empty
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.batch import BatchView
+from penstock.records.batch import BatchHeader, BatchView
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
 
@@ -186,6 +188,40 @@ class PartitionLog:
         self.end_offset = last.next_offset
         self._as_closed = False
         assert self.producers.end_offset == self.end_offset, "invariant 2"
+
+    def append_run(self, data: memoryview, *, leader_epoch: LeaderEpoch, now_ms: int) -> int:
+        """Writes the batches that a leader sent to a follower in `leader_epoch`; returns how many
+        bytes were taken: an incomplete batch at the end is left out (see `log/run`).
+
+        CorruptRun: nothing has changed. DiskError: the batches below `end_offset` are written, the
+        others are not. One write per segment of the run's own memory: no copy.
+        """
+        run = check_run(
+            data,
+            partition=self.partition,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            last_epoch=self.epochs.epoch_below(self.end_offset),
+            leader_epoch=leader_epoch,
+        )
+        batches = run.batches
+        if not batches:
+            return 0
+        self._now_ms = now_ms
+        segments = self._segments
+        if batches[0].base_offset < self.end_offset:
+            self._begin_below_start(batches[0].base_offset)
+        first = 0
+        while first < len(batches):
+            end = run.fitting(first, segments)
+            if end == first:
+                # A batch beyond the limits goes into the active segment all the same, or a new one.
+                if segments.must_roll(batches[first : first + 1], now_ms=now_ms):
+                    self._roll_before(batches[first])
+                end = max(first + 1, run.fitting(first, segments))
+            self._append_part(batches[first:end], data[run.ends[first] : run.ends[end]])
+            first = end
+        return run.ends[-1]
 
     def begin_epoch(self, epoch: LeaderEpoch) -> None:
         """A leader begins to write in `epoch`, from the end of the log on."""
@@ -356,6 +392,35 @@ class PartitionLog:
         assert self.producers.end_offset == self.end_offset, "invariant 2"
         self.producers.check()
         self.epochs.check()
+
+    def _append_part(self, batches: Sequence[BatchHeader], view: memoryview) -> None:
+        """Writes a part of a run that goes into the active segment as a whole."""
+        active = self._segments.active
+        active.append_run(view, batches, interval_bytes=self.settings.index_interval_bytes)
+        # The bytes are in the page cache; from here on nothing can fail.
+        self._memory.take_up_run(batches, view, active)
+        self.end_offset = batches[-1].next_offset
+        self._as_closed = False
+        assert self.producers.end_offset == self.end_offset, "invariant 2"
+
+    def _begin_below_start(self, offset: Offset) -> None:
+        """An empty log gets a first segment from `offset` on, for a batch that reaches its start.
+
+        Start and end stay: if nothing is written to the segment, the log is as empty as before.
+        """
+        assert offset < self.start_offset == self.end_offset, (offset, self.end_offset)
+        self._prepare_cut(offset)
+        empty(self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms)
+        self.producers.pass_over(self.end_offset)
+
+    def _roll_before(self, batch: BatchHeader) -> None:
+        """The new segment begins where the log ends, so that recovery finds no gap between the two,
+        unless the batch is too far from there.
+        """
+        end_offset = self.end_offset
+        is_near = batch.last_offset - end_offset <= RELATIVE_OFFSET_MAX
+        is_free = end_offset > self._segments.active.base_offset
+        self._roll(end_offset if is_near and is_free else batch.base_offset)
 
     def _roll(self, base_offset: Offset) -> None:
         roll(

@@ -11,7 +11,7 @@ from penstock.log.layout import RELATIVE_OFFSET_MAX
 from penstock.log.segment import Segment
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.batch import BatchView
+from penstock.records.batch import BatchHeader
 from penstock.records.checksum import crc32c
 
 NEVER = -2  # below every timestamp: always look closely
@@ -45,7 +45,7 @@ def roll_limits(active: Segment, settings: TopicSettings) -> RollLimits:
 
 
 def must_roll(
-    active: Segment, batches: Sequence[BatchView], *, settings: TopicSettings, now_ms: int
+    active: Segment, batches: Sequence[BatchHeader], *, settings: TopicSettings, now_ms: int
 ) -> bool:
     """Whether these batches need a new segment.
 

@@ -213,12 +213,13 @@ class Segment:
 
     def append(self, batches: Sequence[BatchView], *, interval_bytes: int) -> None:
         """Writes the batches with one call; DiskError: nothing has changed."""
-        position = self._files.log.append([batch.view for batch in batches])
-        assert position == self.size_bytes, (self, position)
-        for batch in batches:
-            self.note(batch, position, interval_bytes=interval_bytes)
-            position += batch.size_bytes
-        self.size_bytes = position
+        self._write([batch.view for batch in batches], batches, interval_bytes)
+
+    def append_run(
+        self, view: memoryview, batches: Sequence[BatchHeader], *, interval_bytes: int
+    ) -> None:
+        """The same for batches that follow each other in memory."""
+        self._write([view], batches, interval_bytes)
 
     def note(self, batch: BatchHeader, position: int, *, interval_bytes: int) -> None:
         """Adds the batch at `position` to the indexes."""
@@ -368,6 +369,16 @@ class Segment:
         self._bytes_since_entry = 0
         self._recent.clear()
         self._last_position = 0
+
+    def _write(
+        self, buffers: Sequence[memoryview], batches: Sequence[BatchHeader], interval_bytes: int
+    ) -> None:
+        position = self._files.log.append(buffers)
+        assert position == self.size_bytes, (self, position)
+        for batch in batches:
+            self.note(batch, position, interval_bytes=interval_bytes)
+            position += batch.size_bytes
+        self.size_bytes = position
 
     def _largest_after_cut(self) -> tuple[int, Offset]:
         assert self._active is not None

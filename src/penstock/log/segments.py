@@ -17,7 +17,7 @@ from penstock.log.rolling import RollLimits, must_roll, roll_limits
 from penstock.log.segment import Segment
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.batch import BatchView
+from penstock.records.batch import BatchHeader, BatchView
 from penstock.world.ports import Disk
 
 
@@ -64,7 +64,7 @@ class Segments:
         """Whether the whole oldest segment is below `offset`, and it is not the only one."""
         return len(self.row) > 1 and self.row[1].base_offset <= offset
 
-    def must_roll(self, batches: Sequence[BatchView], *, now_ms: int) -> bool:
+    def must_roll(self, batches: Sequence[BatchHeader], *, now_ms: int) -> bool:
         """Whether these batches, which may be beyond the limits, need a new segment."""
         if must_roll(self.active, batches, settings=self._settings, now_ms=now_ms):
             return True
