@@ -9,6 +9,7 @@ from typing import Any, cast
 from penstock.broker.api import api_versions
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import AnyApi, Api, versions_served
+from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
@@ -35,7 +36,7 @@ from penstock.world.tasks import TaskGroup
 
 VERSION = 9
 HOST = "127.0.0.1"
-Answer = MetadataResponse | Awaitable[MetadataResponse] | None
+Answer = MetadataResponse | Awaitable[MetadataResponse] | PendingReply | None
 Handle = Callable[[Services, MetadataRequest, RequestContext], Answer]
 
 

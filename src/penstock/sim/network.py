@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from penstock.sim.kill_switch import KillSwitch
-from penstock.sim.link import WINDOW_BYTES, Link
+from penstock.sim.link import WINDOW_BYTES, Link, Pipe
 from penstock.sim.listener import SimListener
 from penstock.sim.wire import Wire
 from penstock.world.errors import ConnectionRefused, NetworkError
@@ -67,6 +67,14 @@ class SimStream:
     async def send(self, buffers: Sequence[Buffer], *, more: bool = False) -> None:
         await self._send(b"".join(buffers))
 
+    def send_now(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        pipe = self._out
+        assert pipe.writable is None, "two senders"
+        data = b"".join(buffers)
+        while data and self._may_send(pipe):
+            data = self._send_some(pipe, data)
+        return [data] if data else []
+
     async def send_file(self, span: FileRange) -> None:
         position, end = span.position, span.position + span.byte_count
         while position < end:
@@ -92,21 +100,29 @@ class SimStream:
     async def _send(self, data: bytes) -> None:
         pipe = self._out
         while data:
-            self._kill_switch.check()
-            self._refuse_if_gone()
-            if self._in.ended:
-                raise NetworkError(f"{self.peer}: Broken pipe")
-            if pipe.room <= 0:
-                assert pipe.writable is None, "two senders"
-                pipe.writable = self._wire.loop.create_future()
-                try:
-                    await pipe.writable
-                finally:
-                    pipe.writable = None
+            if self._may_send(pipe):
+                data = self._send_some(pipe, data)
                 continue
-            count = self._wire.some_of(min(len(data), pipe.room))
-            self._link.send(pipe, data[:count])
-            data = data[count:]
+            assert pipe.writable is None, "two senders"
+            pipe.writable = self._wire.loop.create_future()
+            try:
+                await pipe.writable
+            finally:
+                pipe.writable = None
+
+    def _may_send(self, pipe: Pipe) -> bool:
+        """Whether there is room; raises when there is nobody to send to."""
+        self._kill_switch.check()
+        self._refuse_if_gone()
+        if self._in.ended:
+            raise NetworkError(f"{self.peer}: Broken pipe")
+        return pipe.room > 0
+
+    def _send_some(self, pipe: Pipe, data: bytes) -> bytes:
+        """Some bytes of the data, as many as the seed says; returns the rest."""
+        count = self._wire.some_of(min(len(data), pipe.room))
+        self._link.send(pipe, data[:count])
+        return data[count:]
 
     def _refuse_if_gone(self) -> None:
         if self._closed:

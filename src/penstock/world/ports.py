@@ -167,8 +167,14 @@ class Stream(Protocol):
         `more` is a hint that other bytes follow at once and may travel in the same packet.
         """
 
+    def send_now(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """Hands to the network what it takes without a wait; returns the rest, to be sent next.
+
+        Only while nobody is in `send` or `send_file`.
+        """
+
     async def send_file(self, span: FileRange) -> None:
-        """The same for bytes of a file; NetworkError when the file turns out to be shorter."""
+        """As `send`, for bytes of a file; NetworkError when the file turns out to be shorter."""
 
     def close(self) -> None:
         """At once; who waits in a call gets NetworkError. Closing twice is harmless."""

@@ -83,16 +83,21 @@ class TaskGroup:
         for task in list(self._tasks):
             task.cancel()
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        del self._tasks[task]
-        failure = None if task.cancelled() else task.exception()
-        if failure is not None and self._failure is None:
+    def fail(self, failure: BaseException) -> None:
+        """Ends the group as a task of it would that raised this: for what the loop calls back."""
+        if self._failure is None:
             self._failure = failure
             self.cancel()
             if not self._leaving:
                 assert self._owner is not None
                 self._owner_interrupted = True
                 self._owner.cancel()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        del self._tasks[task]
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None:
+            self.fail(failure)
         if not self._tasks and self._empty is not None and not self._empty.done():
             self._empty.set_result(None)
 

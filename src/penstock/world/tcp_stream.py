@@ -96,6 +96,12 @@ class TcpStream:
             await self._wait_writable()
             sent = self._try_send(buffers, flags)
 
+    def send_now(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        assert self._writable is None, "two senders"
+        if len(buffers) > BUFFERS_PER_SEND_MAX:
+            return buffers
+        return rest_of(buffers, self._try_send(buffers, 0))
+
     async def send_file(self, span: FileRange) -> None:
         file = span.file
         assert isinstance(file, RealFile), "a file of another disk"

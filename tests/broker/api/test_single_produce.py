@@ -180,7 +180,7 @@ def test_what_continues_no_open_transaction_is_left_to_the_long_way(
     request = produce_request("t", batch, topic_id=topic_id, acks=-1)
     request.transactional_id = "payments"
     frame = memoryview(framed(request, 13))
-    assert produce_api.answer_single(ways.brokers[0].services, frame) is None
+    assert produce_api.answer_single(ways.brokers[0].services, frame, LISTENER, 0) is None
     assert ways.brokers[0].partition("t").log.end_offset == 3
 
 

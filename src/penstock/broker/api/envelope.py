@@ -22,6 +22,7 @@ from penstock.broker.api import (
     unregister_broker,
 )
 from penstock.broker.request.api_table import AnyApi, Api, by_key
+from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import ControllerServices, RequestContext
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.wire.api import ApiKey
@@ -64,6 +65,7 @@ def handle(
     except RequestError as refusal:
         response = api.refuse(inner, refusal.code, refusal.message)
     assert response is not None, "what is forwarded has a reply"
+    assert not isinstance(response, PendingReply), "nothing that is forwarded waits for acks"
     if isinstance(response, Message):
         return _wrap(services, header, response)
     return _finish(services, api, header, inner, response)

@@ -183,7 +183,9 @@ def _produce(
     return response
 
 
-def answer_single(services: Services, frame: memoryview) -> bytes | None:
+def answer_single(
+    services: Services, frame: memoryview, listener: str, received_ms: int
+) -> bytes | None:
     """A produce of one batch to one partition, from bytes to bytes; None for any other.
 
     The rules are those of `handle`: whatever needs more than an ack at once is left to it, and what

@@ -2,8 +2,9 @@
 
 The connection's own task reads, hands each frame to dispatch, and sends what is ready, so a
 request whose answer needs no wait costs no task and shares one send with its neighbours. An answer
-that must wait gets a task; it takes its place in the line of replies first, and what is finished
-behind it stays there until it is. Start reading at `Connection.serve`.
+that must wait takes its place in the line of replies first, and what is finished behind it stays
+there until it is. It gets a task, unless it is a `PendingReply`, which whoever completes it fills:
+all that are filled in one turn of the loop share one send. Start reading at `Connection.serve`.
 
 Bounds: beyond REQUESTS_IN_FLIGHT_MAX requests, UNSENT_REPLY_BYTES_MAX bytes of replies or
 UNANSWERED_BYTES_MAX bytes of requests that wait, the peer is not read until it has taken replies.
@@ -18,12 +19,13 @@ record batches from the page cache, but for those of a few KiB, which are copied
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from penstock.broker.network.budget import Budget
-from penstock.broker.network.dispatch import Dispatch, Parts
+from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.send_buffer import UnsentReplies
+from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.model import limit
 from penstock.model.error import CloseConnection
 from penstock.wire.errors import MalformedMessage
@@ -40,16 +42,6 @@ UNANSWERED_BYTES_MAX: Final = limit.UNANSWERED_BYTES_MAX
 RECEIVE_BUFFER_BYTES: Final = limit.RECEIVE_BUFFER_BYTES
 TURN_MS_MAX: Final = limit.TURN_MS_MAX
 COPIED_BYTES_MAX: Final = 8 * limit.KIB  # of a file: more is sent from the page cache
-
-
-class Reply:
-    """A place in the line of replies; the parts come when the answer is there."""
-
-    __slots__ = ("parts", "size_bytes")
-
-    def __init__(self) -> None:
-        self.parts: Parts | None = None
-        self.size_bytes = 0  # in memory
 
 
 class Connection:
@@ -80,7 +72,7 @@ class Connection:
         self._buffer_bytes_idle = self._frames.buffer_bytes
         self._bytes_held = 0  # of the budget
         self._bytes_since_request = 0
-        self._line: deque[Reply] = deque()
+        self._line: deque[PendingReply] = deque()
         self._ready: Parts = []
         self.in_flight = 0  # requests taken whose replies have not been sent
         self._in_ready = 0  # how many of them have their replies in `_ready`
@@ -91,8 +83,10 @@ class Connection:
         self._task: asyncio.Task[Any] | None = None
         self._waiting: TaskGroup | None = None
         self._sending = False
+        self._wake_at_hand = False  # `_send_filled` is called in this turn of the loop
         self._room: asyncio.Future[None] | None = None
         self._finishing = False
+        self._has_ended = False
 
     def is_idle_since(self, moment_ms: int) -> bool:
         """Whether nothing has moved since then, and nothing of ours keeps the peer waiting."""
@@ -117,6 +111,9 @@ class Connection:
 
     def ended(self) -> None:
         """Gives back what the connection held, whatever ended it."""
+        self._has_ended = True
+        for reply in self._line:
+            reply.abandon()
         self.stream.close()
         self._hold_less(0)
         self._unsent.forget(self)
@@ -149,7 +146,8 @@ class Connection:
         assert not self._line or self._line[0].parts is None  # invariant 1
         ready = [reply.parts for reply in self._line if reply.parts is not None]
         unsent = size_in_memory(self._ready) + sum(map(size_in_memory, ready))
-        assert self._sending or self.unsent_bytes == unsent  # invariant 3
+        # What the network took of a reply that is not sent whole is still counted.
+        assert self._sending or self.unsent_bytes >= unsent  # invariant 3
 
     async def _receive(self) -> bool:
         """Some bytes more; False when the peer has closed."""
@@ -216,29 +214,76 @@ class Connection:
             self._ready_bytes += size_bytes
             self._in_ready += 1
             return
-        reply = Reply()
+        reply = answer if isinstance(answer, PendingReply) else PendingReply()
         self._line.append(reply)
         if isinstance(answer, list):
             reply.parts, reply.size_bytes = answer, self._count_unsent(answer)
+            return
+        reply.request_bytes = len(frame)
+        self._unanswered += 1
+        self._unanswered_bytes += reply.request_bytes
+        if isinstance(answer, PendingReply):
+            assert reply.parts is None, "a reply that is there already is a list of parts"
+            reply.line = self
         else:
-            self._unanswered += 1
-            self._unanswered_bytes += len(frame)
             assert self._waiting is not None
-            self._waiting.start(self._finish_later(reply, answer, len(frame)))
+            self._waiting.start(self._finish_later(reply, answer))
 
-    async def _finish_later(
-        self, reply: Reply, answer: Coroutine[Any, Any, Parts], request_bytes: int
-    ) -> None:
-        parts = await answer
+    async def _finish_later(self, reply: PendingReply, answer: Coroutine[Any, Any, Parts]) -> None:
+        reply.parts = await answer
+        self._move_line(reply)
+        if self._ready:
+            await self._flush()
+
+    def filled(self, reply: PendingReply) -> None:
+        """The reply is ready, and with it perhaps those behind it; see `PendingReply`."""
+        self._move_line(reply)
+        if self._ready and not self._sending and not self._wake_at_hand and not self._has_ended:
+            self._wake_at_hand = True
+            self.call_soon(self._send_filled)
+
+    def call_soon(self, step: Callable[[], None]) -> None:
+        """See `Line`."""
+        asyncio.get_running_loop().call_soon(self._call, step)
+
+    def _call(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:
+            # Nobody awaits what the loop calls: the owner of this connection's tasks is told.
+            assert self._waiting is not None
+            self._waiting.fail(error)
+
+    def _send_filled(self) -> None:
+        """At once what the network takes; the rest is left to a task."""
+        self._wake_at_hand = False
+        if self._sending or self._has_ended or not self._ready:
+            return
+        buffers = in_memory(self._ready)
+        if buffers is not None:
+            rest = self.stream.send_now(buffers)
+            if not rest:
+                count, size_bytes = self._in_ready, self._ready_bytes
+                self._ready, self._in_ready, self._ready_bytes = [], 0, 0
+                self.active_ms = self._clock.monotonic_ms()
+                self._have_sent(count, size_bytes)
+                if self._finishing and self.in_flight == 0:
+                    self.stream.close()
+                return
+            self._ready = [*rest]
+        assert self._waiting is not None
+        self._waiting.start(self._flush())
+
+    def _move_line(self, reply: PendingReply) -> None:
+        """The reply has its parts: what is ready at the front of the line can be sent."""
+        assert reply.parts is not None
         self._unanswered -= 1
-        self._unanswered_bytes -= request_bytes
-        reply.parts, reply.size_bytes = parts, self._count_unsent(parts)
+        self._unanswered_bytes -= reply.request_bytes
+        reply.size_bytes = self._count_unsent(reply.parts)
         self._note_unsent()
         self._make_room()
         while self._line and (ready := self._line[0].parts) is not None:
             self._make_ready(ready, self._line.popleft().size_bytes)
-        if self._ready:
-            await self._flush()
 
     def _count_unsent(self, parts: Parts) -> int:
         size_bytes = size_in_memory(parts)
@@ -264,13 +309,16 @@ class Connection:
                 parts, count, size_bytes = self._ready, self._in_ready, self._ready_bytes
                 self._ready, self._in_ready, self._ready_bytes = [], 0, 0
                 await self._send(parts)
-                self.in_flight -= count
-                self.unsent_bytes -= size_bytes
-                self._make_room()
+                self._have_sent(count, size_bytes)
         finally:
             self._sending = False
         if self._finishing and self.in_flight == 0:
             self.stream.close()
+
+    def _have_sent(self, count: int, size_bytes: int) -> None:
+        self.in_flight -= count
+        self.unsent_bytes -= size_bytes
+        self._make_room()
 
     async def _send(self, parts: Parts) -> None:
         buffers: list[Buffer] = []
@@ -333,6 +381,17 @@ def copied(span: FileRange) -> bytes:
     if len(data) != span.byte_count:
         raise NetworkError(f"a file ends before {span.position + span.byte_count}")
     return data
+
+
+def in_memory(parts: Parts) -> list[Buffer] | None:
+    """The parts, if all of them are in memory."""
+    buffers: list[Buffer] = []
+    for part in parts:
+        if isinstance(part, FileRange):
+            return None
+        assert isinstance(part, (bytes, bytearray, memoryview))
+        buffers.append(part)
+    return buffers
 
 
 def size_in_memory(parts: Parts) -> int:

@@ -16,16 +16,15 @@ from typing import Any
 
 from penstock.broker.api.api_versions import unsupported_version
 from penstock.broker.request.api_table import AnyApi, by_key
+from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import CloseConnection, RequestError
 from penstock.wire.api import ApiKey
-from penstock.wire.codec import Part, decode
+from penstock.wire.codec import decode
 from penstock.wire.definition import Message
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import RequestHeader, decode_request_header, encode_response
 from penstock.world.ports import Address
-
-Parts = list[Part]
 
 
 class Dispatch:
@@ -41,7 +40,7 @@ class Dispatch:
 
     def answer(
         self, frame: memoryview, *, peer: Address, received_ms: int
-    ) -> Parts | Coroutine[Any, Any, Parts] | None:
+    ) -> Parts | PendingReply | Coroutine[Any, Any, Parts] | None:
         """The reply, or what to wait for to have it, or None when none is owed.
 
         The frame may be overwritten when this returns. CloseConnection when the peer cannot be
@@ -49,7 +48,9 @@ class Dispatch:
         """
         # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
         if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:
-            reply = shortcut(self._services, frame)
+            reply = shortcut(self._services, frame, self.listener, received_ms)
+            if isinstance(reply, PendingReply):
+                return reply
             if reply is not None:
                 return [reply]
         try:
@@ -72,8 +73,8 @@ class Dispatch:
             response = api.handle(self._services, request, context)
         except RequestError as refusal:
             response = api.refuse(request, refusal.code, refusal.message)
-        if response is None:
-            return None
+        if response is None or isinstance(response, PendingReply):
+            return response
         if isinstance(response, Message):
             return encode_response(header.correlation_id, response, header.api_version)
         return finish(api, request, header, response)

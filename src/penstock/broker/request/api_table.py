@@ -8,6 +8,7 @@ is what has a handler.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import RequestContext
 from penstock.model.error import ErrorCode
 from penstock.model.lazy_dataclass import dataclass
@@ -24,7 +25,8 @@ class Api(Generic[AnyServices, Request, Response]):
     """One API of the protocol.
 
     `handle` runs synchronously up to the point where it must wait, in the order requests came,
-    and may return an awaitable for the rest; None means that no reply is owed. The memoryviews in
+    and may return an awaitable for the rest, or a reply that is filled later; None means that no
+    reply is owed. The memoryviews in
     a request are good only until `handle` returns. `refuse` builds the reply that tells one error
     for the whole request.
     """
@@ -32,10 +34,16 @@ class Api(Generic[AnyServices, Request, Response]):
     key: ApiKey
     versions: VersionRange
     request: type[Request]
-    handle: Callable[[AnyServices, Request, RequestContext], Response | Awaitable[Response] | None]
+    handle: Callable[
+        [AnyServices, Request, RequestContext],
+        Response | Awaitable[Response] | PendingReply | None,
+    ]
     refuse: Callable[[Request, ErrorCode, str | None], Response]
-    # Answers the commonest form of the request from its bytes; None, with nothing done, for others.
-    shortcut: Callable[[AnyServices, memoryview], Buffer | None] | None = None
+    # Answers the commonest form of the request from its bytes, the listener that they came to and
+    # the monotonic time; None, with nothing done, for others.
+    shortcut: Callable[[AnyServices, memoryview, str, int], Buffer | PendingReply | None] | None = (
+        None
+    )
 
 
 # Requests and responses of many kinds meet in the table; each entry is typed where it is made.
