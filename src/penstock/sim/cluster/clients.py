@@ -51,7 +51,8 @@ TOPICS_MAX = 4  # of one admin, at one time
 PARTITIONS_MAX = 4
 RACE_MS = 4_000  # how often there is a new topic that all admins try to create
 SETTINGS = ("retention.ms", "max.message.bytes", "segment.ms")
-VALUE_MIN = 1_000_000
+# Also of retention, in ms: longer than all jumps of a clock together, or records would expire.
+VALUE_MIN = 100_000_000
 
 
 class View(Protocol):
