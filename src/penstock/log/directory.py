@@ -242,7 +242,7 @@ class LogDirectory:
         return path
 
     def save_checkpoints(self) -> None:
-        """Writes how far each log is synced and where it begins."""
+        """Writes how far each log is synced, where it begins, and its high watermark."""
         self._checkpoints.save()
 
     def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
@@ -307,6 +307,7 @@ class LogDirectory:
                 recovery_point=recovery_point,
                 start_offset=self._checkpoints.start_offset(partition),
                 cleaned_offset=self._checkpoints.cleaned_offset(partition),
+                watermark=self._checkpoints.watermark(partition),
             ),
             producer_expiry_ms=self._producer_expiry_ms,
             loaded=self._loaded,
@@ -323,6 +324,9 @@ class LogDirectory:
         if log.recovery_point < recovery_point:
             # Recovery has cut below it: what is written there now is not synced.
             self._checkpoints.save_recovery_points()
+        if log.noted_watermark != self._checkpoints.watermark(partition):
+            # The same: what is written there now may never be committed.
+            self._checkpoints.save_watermarks()
         return log
 
     def _retire(self, partition: TopicPartition, topic_id: TopicId) -> str | None:

@@ -1,13 +1,14 @@
 """Which part of a log is durable, and what to sync to make more of it durable.
 
 Below the recovery point all bytes are synced; after a crash the next start scans what is above it.
-Recovery point and start offset are stored in the checkpoints of the directory.
+Recovery point, start offset and high watermark are stored in the checkpoints of the directory.
 
 Invariants:
  1. The recovery point on disk never exceeds what is synced: it is raised after the sync, and
     lowered before anything below it is rewritten.
  2. The name of a segment is durable before that of the next one can be, or a log could come back
     without its beginning.
+ 3. A high watermark on disk is lowered before records below it are removed.
 """
 
 from typing import Protocol
@@ -26,11 +27,21 @@ class Checkpoints(Protocol):
 
     def save_start_offsets(self) -> None: ...
 
+    def save_watermarks(self) -> None: ...
+
 
 class Durability:
     """See the module's invariants. Without checkpoints nothing is stored."""
 
-    __slots__ = ("_checkpoints", "_directory", "_disk", "recovery_point", "unsynced")
+    __slots__ = (
+        "_checkpoints",
+        "_directory",
+        "_disk",
+        "_watermark_max",
+        "recovery_point",
+        "unsynced",
+        "watermark",
+    )
 
     def __init__(
         self,
@@ -38,13 +49,22 @@ class Durability:
         disk: Disk,
         directory: str,
         recovery_point: Offset,
+        watermark: Offset | None,
         checkpoints: Checkpoints | None,
     ) -> None:
         self.recovery_point = recovery_point
+        self.watermark = watermark  # as it was last noted; None: never
+        self._watermark_max = watermark  # at or above the one on disk
         self.unsynced = Unsynced(disk, directory)
         self._disk = disk
         self._directory = directory
         self._checkpoints = checkpoints
+
+    def note_watermark(self, offset: Offset) -> None:
+        """The next save of the checkpoints stores it."""
+        self.watermark = offset
+        if self._watermark_max is None or offset > self._watermark_max:
+            self._watermark_max = offset
 
     # What has been written
 
@@ -94,6 +114,20 @@ class Durability:
             except DiskError:
                 self.recovery_point = before
                 raise
+
+    def lower_watermark(self, offset: Offset) -> None:
+        """The same for the high watermark: invariant 3. It is seldom above what is removed."""
+        before = self.watermark
+        if before is None or self._watermark_max is None or offset >= self._watermark_max:
+            return
+        self.watermark = min(before, offset)
+        try:
+            if self._checkpoints is not None:
+                self._checkpoints.save_watermarks()
+        except DiskError:
+            self.watermark = before
+            raise
+        self._watermark_max = offset
 
     def save_start_offset(self) -> None:
         if self._checkpoints is not None:

@@ -7,6 +7,7 @@
   recovery-point-offset-checkpoint   per partition: all below this offset is synced
   log-start-offset-checkpoint        per partition: where it begins, if not at a segment's start
   cleaner-offset-checkpoint          per partition: how far it is compacted
+  replication-offset-checkpoint      per partition: the high watermark, as far as it was known
   unsynced-topic-ids                 whose the newest directories are (log/claims); Penstock's own
   <topic>-<partition>/
     partition.metadata               the topic's id
@@ -45,6 +46,7 @@ QUORUM_STATE = "quorum-state"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
+WATERMARKS = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 UNSYNCED_TOPIC_IDS = "unsynced-topic-ids"
 IDENTITY = "meta.properties"

@@ -1,5 +1,5 @@
-"""The offset checkpoints of a data directory: recovery point, start offset and compacted offset of
-each log.
+"""The offset checkpoints of a data directory: recovery point, start offset, compacted offset and
+high watermark of each log.
 
 Each file is replaced as a whole, so one partition costs the same as all: callers that change many
 save once.
@@ -9,6 +9,8 @@ Invariants:
  2. A partition without a directory has no entry in memory; its entry on disk is removed before a
     directory of that name is made again, else a new topic would begin with the offsets of an old
     one.
+ 3. The high watermark on disk is never above one that was true of the records that the log holds:
+    it is lowered before records below it are removed.
 """
 
 from collections.abc import Mapping
@@ -35,9 +37,12 @@ class Checkpointed(Protocol):
     @property
     def cleaned_offset(self) -> Offset | None: ...
 
+    @property
+    def noted_watermark(self) -> Offset | None: ...
+
 
 class OffsetCheckpoints:
-    """See the module's invariants. `readable`: both files could be read."""
+    """See the module's invariants. `readable`: recovery points and start offsets could be read."""
 
     def __init__(
         self, *, disk: Disk, path: str, logs: Mapping[TopicPartition, Checkpointed]
@@ -50,6 +55,8 @@ class OffsetCheckpoints:
         self._start_offsets = self._read(layout.START_OFFSETS)
         self._cleaned_offsets = self._read(layout.CLEANED_OFFSETS)
         self._cleaned_on_disk = dict(self._cleaned_offsets)
+        self._watermarks = self._read(layout.WATERMARKS)
+        self._watermarks_on_disk = dict(self._watermarks)
         self._on_disk = self.partitions()
 
     def recovery_point(self, partition: TopicPartition) -> Offset:
@@ -61,9 +68,15 @@ class OffsetCheckpoints:
     def cleaned_offset(self, partition: TopicPartition) -> Offset | None:
         return self._cleaned_offsets.get(partition)
 
+    def watermark(self, partition: TopicPartition) -> Offset | None:
+        return self._watermarks.get(partition)
+
     def partitions(self) -> set[TopicPartition]:
         return (
-            self._recovery_points.keys() | self._start_offsets.keys() | self._cleaned_offsets.keys()
+            self._recovery_points.keys()
+            | self._start_offsets.keys()
+            | self._cleaned_offsets.keys()
+            | self._watermarks.keys()
         )
 
     def forget(self, partition: TopicPartition) -> None:
@@ -71,6 +84,7 @@ class OffsetCheckpoints:
         self._recovery_points.pop(partition, None)
         self._start_offsets.pop(partition, None)
         self._cleaned_offsets.pop(partition, None)
+        self._watermarks.pop(partition, None)
 
     def clear_way(self, partitions: set[TopicPartition]) -> None:
         """Call it before directories of these names are made: removes their entries on disk."""
@@ -83,6 +97,7 @@ class OffsetCheckpoints:
         self.save_recovery_points()
         self.save_start_offsets()
         self.save_cleaned_offsets()
+        self.save_watermarks()
         self._on_disk = self.partitions()
 
     def save_recovery_points(self) -> None:
@@ -104,6 +119,15 @@ class OffsetCheckpoints:
             self._write(layout.CLEANED_OFFSETS, self._cleaned_offsets)
             self._cleaned_on_disk = dict(self._cleaned_offsets)
 
+    def save_watermarks(self) -> None:
+        """The same: a partition without followers has none, and an idle one does not move it."""
+        for partition, log in self._logs.items():
+            if log.noted_watermark is not None:
+                self._watermarks[partition] = log.noted_watermark
+        if self._watermarks != self._watermarks_on_disk:
+            self._write(layout.WATERMARKS, self._watermarks)
+            self._watermarks_on_disk = dict(self._watermarks)
+
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         path = f"{self._path}/{name}"
         if not self._disk.exists(path):
@@ -113,7 +137,9 @@ class OffsetCheckpoints:
         except CorruptCheckpoint:
             # Without a recovery point everything is scanned, and without a start a log begins
             # with its first segment; what is not known to be compacted is, again: slow and safe.
-            self.readable = self.readable and name == layout.CLEANED_OFFSETS
+            # Without a high watermark a replica learns it from the others.
+            needed = name in (layout.RECOVERY_POINTS, layout.START_OFFSETS)
+            self.readable = self.readable and not needed
             return {}
 
     def _write(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:

@@ -27,6 +27,7 @@ class LeftBehind:
     recovery_point: Offset = FIRST_OFFSET
     start_offset: Offset = FIRST_OFFSET
     cleaned_offset: Offset | None = None
+    watermark: Offset | None = None
 
 
 NOTHING_KNOWN = LeftBehind()
@@ -66,6 +67,7 @@ def open_log(
         settings=settings,
         recovery_point=left.recovery_point,
         cleaned_offset=left.cleaned_offset,
+        watermark=left.watermark,
         loaded=loaded,
         checkpoints=checkpoints,
         removals=Removals() if removals is None else removals,

@@ -57,6 +57,7 @@ class PartitionLog:
         settings: TopicSettings,
         recovery_point: Offset,
         cleaned_offset: Offset | None,
+        watermark: Offset | None,
         loaded: LoadedIndexes,
         checkpoints: Checkpoints | None,
         removals: Removals,
@@ -87,6 +88,7 @@ class PartitionLog:
             disk=disk,
             directory=directory,
             recovery_point=min(recovery_point, parts.end_offset),
+            watermark=None if watermark is None else min(watermark, parts.end_offset),
             checkpoints=checkpoints,
         )
         self.swaps = Swaps(
@@ -115,6 +117,17 @@ class PartitionLog:
     def recovery_point(self) -> Offset:
         """Everything below it is synced."""
         return self._durability.recovery_point
+
+    @property
+    def noted_watermark(self) -> Offset | None:
+        """The high watermark to be stored with the checkpoints; None: none is known."""
+        return self._durability.watermark
+
+    @property
+    def checkpointed_watermark(self) -> Offset:
+        """The same, for a replica that begins: within the log, and its start if none is known."""
+        noted = self._durability.watermark
+        return self.start_offset if noted is None else max(self.start_offset, noted)
 
     @property
     def size_bytes(self) -> int:
@@ -313,6 +326,11 @@ class PartitionLog:
         empty(self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms)
         self.end_offset = offset
 
+    def note_watermark(self, offset: Offset) -> None:
+        """Tells what to store as the high watermark; the next save of the checkpoints does it."""
+        assert offset <= self.end_offset, (offset, self.end_offset)
+        self._durability.note_watermark(offset)
+
     def expire_producers(self, now_ms: int) -> None:
         self.producers.expire(now_ms)
 
@@ -447,6 +465,7 @@ class PartitionLog:
         """Call it before records at or above `offset` are removed."""
         self.swaps.drop()
         self._durability.lower(offset)
+        self._durability.lower_watermark(offset)
         self._as_closed = False
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.cleaned_offset, offset)
