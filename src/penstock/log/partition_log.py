@@ -36,6 +36,7 @@ from penstock.log.segments import Segments, first_unsynced
 from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
 from penstock.log.truncation import cut_off, empty
+from penstock.log.uncommitted import uncommitted_ends
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
@@ -167,6 +168,10 @@ class PartitionLog:
     ) -> tuple[AbortedTransaction, ...]:
         """The aborted transactions that a `read_committed` reader of this range must know."""
         return self._segments.aborted_within(from_offset=from_offset, until_offset=until_offset)
+
+    def uncommitted_ends(self, above: Offset) -> list[tuple[Offset, Offset]]:
+        """As `ProducerStates.ended`, of the markers that end above an offset."""
+        return uncommitted_ends(self._memory, self.segments, above=above)
 
     def end_of(self, found: LogSlice) -> Offset:
         """An offset beyond all batches of a slice."""

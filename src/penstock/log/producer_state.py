@@ -73,18 +73,27 @@ class CompletedTransaction:
 class ProducerStates:
     """The producers of one log; see the module's invariants."""
 
-    __slots__ = ("_open", "by_id", "end_offset", "expiry_ms")
+    __slots__ = ("_noted_above", "_open", "by_id", "end_offset", "ended", "expiry_ms")
 
     def __init__(self, *, expiry_ms: int, end_offset: Offset = FIRST_OFFSET) -> None:
         self.by_id: dict[ProducerId, ProducerState] = {}
         self._open: dict[ProducerId, Offset] = {}
         self.end_offset = end_offset
         self.expiry_ms = expiry_ms
+        # Markers that ended a transaction, since a replica has last looked: where each marker ends,
+        # and the first offset of the oldest transaction that was open before it.
+        self.ended: list[tuple[Offset, Offset]] = []
+        self._noted_above: Offset | None = None
 
     @property
     def first_open_offset(self) -> Offset | None:
         """The first offset of the oldest open transaction: no stable offset is beyond it."""
         return next(iter(self._open.values()), None)
+
+    def note_ended(self, above: Offset) -> None:
+        """From now on markers that end above this offset are kept in `ended`."""
+        self._noted_above = above
+        self.ended.clear()
 
     def apply(self, batch: BatchHeader) -> None:
         """Applies a batch of data, also one without a producer. Markers go to `end_transaction`."""
@@ -134,6 +143,8 @@ class ProducerStates:
         self.end_offset = Offset(end.offset + 1)
         if first_offset is None:
             return None
+        if self._noted_above is not None and self.end_offset > self._noted_above:
+            self.ended.append((self.end_offset, next(iter(self._open.values()))))
         del self._open[end.producer_id]
         return CompletedTransaction(
             producer_id=end.producer_id,

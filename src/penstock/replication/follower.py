@@ -118,9 +118,10 @@ class Follower(Replica):
         assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
         appended = _append_run(log, memoryview(records), now_ms=now_ms)
         if appended:
-            self._first_unstable_offset = log.producers.first_open_offset
+            self._transactions_changed()
             self._vouch(log.end_offset)
-        self._advance(Offset(data.high_watermark), byte_count=appended)
+            self._hidden_bytes += appended
+        self._advance(Offset(data.high_watermark))
         start_offset = min(Offset(data.log_start_offset), self.high_watermark)
         if start_offset > log.start_offset:
             self.advance_start(start_offset)
@@ -178,22 +179,19 @@ class Follower(Replica):
         self.log.truncate_to(offset)
         self._log_was_cut()
 
-    def _log_was_cut(self) -> None:
+    def _advance(self, leaders: Offset) -> None:
         log = self.log
-        self.high_watermark = max(log.start_offset, min(self.high_watermark, log.end_offset))
-        self._vouched_offset = min(self._vouched_offset, log.end_offset)
-        self._first_unstable_offset = log.producers.first_open_offset
-        while self._uncommitted_ends and self._uncommitted_ends[-1][0] > log.end_offset:
-            self._uncommitted_ends.pop()
-        self.changes += 1
-
-    def _advance(self, leaders: Offset, *, byte_count: int) -> None:
-        reached = min(leaders, self.log.end_offset)
+        reached = min(leaders, log.end_offset)
         if reached <= self.high_watermark:
             return
         self.high_watermark = reached
+        # As in a leader: too many bytes make an observer look once too often.
+        byte_count = self._hidden_bytes
+        if reached == log.end_offset:
+            self._hidden_bytes = 0
         while self._uncommitted_ends and self._uncommitted_ends[0][0] <= reached:
             self._uncommitted_ends.popleft()
+            byte_count = log.size_bytes
         self.changes += 1
         for observer in tuple(self.observers):
             observer.advanced(self, byte_count)

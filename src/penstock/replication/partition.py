@@ -75,7 +75,6 @@ class Partition(Replica):
     """The leader's side of one partition."""
 
     __slots__ = (
-        "_hidden_bytes",
         "_refused",
         "_rules",
         "_scratch",
@@ -116,7 +115,6 @@ class Partition(Replica):
         self.leader_acks = AckQueue()  # wait for a sync of the leader's copy
         self.guards = Guards()  # of producers whose transactions are being verified
         self._refused = RefusedSequences()
-        self._hidden_bytes = 0  # at least what lies between the high watermark and the end
         log.begin_epoch(leader_epoch)
         # At least what stands behind an open transaction: a marker shows it to waiting readers.
         self._unstable_bytes = 0 if self._first_unstable_offset is None else log.size_bytes
@@ -346,10 +344,7 @@ class Partition(Replica):
         for batch in batches:
             self._hidden_bytes += batch.size_bytes
             if batch.attributes & READERS_WAIT:
-                unstable_offset = self._first_unstable_offset
-                if batch.is_control and unstable_offset is not None:
-                    self._uncommitted_ends.append((batch.next_offset, unstable_offset))
-                self._first_unstable_offset = log.producers.first_open_offset
+                self._transactions_changed()
                 if batch.is_control:
                     self.guards.end(batch.producer_id, epoch=batch.producer_epoch)
                     self._refused.transaction_ended(batch)

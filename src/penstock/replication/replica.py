@@ -43,6 +43,7 @@ class Replica:
 
     __slots__ = (
         "_first_unstable_offset",
+        "_hidden_bytes",
         "_sync_records",
         "_uncommitted_ends",
         "_vouched_offset",
@@ -81,9 +82,12 @@ class Replica:
         self._sync_records = sync_records_of(log.settings)
         # Kept up only where acks wait for a sync. What was shown stays shown.
         self._vouched_offset = self.high_watermark
+        # At least what lies between the high watermark and the end.
+        self._hidden_bytes = 0 if self.high_watermark == log.end_offset else log.size_bytes
         self._first_unstable_offset = log.producers.first_open_offset
         # Markers above the high watermark: where each ends, and what was unstable before it.
-        self._uncommitted_ends: deque[tuple[Offset, Offset]] = deque()
+        self._uncommitted_ends = deque(log.uncommitted_ends(self.high_watermark))
+        log.producers.note_ended(self.high_watermark)
 
     @property
     def name(self) -> TopicPartition:
@@ -178,6 +182,25 @@ class Replica:
         )
         self._vouched_offset = max(self._vouched_offset, reached)
         return self._vouched_offset
+
+    def _transactions_changed(self) -> None:
+        """Call it after batches of transactions, or markers, were appended."""
+        producers = self.log.producers
+        if producers.ended:
+            self._uncommitted_ends.extend(producers.ended)
+            producers.ended.clear()
+        self._first_unstable_offset = producers.first_open_offset
+
+    def _log_was_cut(self) -> None:
+        """Call it after records were cut off at the end of the log."""
+        log = self.log
+        self.high_watermark = max(log.start_offset, min(self.high_watermark, log.end_offset))
+        self._vouched_offset = min(self._vouched_offset, log.end_offset)
+        while self._uncommitted_ends and self._uncommitted_ends[-1][0] > log.end_offset:
+            self._uncommitted_ends.pop()
+        log.producers.note_ended(self.high_watermark)
+        self._first_unstable_offset = log.producers.first_open_offset
+        self.changes += 1
 
     def _notify_end(self) -> None:
         self.changes += 1
