@@ -24,7 +24,7 @@ from penstock.log.reading import LogSlice, ReadBounds
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
+from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView, whole_batch
 from penstock.records.compression import Scratch
@@ -164,14 +164,26 @@ class Partition(Replica):
         return check_leader_epoch(asked=asked, known=self.leader_epoch)
 
     def check_follower(
-        self, node: NodeId, *, broker_epoch: int, registered_epoch: int = NO_BROKER_EPOCH
+        self,
+        node: NodeId,
+        *,
+        leader_epoch: int,
+        broker_epoch: int,
+        registered_epoch: int = NO_BROKER_EPOCH,
     ) -> ErrorCode:
         """Whether a node may fetch as a follower. `registered_epoch` is its broker epoch in the
         metadata: a fetch of an earlier incarnation is refused (KIP-903).
         """
+        code = self.check_leader_epoch(leader_epoch)
+        if code is not ErrorCode.NONE:
+            return code
         state = self.followers.get(node)
         if state is None:
-            return ErrorCode.UNKNOWN_LEADER_EPOCH
+            # With the leader epoch it says that metadata are behind, here or there.
+            knows_epoch = leader_epoch != NO_LEADER_EPOCH
+            return (
+                ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
         if broker_epoch != NO_BROKER_EPOCH and broker_epoch < max(
             registered_epoch, state.broker_epoch
         ):
@@ -407,6 +419,7 @@ class Partition(Replica):
 
     def in_sync_confirmed(
         self,
+        change: InSyncChange,
         *,
         leader_epoch: LeaderEpoch,
         partition_epoch: int,
@@ -417,7 +430,7 @@ class Partition(Replica):
         """The controller's answer to a change; False when it is older than what is known here."""
         if (
             self.has_ended
-            or self.followers.pending is None
+            or self.followers.pending is not change
             or leader_epoch != self.leader_epoch
             or partition_epoch < self.partition_epoch
         ):
@@ -432,13 +445,15 @@ class Partition(Replica):
         self._in_sync_changed()
         return True
 
-    def in_sync_refused(self, code: ErrorCode) -> bool:
+    def in_sync_refused(self, change: InSyncChange, code: ErrorCode) -> bool:
         """The controller has not made the change, or nothing is known of it (REQUEST_TIMED_OUT).
 
         Returns whether it is to be asked for again, after a while: `in_sync_change` returns the
         same change then.
         """
-        again = not self.has_ended and self.followers.refused(code)
+        if self.has_ended or self.followers.pending is not change:
+            return False
+        again = self.followers.refused(code)
         self._in_sync_changed()
         return again
 
