@@ -86,10 +86,9 @@ class Follower(Replica):
         if self.leader is None or self.has_ended or self.wants_sync:
             return None
         log = self.log
-        latest = log.epochs.latest
         return Position(
             fetch_offset=log.end_offset,
-            last_fetched_epoch=NO_LEADER_EPOCH if latest is None else latest,
+            last_fetched_epoch=self._last_epoch(),
             leader_epoch=self.leader_epoch,
             log_start_offset=log.start_offset,
         )
@@ -104,9 +103,10 @@ class Follower(Replica):
             self.has_ended
             or asked.leader_epoch != self.leader_epoch
             or asked.fetch_offset != log.end_offset
+            or asked.last_fetched_epoch != self._last_epoch()
         ):
             return Taken.STALE
-        self.error = ErrorCode(data.error_code)
+        self.error = _error_of(data.error_code)
         if self.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             return Taken.OUT_OF_RANGE
         if self.error is not ErrorCode.NONE:
@@ -116,11 +116,7 @@ class Follower(Replica):
             return Taken.TRUNCATED
         records = EMPTY if data.records is None else data.records
         assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
-        appended = _append_run(log, memoryview(records), now_ms=now_ms)
-        if appended:
-            self._transactions_changed()
-            self._vouch(log.end_offset)
-            self._hidden_bytes += appended
+        appended = len(records) > 0 and self._append(memoryview(records), now_ms=now_ms)
         self._advance(Offset(data.high_watermark))
         start_offset = min(Offset(data.log_start_offset), self.high_watermark)
         if start_offset > log.start_offset:
@@ -163,6 +159,24 @@ class Follower(Replica):
     def synced(self) -> None:
         self._vouch(self.log.end_offset)
 
+    def _last_epoch(self) -> LeaderEpoch:
+        latest = self.log.epochs.latest
+        return NO_LEADER_EPOCH if latest is None else latest
+
+    def _append(self, records: memoryview, *, now_ms: int) -> bool:
+        """Whether a batch was appended: the first one may be incomplete."""
+        log = self.log
+        size_bytes, end_offset = log.size_bytes, log.end_offset
+        try:
+            _append_run(log, records, now_ms=now_ms)
+        finally:
+            # A full disk may have taken a part of it.
+            if log.end_offset > end_offset:
+                self._transactions_changed()
+                self._vouch(log.end_offset)
+                self._hidden_bytes += max(0, log.size_bytes - size_bytes)
+        return log.end_offset > end_offset
+
     def _agreed_offset(self, leaders: EpochEndOffset) -> Offset:
         """Up to where the logs can agree, by the leader's end of an epoch that we may not have."""
         log = self.log
@@ -197,10 +211,14 @@ class Follower(Replica):
             observer.advanced(self, byte_count)
 
 
-def _append_run(log: PartitionLog, data: memoryview, *, now_ms: int) -> int:
-    """Appends the whole batches of a run; returns their size."""
+def _append_run(log: PartitionLog, data: memoryview, *, now_ms: int) -> None:
     batches = list(whole_batches(data))
-    if not batches:
-        return 0
-    log.append(batches, now_ms=now_ms)
-    return sum(batch.size_bytes for batch in batches)
+    if batches:
+        log.append(batches, now_ms=now_ms)
+
+
+def _error_of(code: int) -> ErrorCode:
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

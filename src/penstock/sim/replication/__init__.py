@@ -1,0 +1,1 @@
+"""Replicas of one partition on messages that are values: many seeds, without asyncio."""

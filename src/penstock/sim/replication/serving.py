@@ -1,0 +1,71 @@
+"""A leader's answer to the fetch of a follower, in the order in which a broker checks it."""
+
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId
+from penstock.model.offset import NO_LEADER_EPOCH
+from penstock.replication.follower import Position
+from penstock.replication.followers import NO_BROKER_EPOCH
+from penstock.replication.leader import find_divergence
+from penstock.replication.partition import Partition
+from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
+
+
+def answer_fetch(
+    partition: Partition,
+    node: NodeId,
+    asked: Position,
+    *,
+    broker_epoch: int,
+    registered_epoch: int = NO_BROKER_EPOCH,
+    size_bytes_max: int,
+    now_ms: int,
+) -> tuple[PartitionData, bool]:
+    """The answer, and whether the in-sync set should change."""
+    log = partition.log
+    code = partition.check_follower(
+        node,
+        leader_epoch=asked.leader_epoch,
+        broker_epoch=broker_epoch,
+        registered_epoch=registered_epoch,
+    )
+    if partition.has_ended:
+        code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    answer = PartitionData(
+        high_watermark=partition.high_watermark, log_start_offset=log.start_offset, records=b""
+    )
+    if code is ErrorCode.NONE and not log.start_offset <= asked.fetch_offset:
+        code = ErrorCode.OFFSET_OUT_OF_RANGE
+    if code is ErrorCode.NONE and asked.last_fetched_epoch != NO_LEADER_EPOCH:
+        found = find_divergence(
+            log.end_of_epoch(asked.last_fetched_epoch),
+            last_fetched_epoch=asked.last_fetched_epoch,
+            fetch_offset=asked.fetch_offset,
+        )
+        if isinstance(found, ErrorCode):
+            code = found
+        else:
+            answer.diverging_epoch = EpochEndOffset(
+                epoch=found.leader_epoch, end_offset=found.end_offset
+            )
+            return answer, False
+    if code is ErrorCode.NONE and asked.fetch_offset > log.end_offset:
+        code = ErrorCode.OFFSET_OUT_OF_RANGE
+    if code is not ErrorCode.NONE:
+        answer.error_code = code
+        return answer, False
+    wants_change = partition.follower_fetched(
+        node,
+        offset=asked.fetch_offset,
+        broker_epoch=broker_epoch,
+        log_start_offset=asked.log_start_offset,
+        now_ms=now_ms,
+    )
+    # What this fetch itself has committed is told at once.
+    answer.high_watermark = partition.high_watermark
+    found_slice = partition.read_for_follower(
+        asked.fetch_offset, size_bytes_max=size_bytes_max, oversized_first=True
+    )
+    if found_slice is not None and found_slice.span is not None:
+        span = found_slice.span
+        answer.records = span.file.read_at(span.position, span.byte_count)
+    return answer, wants_change

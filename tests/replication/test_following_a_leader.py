@@ -1,0 +1,462 @@
+"""A follower becomes what its leader is: runs, divergence, watermark, start, errors."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.log.epochs import EpochStart
+from penstock.model.error import ErrorCode
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.settings.topic import TopicSettings
+from penstock.replication.follower import Follower, Position, Taken
+from penstock.replication.partition import Partition
+from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
+from rig.memory_disk import MemoryDisk
+from rig.produced import NOW_MS, produced
+from rig.replicas import (
+    ONE,
+    TWO,
+    append,
+    catch_up,
+    contents,
+    fetch_once,
+    fetched,
+    follow,
+    lead,
+    open_replica,
+)
+
+
+def two(**settings: object) -> tuple[Partition, Follower]:
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO), **settings)
+    return leader, follow(**settings)
+
+
+def position_of(follower: Follower) -> Position:
+    position = follower.position()
+    assert position is not None
+    return position
+
+
+def refuse(follower: Follower, code: int) -> Taken:
+    data = PartitionData(error_code=code, high_watermark=-1, records=b"")
+    return follower.take(position_of(follower), data, now_ms=NOW_MS)
+
+
+def epochs(follower: Follower) -> list[tuple[int, int]]:
+    return [(one.epoch, one.start_offset) for one in follower.log.epochs.entries]
+
+
+# Runs and the watermark
+
+
+def test_a_follower_holds_the_leaders_bytes() -> None:
+    leader, follower = two()
+    for count in (3, 1, 7):
+        append(leader, count)
+    assert catch_up(leader, follower) == [Taken.APPENDED, Taken.UNCHANGED]
+    assert contents(follower.log) == contents(leader.log)
+    assert follower.log.epochs.entries == (
+        EpochStart(epoch=LeaderEpoch(1), start_offset=Offset(0)),
+    )
+
+
+def test_a_record_is_acked_when_the_follower_asks_for_the_next_one() -> None:
+    leader, follower = two()
+    append(leader, 3)
+    fetch_once(leader, follower)
+    assert (leader.high_watermark, follower.high_watermark) == (0, 0)
+    fetch_once(leader, follower)
+    assert (leader.high_watermark, follower.high_watermark) == (3, 3)
+
+
+def test_a_batch_that_does_not_fit_into_the_reply_comes_with_the_next_one() -> None:
+    leader, follower = two()
+    for _ in range(3):
+        append(leader)
+    size_bytes = leader.log.size_bytes // 3
+    taken = fetch_once(leader, follower, size_bytes_max=size_bytes + 20)
+    assert (taken, follower.log.end_offset) == (Taken.APPENDED, 1)
+    catch_up(leader, follower)
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_the_watermark_is_not_above_the_followers_own_end() -> None:
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE,))
+    for _ in range(3):
+        append(leader)
+    follower = follow()
+    fetch_once(leader, follower, size_bytes_max=leader.log.size_bytes // 3)
+    assert (leader.high_watermark, follower.high_watermark) == (3, 1)
+
+
+def test_the_watermark_does_not_go_back_with_a_leader_that_knows_less() -> None:
+    leader, follower = two()
+    append(leader, 5)
+    catch_up(leader, follower)
+    assert follower.high_watermark == 5
+    follower.change_leader(leader=ONE, leader_epoch=LeaderEpoch(2), partition_epoch=1)
+    later = lead(leader.log, epoch=2, in_sync=(ONE, TWO), high_watermark=1)
+    append(later)
+    fetch_once(later, follower)
+    assert follower.high_watermark == 5
+
+
+def test_a_follower_that_starts_has_the_watermark_it_knew() -> None:
+    leader, follower = two()
+    append(leader, 5)
+    catch_up(leader, follower)
+    assert follow(follower.log, high_watermark=5).high_watermark == 5
+    assert follow(follower.log, high_watermark=9).high_watermark == 5
+    assert follow(follower.log).high_watermark == 0
+
+
+def test_readers_at_a_follower_stop_at_its_own_watermark() -> None:
+    leader, follower = two()
+    append(leader, 5)
+    fetch_once(leader, follower)
+    bounds = {"size_bytes_max": 999, "oversized_first": True, "committed_only": False}
+    assert follower.read(0, **bounds) is None  # type: ignore[arg-type]
+    fetch_once(leader, follower)
+    assert follower.read(0, **bounds) is not None  # type: ignore[arg-type]
+
+
+def test_the_new_leader_has_the_producers_of_the_old_one() -> None:
+    leader, follower = two()
+    for sequence in range(7):
+        batch = produced(1, producer_id=5, epoch=0, sequence=sequence)
+        leader.append(batch, all_acks=True, now_ms=NOW_MS)
+    catch_up(leader, follower)
+    follower.end()
+    after = lead(follower.log, epoch=2, in_sync=(ONE,), high_watermark=follower.high_watermark)
+    again = after.append(
+        produced(1, producer_id=5, epoch=0, sequence=6), all_acks=True, now_ms=NOW_MS
+    )
+    assert again.base_offset == 6  # type: ignore[union-attr]
+    gap = after.append(
+        produced(1, producer_id=5, epoch=0, sequence=9), all_acks=True, now_ms=NOW_MS
+    )
+    assert gap.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # type: ignore[union-attr]
+
+
+# Replies that came too late
+
+
+def test_a_reply_of_an_older_leader_epoch_is_dropped() -> None:
+    leader, follower = two()
+    append(leader, 2)
+    asked = position_of(follower)
+    data = PartitionData(high_watermark=2, log_start_offset=0, records=contents(leader.log)[0])
+    follower.change_leader(leader=ONE, leader_epoch=LeaderEpoch(2), partition_epoch=1)
+    assert follower.take(asked, data, now_ms=NOW_MS) is Taken.STALE
+    assert follower.log.end_offset == 0
+
+
+def test_a_reply_to_another_position_is_dropped() -> None:
+    leader, follower = two()
+    append(leader, 2)
+    asked = position_of(follower)
+    data = PartitionData(high_watermark=2, log_start_offset=0, records=contents(leader.log)[0])
+    assert follower.take(asked, data, now_ms=NOW_MS) is Taken.APPENDED
+    assert follower.take(asked, data, now_ms=NOW_MS) is Taken.STALE
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_a_replica_that_does_not_follow_any_more_takes_nothing() -> None:
+    leader, follower = two()
+    asked = position_of(follower)
+    follower.end()
+    data = PartitionData(high_watermark=0, log_start_offset=0, records=b"")
+    assert follower.take(asked, data, now_ms=NOW_MS) is Taken.STALE
+    assert follower.position() is None
+
+
+def test_metadata_that_are_older_do_not_bring_an_old_leader_back() -> None:
+    _, follower = two()
+    follower.change_leader(leader=TWO, leader_epoch=LeaderEpoch(3), partition_epoch=5)
+    follower.change_leader(leader=ONE, leader_epoch=LeaderEpoch(2), partition_epoch=4)
+    assert (follower.leader, follower.leader_epoch) == (TWO, 3)
+
+
+def test_without_a_leader_nothing_is_asked() -> None:
+    _, follower = two()
+    follower.change_leader(leader=None, leader_epoch=LeaderEpoch(2), partition_epoch=1)
+    assert follower.position() is None
+
+
+# Divergence
+
+
+def diverged(*, common: int, theirs: int, ours: int) -> tuple[Partition, Follower]:
+    """Two logs that agree up to `common`; then one has records of epoch 1, the other of epoch 2."""
+    first = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO))
+    other = follow()
+    if common:
+        append(first, common)
+        catch_up(first, other)
+    for _ in range(ours):
+        append(first)
+    first.end()
+    leader = lead(other.log, epoch=2, in_sync=(ONE, TWO), high_watermark=other.high_watermark)
+    for _ in range(theirs):
+        append(leader)
+    return leader, follow(first.log, epoch=2, high_watermark=first.high_watermark)
+
+
+@pytest.mark.parametrize("common", [0, 3])
+@pytest.mark.parametrize("theirs", [0, 1, 5])
+@pytest.mark.parametrize("ours", [0, 1, 5])
+def test_what_the_leader_does_not_have_is_cut_off(common: int, theirs: int, ours: int) -> None:
+    leader, follower = diverged(common=common, theirs=theirs, ours=ours)
+    catch_up(leader, follower)
+    assert contents(follower.log) == contents(leader.log)
+    assert follower.log.epochs.entries == tuple(
+        one for one in leader.log.epochs.entries if one.start_offset < leader.log.end_offset
+    )
+    assert follower.cut_below_watermark is None
+
+
+def test_logs_of_many_epochs_agree_after_some_rounds() -> None:
+    """One wrote in epochs 1, 3 and 5, the other in 2, 4 and 6; they agree below offset 2."""
+    left, right = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO)), follow()
+    append(left, 2)
+    catch_up(left, right)
+    left.end()
+    right.end()
+    logs = (left.log, right.log)
+    for epoch in range(2, 8):
+        append(lead(logs[epoch % 2], epoch=epoch, in_sync=(ONE,)), 2)
+    leader = lead(logs[0], epoch=8, in_sync=(ONE, TWO))
+    follower = follow(logs[1], epoch=8)
+    rounds = catch_up(leader, follower)
+    assert rounds.count(Taken.TRUNCATED) > 1
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_an_epoch_in_which_nothing_was_written_is_forgotten() -> None:
+    first = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO))
+    append(first, 3)
+    other = follow()
+    catch_up(first, other)
+    lead(first.log, epoch=2, in_sync=(ONE,))  # leads, and writes nothing
+    leader = lead(other.log, epoch=3, in_sync=(ONE, TWO))
+    follower = follow(first.log, epoch=3)
+    assert epochs(follower) == [(1, 0)]
+    assert position_of(follower).last_fetched_epoch == 1
+    append(leader)
+    catch_up(leader, follower)
+    assert epochs(follower) == [(1, 0), (3, 3)]
+
+
+def test_a_cut_below_the_watermark_is_reported() -> None:
+    """After an unclean election: the leader lacks what was committed."""
+    first = lead(replicas=(ONE,), in_sync=(ONE,))
+    append(first, 5)
+    assert first.high_watermark == 5
+    leader = lead(open_replica(), epoch=2, replicas=(ONE, TWO), in_sync=(ONE, TWO))
+    append(leader)
+    follower = follow(first.log, epoch=2, high_watermark=5)
+    assert fetch_once(leader, follower) is Taken.TRUNCATED
+    assert follower.cut_below_watermark == 5
+    assert follower.high_watermark == 0
+    catch_up(leader, follower)
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_an_end_that_makes_no_sense_does_no_harm() -> None:
+    leader, follower = two()
+    append(leader, 5)
+    catch_up(leader, follower)
+    data = PartitionData(
+        high_watermark=5,
+        log_start_offset=0,
+        records=b"",
+        diverging_epoch=EpochEndOffset(epoch=-1, end_offset=-1),
+    )
+    assert follower.take(position_of(follower), data, now_ms=NOW_MS) is Taken.TRUNCATED
+    follower.check()
+
+
+# Where the leader's log begins
+
+
+def test_the_start_of_the_leaders_log_travels() -> None:
+    leader, follower = two()
+    for _ in range(5):
+        append(leader)
+    catch_up(leader, follower)
+    leader.advance_start(Offset(3))
+    fetch_once(leader, follower)
+    assert follower.log.start_offset == 3
+    fetch_once(leader, follower)
+    assert leader.low_watermark(lambda node: True) == 3
+
+
+def test_a_start_above_the_followers_watermark_waits_for_it() -> None:
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE,))
+    for _ in range(5):
+        append(leader)
+    follower = follow()
+    fetch_once(leader, follower, size_bytes_max=leader.log.size_bytes // 5)
+    data = PartitionData(high_watermark=0, log_start_offset=4, records=b"")
+    assert follower.take(position_of(follower), data, now_ms=NOW_MS) is Taken.UNCHANGED
+    assert follower.log.start_offset == 1
+
+
+def test_a_follower_below_the_leaders_start_begins_anew_there() -> None:
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE,))
+    for _ in range(5):
+        append(leader)
+    leader.advance_start(Offset(3))
+    follower = follow()
+    assert fetch_once(leader, follower) is Taken.OUT_OF_RANGE
+    assert follower.restart_at(
+        leader_epoch=LeaderEpoch(1), leader_start=Offset(3), leader_end=Offset(5)
+    )
+    follower.check()
+    assert position_of(follower).fetch_offset == 3
+    catch_up(leader, follower)
+    assert (follower.log.start_offset, follower.log.end_offset) == (3, 5)
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_a_follower_beyond_the_leaders_end_is_cut_to_it() -> None:
+    follower = follow()
+    source = lead(replicas=(ONE, TWO), in_sync=(ONE,))
+    for _ in range(5):
+        append(source)
+    catch_up(source, follower)
+    assert follower.restart_at(
+        leader_epoch=LeaderEpoch(1), leader_start=Offset(0), leader_end=Offset(3)
+    )
+    follower.check()
+    assert (follower.log.end_offset, follower.high_watermark) == (3, 3)
+    assert follower.cut_below_watermark == 5
+
+
+def test_a_leader_that_has_grown_meanwhile_is_asked_again() -> None:
+    follower = follow()
+    assert follower.restart_at(
+        leader_epoch=LeaderEpoch(1), leader_start=Offset(0), leader_end=Offset(3)
+    )
+    assert position_of(follower).fetch_offset == 0
+
+
+def test_an_answer_about_the_range_of_an_older_leader_is_dropped() -> None:
+    follower = follow(epoch=2)
+    assert not follower.restart_at(
+        leader_epoch=LeaderEpoch(1), leader_start=Offset(7), leader_end=Offset(9)
+    )
+    assert follower.log.end_offset == 0
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_a_refused_fetch_is_tried_again_later(code: ErrorCode) -> None:
+    follower = follow()
+    assert refuse(follower, code) is Taken.REFUSED
+    assert follower.error is code
+
+
+def test_a_code_that_is_not_known_here_is_an_unknown_error() -> None:
+    follower = follow()
+    assert refuse(follower, 9_999) is Taken.REFUSED
+    assert follower.error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# Syncs
+
+
+def test_a_follower_names_only_synced_records_where_acks_wait_for_syncs() -> None:
+    leader, follower = two(penstock_ack_fsync=True)
+    append(leader, 3)
+    assert fetch_once(leader, follower) is Taken.APPENDED
+    assert follower.wants_sync
+    assert follower.position() is None
+    follower.log.sync()
+    follower.synced()
+    assert not follower.wants_sync
+    assert position_of(follower).fetch_offset == 3
+
+
+def test_fewer_records_than_flush_messages_are_named_unsynced() -> None:
+    leader, follower = two(flush_messages=3)
+    append(leader, 2)
+    fetch_once(leader, follower)
+    assert position_of(follower).fetch_offset == 2
+    append(leader, 2)
+    fetch_once(leader, follower)
+    assert follower.position() is None
+
+
+def test_after_a_start_the_log_is_synced_before_the_first_fetch() -> None:
+    disk = MemoryDisk()
+    source = lead(open_replica(disk), replicas=(ONE,), in_sync=(ONE,))
+    append(source, 3)
+    log = open_replica(disk.after_kill(), penstock_ack_fsync=True)
+    follower = follow(log, high_watermark=1)
+    assert follower.wants_sync
+    assert follower.position() is None
+    log.sync()
+    follower.synced()
+    assert position_of(follower).fetch_offset == 3
+
+
+def test_a_setting_that_asks_for_syncs_holds_for_what_was_appended_before() -> None:
+    leader, follower = two()
+    append(leader, 3)
+    fetch_once(leader, follower)
+    follower.reconfigure(TopicSettings(penstock_ack_fsync=True))
+    assert follower.position() is None
+    follower.reconfigure(TopicSettings())
+    assert position_of(follower).fetch_offset == 3
+
+
+# Any history of two replicas
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["append", "fetch", "swap"]), st.integers(1, 4)), max_size=25
+    )
+)
+def test_two_replicas_that_change_places_agree_in_the_end(steps: list[tuple[str, int]]) -> None:
+    """Without acks, each may lead without what the other wrote; below the watermarks they agree."""
+    epoch = 1
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO))
+    follower = follow()
+    for kind, number in steps:
+        if kind == "append":
+            append(leader, number)
+        elif kind == "fetch":
+            fetch_once(leader, follower, size_bytes_max=number * 90)
+        elif follower.high_watermark >= leader.high_watermark:  # it has what was committed
+            epoch += 1
+            leader.end()
+            follower.end()
+            before = (leader.log, leader.high_watermark)
+            leader = lead(
+                follower.log,
+                epoch=epoch,
+                in_sync=(ONE, TWO),
+                high_watermark=follower.high_watermark,
+            )
+            follower = follow(before[0], epoch=epoch, high_watermark=before[1])
+        assert follower.cut_below_watermark is None
+    catch_up(leader, follower)
+    catch_up(leader, follower)
+    assert contents(follower.log) == contents(leader.log)
+    assert leader.high_watermark == follower.high_watermark == leader.log.end_offset
+    fetched(leader, TWO, leader.log.end_offset)
