@@ -11,6 +11,7 @@ from penstock.broker.coordinators.transaction_coordinator import TransactionCoor
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.pending_reply import PendingReply, when_filled
 from penstock.broker.request.services import RequestContext, Services
 from penstock.metadata.image.broker import BrokerImage, Endpoint
 from penstock.metadata.image.image import ConfigResource, Delta, Image
@@ -92,6 +93,7 @@ class Broker:
             local=cast(Any, None),
         )
         self._topics_made = 0
+        self._waiting = 0  # for replies that are filled later
 
     def create_topic(
         self,
@@ -161,7 +163,22 @@ class Broker:
             received_ms=self.world.clock.monotonic_ms(),
         )
         response = api.handle(self.services, decode_exact(api.request, version, frame), context)
-        return cast(Message | Awaitable[Message] | None, response)
+        if isinstance(response, PendingReply):
+            return self._filled(response)
+        return response
+
+    async def _filled(self, reply: PendingReply) -> Message:
+        """Late acks are given up as in a node, for as long as anybody waits."""
+        if self._waiting == 0:
+            self._late_acks = asyncio.create_task(self.partitions.ack_deadlines.keep())
+        self._waiting += 1
+        try:
+            await when_filled(reply)
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0:
+                self._late_acks.cancel()
+        return cast(Message, reply.response)  # type: ignore[attr-defined]  # all that wait have one
 
     def ask(
         self, api: AnyApi, request: Message, answer: type[M], *, version: int, **context: Any

@@ -86,7 +86,7 @@ def test_what_is_read_is_what_the_codec_reads(
     assert partition_read.records is not None
     assert found == (
         header.api_version, header.correlation_id, read.acks, told, partition_read.index,
-        partition_read.records, read.transactional_id is not None,
+        partition_read.records, read.transactional_id is not None, read.timeout_ms,
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def test_an_ack_is_what_the_codec_writes(
 ) -> None:
     topic = topic_id if version >= 13 else name.encode()
     ack = encode_single_ack(
-        (version, correlation_id, 1, topic, index, memoryview(b""), False),
+        (version, correlation_id, 1, topic, index, memoryview(b""), False, 0),
         base_offset=offset,
         log_append_time_ms=offset ^ 1,
         start_offset=offset ^ 2,

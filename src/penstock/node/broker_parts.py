@@ -147,6 +147,7 @@ class BrokerParts:
         # What was acked must be seen at once again: readers see no further than what is synced.
         await self.partitions.sync_wanted()
         self._group.start(self.partitions.keep_syncing(), name="sync logs")
+        self._group.start(self.partitions.ack_deadlines.keep(), name="late acks")
         self._group.start(self._groups.run(), name="group coordinator")
         self._group.start(self._transactions.run(), name="transaction coordinator")
         Housekeeping(

@@ -1,7 +1,8 @@
 """Acks that wait: each for an offset, released in order, each told once.
 
 A leader has one queue for acks that wait for the high watermark. Adding costs one append, a release
-costs one pop for each ack that is released, and nothing looks at those that still wait.
+costs one pop for each ack that is released, and nothing looks at those that still wait, except when
+the time of one of them is up: `expire` walks over them, and says when to call it again.
 
 Invariants:
  1. Offsets do not decrease from the front to the back. An ack for an earlier offset than the last
@@ -17,6 +18,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.offset import Offset
 
 DISCARDED_MAX: Final = 64
+NEVER_MS: Final = 2**62  # on no clock
 
 
 class AckSlot(Protocol):
@@ -31,33 +33,35 @@ class AckSlot(Protocol):
 class PendingAck:
     """One ack in a queue; keep it to discard the ack."""
 
-    __slots__ = ("end_offset", "slot")
+    __slots__ = ("deadline_ms", "end_offset", "slot")
 
-    def __init__(self, end_offset: Offset, slot: AckSlot) -> None:
+    def __init__(self, end_offset: Offset, slot: AckSlot, deadline_ms: int) -> None:
         self.end_offset = end_offset
+        self.deadline_ms = deadline_ms
         self.slot: AckSlot | None = slot  # None: it was told, or discarded
 
 
 class AckQueue:
     """See the module's invariants."""
 
-    __slots__ = ("_discarded_count", "_waiting")
+    __slots__ = ("_discarded_count", "_waiting", "deadline_ms")
 
     def __init__(self) -> None:
+        self.deadline_ms = NEVER_MS  # when the shell calls `expire`: it is the shell's to set
         self._waiting: deque[PendingAck] | None = None  # most partitions never need one
         self._discarded_count = 0
 
     def __len__(self) -> int:
         return 0 if self._waiting is None else len(self._waiting) - self._discarded_count
 
-    def add(self, end_offset: Offset, slot: AckSlot) -> PendingAck:
-        """The slot waits until `end_offset` is released."""
+    def add(self, end_offset: Offset, slot: AckSlot, deadline_ms: int = NEVER_MS) -> PendingAck:
+        """The slot waits until `end_offset` is released, or until its time is up."""
         waiting = self._waiting
         if waiting is None:
             waiting = self._waiting = deque()
         elif waiting and waiting[-1].end_offset > end_offset:
             end_offset = waiting[-1].end_offset  # invariant 1
-        pending = PendingAck(end_offset, slot)
+        pending = PendingAck(end_offset, slot, deadline_ms)
         waiting.append(pending)
         return pending
 
@@ -83,6 +87,24 @@ class AckQueue:
             return
         while waiting and (waiting[0].end_offset <= until_offset or waiting[0].slot is None):
             self._tell(waiting.popleft(), code)
+
+    def expire(self, now_ms: int) -> int:
+        """Tells REQUEST_TIMED_OUT to the acks whose time is up; returns when the next one's is."""
+        next_ms = NEVER_MS
+        late: list[PendingAck] = []
+        for pending in self._waiting or ():
+            if pending.slot is None:
+                continue
+            if pending.deadline_ms <= now_ms:
+                late.append(pending)
+            else:
+                next_ms = min(next_ms, pending.deadline_ms)
+        for pending in late:
+            slot = pending.slot
+            if slot is not None:
+                self.discard(pending)
+                slot.done(ErrorCode.REQUEST_TIMED_OUT)
+        return next_ms
 
     def release_all(self, code: ErrorCode) -> None:
         """Tells `code` to every ack."""

@@ -22,10 +22,10 @@ from typing import Final
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.primitive import SHORT_VARINTS, long_uvarint
 
-# Version, correlation id, acks, topic (16 bytes: its id; else its name), index, records, and
-# whether a transaction is named. A tuple because one is built per request; `read_single_produce` is
-# its only maker.
-SingleProduce = tuple[int, int, int, bytes, int, memoryview, bool]
+# Version, correlation id, acks, topic (16 bytes: its id; else its name), index, records, whether a
+# transaction is named, and the timeout in milliseconds. A tuple because one is built per request;
+# `read_single_produce` is its only maker.
+SingleProduce = tuple[int, int, int, bytes, int, memoryview, bool, int]
 
 PRODUCE_KEY: Final = 0
 BY_NAME_FROM: Final = 9  # the first flexible version
@@ -65,10 +65,10 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
             return None
         at += 2 + max(id_size - 1, 0)
         if version >= BY_ID_FROM:
-            acks, _, topics, topic, partitions, index = _UNPACK_BY_ID(frame, at)
+            acks, timeout_ms, topics, topic, partitions, index = _UNPACK_BY_ID(frame, at)
             at += _BY_ID_BYTES
         else:
-            acks, _, topics = _UNPACK_UP_TO_TOPIC(frame, at)
+            acks, timeout_ms, topics = _UNPACK_UP_TO_TOPIC(frame, at)
             at += _UP_TO_TOPIC_BYTES
             name_end = at + frame[at]  # its length plus one
             if frame[at] > 127:
@@ -87,7 +87,7 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
     stop = at + size - 1
     if stop < at or frame[stop:] != NO_TAGS:
         return None
-    return version, correlation_id, acks, topic, index, frame[at:stop], id_size > 0
+    return version, correlation_id, acks, topic, index, frame[at:stop], id_size > 0, timeout_ms
 
 
 def _is_plain(frame: memoryview, at: int, size: int) -> bool:
@@ -99,7 +99,7 @@ def encode_single_ack(
     request: SingleProduce, *, base_offset: int, log_append_time_ms: int, start_offset: int
 ) -> bytes:
     """The whole reply, its size and header included, to a request that succeeded."""
-    version, correlation_id, _, topic, index, _, _ = request
+    version, correlation_id, _, topic, index, _, _, _ = request
     if version >= BY_ID_FROM:
         return _ACK_BY_ID.pack(
             _ACK_BYTES + len(topic), correlation_id, ONE, topic, ONE, index,

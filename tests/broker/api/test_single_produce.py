@@ -1,6 +1,5 @@
 """The shortcut for a produce of one batch answers, byte for byte, what the long way answers."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +8,9 @@ import pytest
 
 from penstock.broker.api import produce as produce_api
 from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.request.pending_reply import PendingReply
 from penstock.model.identity import ProducerEpoch, ProducerId
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.replication.marker import Marker
 from penstock.wire.header import encode_request
 from penstock.wire.messages.produce import ProduceRequest
@@ -35,7 +35,7 @@ class Ways:
         self.brokers = (Broker(folder / "short"), Broker(folder / "long"))
         api = produce_api.API
         self._dispatches = [
-            Dispatch(broker.services, [chosen], listener=LISTENER)
+            (broker, Dispatch(broker.services, [chosen], listener=LISTENER))
             for broker, chosen in zip(self.brokers, (api, replace(api, shortcut=None)), strict=True)
         ]
 
@@ -46,14 +46,30 @@ class Ways:
 
     def answers(self, request: ProduceRequest, version: int) -> tuple[bytes, bytes]:
         """What each way answers to the same bytes."""
-        short, long = (self._answer(one, request, version) for one in self._dispatches)
+        short, long = (self._answer(*one, request, version) for one in self._dispatches)
         return short, long
 
-    def _answer(self, dispatch: Dispatch, request: ProduceRequest, version: int) -> bytes:
+    def waiting(self, request: ProduceRequest, version: int) -> list[PendingReply]:
+        """What each way is to answer later to the same bytes."""
+        answers = []
+        for broker, dispatch in self._dispatches:
+            frame = memoryview(framed(request, version))
+            now_ms = broker.world.clock.monotonic_ms()
+            answer = dispatch.answer(frame, peer=PEER, received_ms=now_ms)
+            assert isinstance(answer, PendingReply)
+            frame[:] = bytes(len(frame))  # as the next request would overwrite it
+            answers.append(answer)
+        return answers
+
+    def _answer(
+        self, broker: Broker, dispatch: Dispatch, request: ProduceRequest, version: int
+    ) -> bytes:
+        """Time that an ack would wait for is over at once."""
         frame = memoryview(framed(request, version))
-        answer = dispatch.answer(frame, peer=PEER, received_ms=0)
-        if asyncio.iscoroutine(answer):
-            answer = asyncio.run(answer)
+        answer = dispatch.answer(frame, peer=PEER, received_ms=-request.timeout_ms)
+        if isinstance(answer, PendingReply):
+            broker.partitions.ack_deadlines.expire()
+            answer = answer.parts
         assert isinstance(answer, list)
         return b"".join(bytes(part) for part in answer)  # type: ignore[arg-type]
 
@@ -191,3 +207,31 @@ def test_who_names_no_transaction_does_not_write_in_an_open_one(ways: Ways) -> N
     short, long = ways.answers(produce_request("t", batch, topic_id=topic_id, acks=-1), 13)
     assert short == long
     assert [broker.partition("t").log.end_offset for broker in ways.brokers] == [1, 1]
+
+
+def parts_of(reply: PendingReply) -> bytes:
+    assert reply.parts is not None, "not answered"
+    return b"".join(bytes(part) for part in reply.parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_ack_that_followers_delay(ways: Ways, version: int) -> None:
+    topic_id = ways.create_topic("t", replicas=(NODE, OTHER))
+    request = produce_request("t", produced(2), topic_id=topic_id, acks=-1)
+    short, long = ways.waiting(request, version)
+    for broker in ways.brokers:
+        broker.partition("t").follower_fetched(OTHER, offset=2, now_ms=0)
+    assert parts_of(short) == parts_of(long)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_ack_that_a_change_of_leader_ends(ways: Ways, version: int) -> None:
+    topic_id = ways.create_topic("t", replicas=(NODE, OTHER))
+    request = produce_request("t", produced(), topic_id=topic_id, acks=-1)
+    short, long = ways.waiting(request, version)
+    for broker in ways.brokers:
+        topic = broker.services.image.topics_by_name["t"]
+        [partition] = topic.partitions
+        moved = replace(partition, leader=OTHER, leader_epoch=LeaderEpoch(1), partition_epoch=1)
+        broker.change_topic(replace(topic, partitions=(moved,)))
+    assert parts_of(short) == parts_of(long)

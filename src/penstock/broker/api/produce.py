@@ -6,6 +6,7 @@
     acks=all                     reply once the high watermark has passed the batch
     acks=0                       no reply; an error closes the connection: its sender notices that
 
+A reply that waits for acks is told by a queue of its partition (`broker/request/produce_acks`).
 What is written in a transaction is verified first (`broker/coordinators/verification`).
 
 Copies: none here. The batch is checked, numbered and written where the connection received it.
@@ -17,8 +18,10 @@ from typing import Any, Final
 
 from penstock.broker.coordinators import verification
 from penstock.broker.coordinators.verification import TOPIC_IDS_FROM, Unverified, Verification
-from penstock.broker.partitions.waiting import all_acked, is_acked
+from penstock.broker.partitions.waiting import is_acked
 from penstock.broker.request.api_table import Api
+from penstock.broker.request.pending_reply import PendingReply, when_filled
+from penstock.broker.request.produce_acks import CURRENT_LEADER_FROM, ProduceAcks, SingleAck
 from penstock.broker.request.produce_refusals import (
     close_on_error,
     name_leaders,
@@ -32,6 +35,7 @@ from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import CloseConnection, ErrorCode
 from penstock.model.offset import Offset
 from penstock.records.errors import InvalidBatch
+from penstock.replication.ack_queue import AckQueue
 from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
@@ -54,16 +58,16 @@ ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
 ACKS_ALL: Final = -1
 BATCHES_FROM: Final = 3
-CURRENT_LEADER_FROM: Final = 10
 ZSTD_FROM: Final = 7
 
-# A partition whose batch is in the log and not yet acked as was asked, and its reply so far.
-Pending = tuple[Partition, Offset, PartitionProduceResponse]
+# A batch that is in the log and not yet acked as was asked: its answer so far, the queue of its
+# partition that tells the outcome, and the offset that it waits for.
+Pending = tuple[PartitionProduceResponse, AckQueue, Offset]
 
 
 def handle(
     services: Services, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+) -> ProduceResponse | Awaitable[ProduceResponse] | PendingReply | None:
     version = context.header.api_version
     if version < BATCHES_FROM:
         refuse_version(version, has_reply=request.acks != ACKS_NONE)
@@ -102,11 +106,12 @@ async def _produce_once_verified(
     try:
         answer = await verification.outcome_of(waiting)
         verification.note(verified, answer, version=context.header.api_version)
-        response = _produce(services, request, context, verified)
+        response = _produce(services, request, context, verified, encoded=False)
     finally:
         verified.release()
-    if isinstance(response, Awaitable):
-        response = await response
+    if isinstance(response, ProduceAcks):
+        await when_filled(response)
+        response = response.response
     assert response is not None, "transactions are written with acks of all"
     return response
 
@@ -124,7 +129,10 @@ def _produce(
     request: ProduceRequest,
     context: RequestContext,
     verified: Verification | None,
-) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    *,
+    encoded: bool = True,
+) -> ProduceResponse | ProduceAcks | None:
+    """`encoded`: the reply that waits for acks is sent as it is filled."""
     version = context.header.api_version
     acks = request.acks
     partitions = services.partitions
@@ -166,7 +174,8 @@ def _produce(
                     if found.wants_sync:
                         partitions.want_sync(found)
                     if not is_acked(found, outcome.end_offset, all_acks=acks == ACKS_ALL):
-                        pending.append((found, outcome.end_offset, answer))
+                        queue = found.acks if acks == ACKS_ALL else found.leader_acks
+                        pending.append((answer, queue, outcome.end_offset))
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -177,24 +186,34 @@ def _produce(
         return None
     response = ProduceResponse(responses=responses)
     if wrong_leader and version >= CURRENT_LEADER_FROM:
-        name_leaders(services, response, context)
-    if pending:
-        return _when_acked(response, pending, all_acks=acks == ACKS_ALL, wait_ms=request.timeout_ms)
-    return response
+        name_leaders(services, response, listener=context.listener)
+    if not pending:
+        return response
+    waiting = ProduceAcks(
+        services,
+        response,
+        header=context.header if encoded else None,
+        version=version,
+        listener=context.listener,
+    )
+    deadline_ms = context.received_ms + request.timeout_ms
+    for answer, queue, end_offset in pending:
+        waiting.wait_for(answer, queue, end_offset, deadline_ms=deadline_ms)
+    return waiting
 
 
 def answer_single(
     services: Services, frame: memoryview, listener: str, received_ms: int
-) -> bytes | None:
+) -> bytes | SingleAck | None:
     """A produce of one batch to one partition, from bytes to bytes; None for any other.
 
-    The rules are those of `handle`: whatever needs more than an ack at once is left to it, and what
-    went wrong is told in its words.
+    The rules are those of `handle`: whatever needs more than an ack is left to it, and what went
+    wrong is told in its words.
     """
     request = read_single_produce(frame)
     if request is None:
         return None
-    version, correlation_id, acks, topic, index, records, transactional = request
+    version, correlation_id, acks, topic, index, records, transactional, timeout_ms = request
     if version >= TOPIC_IDS_FROM:
         found = services.partitions.find_by_id(topic, index)
     else:
@@ -204,7 +223,7 @@ def answer_single(
             return None
     if not isinstance(found, Partition) or found.is_internal:
         return None
-    if acks not in (ACKS_LEADER, ACKS_ALL) or not found.commits_at_once:
+    if acks not in (ACKS_LEADER, ACKS_ALL):
         return None
     if transactional and not verification.is_open(found, records):
         return None
@@ -219,11 +238,26 @@ def answer_single(
         guard=verification.IS_OPEN if transactional else None,
     )
     if isinstance(outcome, Appended):
-        return encode_single_ack(
+        ack = encode_single_ack(
             request,
             base_offset=outcome.base_offset,
             log_append_time_ms=outcome.log_append_time_ms,
             start_offset=found.log.start_offset,
+        )
+        if found.commits_at_once:
+            return ack
+        if found.wants_sync:
+            services.partitions.want_sync(found)
+        if is_acked(found, outcome.end_offset, all_acks=acks == ACKS_ALL):
+            return ack
+        return SingleAck(
+            services,
+            found.acks if acks == ACKS_ALL else found.leader_acks,
+            outcome.end_offset,
+            ack=ack,
+            version=version,
+            listener=listener,
+            deadline_ms=received_ms + timeout_ms,
         )
     if not transactional:
         refuse_unverified_writer(outcome, records)
@@ -300,33 +334,6 @@ def _answer(
         log_append_time_ms=outcome.log_append_time_ms,
         log_start_offset=partition.log.start_offset,
     )
-
-
-async def _when_acked(
-    response: ProduceResponse, pending: list[Pending], *, all_acks: bool, wait_ms: int
-) -> ProduceResponse:
-    await all_acked(
-        [(partition, end_offset) for partition, end_offset, _ in pending],
-        all_acks=all_acks,
-        wait_ms=wait_ms,
-    )
-    for partition, end_offset, answer in pending:
-        code = _outcome(partition, end_offset, all_acks=all_acks)
-        if code != ErrorCode.NONE:
-            answer.error_code = code
-    return response
-
-
-def _outcome(partition: Partition, end_offset: Offset, *, all_acks: bool) -> ErrorCode:
-    if partition.is_offline:
-        return ErrorCode.KAFKA_STORAGE_ERROR
-    if partition.has_ended:
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if not is_acked(partition, end_offset, all_acks=all_acks):
-        return ErrorCode.REQUEST_TIMED_OUT
-    if all_acks and partition.refuse_all_acks() is not None:
-        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    return ErrorCode.NONE
 
 
 API = Api(

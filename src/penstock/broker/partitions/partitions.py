@@ -10,6 +10,7 @@ import logging
 from collections.abc import Container, Iterable, Iterator
 from functools import partial
 
+from penstock.broker.partitions.ack_deadlines import AckDeadlines
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.syncing import Syncing, run_all
 from penstock.log.directory import LogWanted
@@ -49,6 +50,7 @@ class Partitions:
             path: Syncing(disk=disk, failed=partial(self.take_offline, path))
             for path in directories.online
         }
+        self.ack_deadlines = AckDeadlines(clock)
         self._node_id = node_id
         self._settings = settings
         self._clock = clock

@@ -6,6 +6,7 @@ once it is filled. When the connection ends first, the reply is abandoned: a sub
 whatever it has registered elsewhere.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -44,3 +45,32 @@ class PendingReply:
     def abandon(self) -> None:
         """Nobody waits for this reply any more: it leaves no trace."""
         self.line = None
+
+
+class _Waiter:
+    """The line of a reply that a task waits for."""
+
+    __slots__ = ("woken",)
+
+    def __init__(self) -> None:
+        self.woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def filled(self, reply: PendingReply) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
+
+    def call_soon(self, step: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(step)
+
+
+async def when_filled(reply: PendingReply) -> None:
+    """For a task that goes on with the reply; cancelling it abandons the reply."""
+    if reply.parts is not None:
+        return
+    waiter = _Waiter()
+    reply.line = waiter
+    try:
+        await waiter.woken
+    finally:
+        if reply.parts is None:
+            reply.abandon()

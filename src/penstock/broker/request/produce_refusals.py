@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from penstock.broker.request.leader_hints import LeaderHint, leader_hint
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET
@@ -85,7 +85,7 @@ def refuse_unverified_writer(answer: PartitionProduceResponse, records: Buffer |
             answer.log_start_offset = NO_OFFSET
 
 
-def name_leaders(services: Services, response: ProduceResponse, context: RequestContext) -> None:
+def name_leaders(services: Services, response: ProduceResponse, *, listener: str) -> None:
     """Who asked the wrong broker is told the right one along with the error (KIP-951)."""
     hints: dict[int, LeaderHint] = {}
     for topic in response.responses:
@@ -93,7 +93,7 @@ def name_leaders(services: Services, response: ProduceResponse, context: Request
             if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 continue
             name = topic.name or services.partitions.topic_name(TopicId(topic.topic_id))
-            hint = leader_hint(services.image, name, answer.index, listener=context.listener)
+            hint = leader_hint(services.image, name, answer.index, listener=listener)
             if hint is not None:
                 hints[hint.node_id] = hint
                 answer.current_leader = LeaderIdAndEpoch(

@@ -1,0 +1,153 @@
+"""Replies to producers that wait for acks: filled by the queue of each partition.
+
+    SingleAck      one batch to one partition: the reply is encoded when the batch is appended
+    ProduceAcks    any other request: counts down, and is encoded when the last ack has come
+
+A queue tells each ack its outcome once: NONE, or why the batch that is in the log may not be on all
+in-sync replicas. See `replication/ack_queue` and `broker/partitions/ack_deadlines`.
+"""
+
+from typing import Final
+
+from penstock.broker.request.pending_reply import PendingReply
+from penstock.broker.request.produce_refusals import name_leaders
+from penstock.broker.request.services import Services
+from penstock.model.error import ErrorCode
+from penstock.model.offset import Offset
+from penstock.replication.ack_queue import AckQueue, PendingAck
+from penstock.wire.codec import decode
+from penstock.wire.header import RequestHeader, encode_response
+from penstock.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+CURRENT_LEADER_FROM: Final = 10
+REPLY_HEADER_BYTES: Final = 9  # of a flexible version: size, correlation id, no tags
+
+
+class SingleAck(PendingReply):
+    """See the module."""
+
+    __slots__ = ("_ack", "_listener", "_pending", "_queue", "_services", "_version")
+
+    def __init__(
+        self,
+        services: Services,
+        queue: AckQueue,
+        end_offset: Offset,
+        *,
+        ack: bytes,
+        version: int,
+        listener: str,
+        deadline_ms: int,
+    ) -> None:
+        super().__init__()
+        self._services = services
+        self._ack = ack
+        self._version = version
+        self._listener = listener
+        self._queue = queue
+        self._pending: PendingAck = queue.add(end_offset, self, deadline_ms)
+        services.partitions.ack_deadlines.note(queue, deadline_ms)
+
+    def done(self, code: ErrorCode) -> None:
+        if code is ErrorCode.NONE:
+            self.fill([self._ack])
+            return
+        frame = memoryview(self._ack)
+        correlation_id = int.from_bytes(frame[4:8], "big")
+        response = decode(ProduceResponse, self._version, frame, REPLY_HEADER_BYTES)
+        response.responses[0].partition_responses[0].error_code = code
+        if self._version >= CURRENT_LEADER_FROM and code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            name_leaders(self._services, response, listener=self._listener)
+        self.fill(encode_response(correlation_id, response, self._version))
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._queue.discard(self._pending)
+
+
+class PartitionAck:
+    """One partition's share in `ProduceAcks`."""
+
+    __slots__ = ("_answer", "_whole", "pending", "queue")
+
+    def __init__(
+        self,
+        whole: "ProduceAcks",
+        answer: PartitionProduceResponse,
+        queue: AckQueue,
+        end_offset: Offset,
+        deadline_ms: int,
+    ) -> None:
+        self._whole = whole
+        self._answer = answer
+        self.queue = queue
+        self.pending: PendingAck = queue.add(end_offset, self, deadline_ms)
+
+    def done(self, code: ErrorCode) -> None:
+        if code is not ErrorCode.NONE:
+            self._answer.error_code = code
+        self._whole.one_done(code)
+
+
+class ProduceAcks(PendingReply):
+    """See the module. Without a header the response is not encoded: somebody waits for it."""
+
+    __slots__ = (
+        "_acks",
+        "_header",
+        "_left",
+        "_listener",
+        "_moved",
+        "_services",
+        "_version",
+        "response",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        response: ProduceResponse,
+        *,
+        header: RequestHeader | None,
+        version: int,
+        listener: str,
+    ) -> None:
+        super().__init__()
+        self.response = response
+        self._services = services
+        self._header = header
+        self._version = version
+        self._listener = listener
+        self._acks: list[PartitionAck] = []
+        self._left = 0
+        self._moved = False  # a partition is led elsewhere
+
+    def wait_for(
+        self,
+        answer: PartitionProduceResponse,
+        queue: AckQueue,
+        end_offset: Offset,
+        *,
+        deadline_ms: int,
+    ) -> None:
+        self._left += 1
+        self._acks.append(PartitionAck(self, answer, queue, end_offset, deadline_ms))
+        self._services.partitions.ack_deadlines.note(queue, deadline_ms)
+
+    def one_done(self, code: ErrorCode) -> None:
+        self._moved = self._moved or code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self._left -= 1
+        if self._left > 0:
+            return
+        if self._moved and self._version >= CURRENT_LEADER_FROM:
+            name_leaders(self._services, self.response, listener=self._listener)
+        header = self._header
+        if header is None:
+            self.fill([])
+        else:
+            self.fill(encode_response(header.correlation_id, self.response, header.api_version))
+
+    def abandon(self) -> None:
+        super().abandon()
+        for ack in self._acks:
+            ack.queue.discard(ack.pending)
