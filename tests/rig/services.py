@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions.log_directories import LogDirectories
-from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.partitions import Applied, Partitions
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.pending_reply import PendingReply, when_filled
 from penstock.broker.request.services import RequestContext, Services
@@ -92,6 +92,7 @@ class Broker:
             served={},
             local=cast(Any, None),
         )
+        self.applied = Applied()  # by the last change of the metadata
         self._topics_made = 0
         self._waiting = 0  # for replies that are filled later
 
@@ -209,7 +210,7 @@ class Broker:
         self.services.image = replace(image, configs={**image.configs, resource: config})
 
     def _apply(self, delta: Delta) -> None:
-        self.partitions.apply(delta, self.services.image)
+        self.applied = self.partitions.apply(delta, self.services.image)
         self.partitions.check()
 
 

@@ -6,7 +6,8 @@ from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.log.directory import LogDirectory
 from penstock.model.error import ErrorCode
-from penstock.replication.partition import Partition
+from penstock.model.identity import TopicPartition
+from penstock.replication.replica import Replica
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -34,7 +35,7 @@ def refuse(
 
 
 def _describe(
-    services: Services, directory: LogDirectory, asked: Iterable[Partition]
+    services: Services, directory: LogDirectory, asked: Iterable[Replica]
 ) -> DescribeLogDirsResult:
     path, disk = directory.path, services.world.disk
     try:
@@ -53,19 +54,19 @@ def _failed(path: str) -> DescribeLogDirsResult:
     return DescribeLogDirsResult(log_dir=path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def _asked(services: Services, request: DescribeLogDirsRequest) -> Iterable[Partition]:
-    """The partitions that were asked for and are here; all of them when none was named."""
+def _asked(services: Services, request: DescribeLogDirsRequest) -> Iterable[Replica]:
+    """The replicas that were asked for and are here; all of them when none was named."""
     if request.topics is None:
         yield from services.partitions
         return
     asked = {(topic.topic, index): None for topic in request.topics for index in topic.partitions}
     for name, index in asked:
-        found = services.partitions.find(name, index)
-        if isinstance(found, Partition):
+        found = services.partitions.replica(TopicPartition(name, index))
+        if found is not None:
             yield found
 
 
-def _by_topic(partitions: Iterable[Partition]) -> list[DescribeLogDirsTopic]:
+def _by_topic(partitions: Iterable[Replica]) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in partitions:
         name = partition.name.topic

@@ -25,7 +25,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.limit import KIB
 from penstock.model.settings.broker import BrokerSettings
-from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError, OffloadError
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -42,7 +42,7 @@ class Cleaning:
     def __init__(
         self,
         *,
-        partitions: Iterable[Partition],
+        partitions: Iterable[Replica],
         settings: Callable[[], BrokerSettings],
         world: World,
     ) -> None:

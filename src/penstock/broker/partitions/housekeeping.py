@@ -14,7 +14,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.retention import Retention
 from penstock.log.partition_log import PartitionLog
 from penstock.model.settings.broker import BrokerSettings
-from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -38,7 +38,7 @@ class Housekeeping:
         self._settings = settings
         self._world = world
         self._retention = Retention(partitions=partitions, settings=settings, world=world)
-        self._synced_ms: dict[Partition, int] = {}  # when each was last asked to be synced
+        self._synced_ms: dict[Replica, int] = {}  # when each was last asked to be synced
 
     def start(self, group: TaskGroup) -> None:
         group.start(self._keep_synced(), name="find logs to sync")
@@ -55,7 +55,7 @@ class Housekeeping:
     def want_due(self) -> int:
         """Has every log synced that is due; in how many milliseconds to look again."""
         now_ms = self._world.clock.monotonic_ms()
-        synced_ms: dict[Partition, int] = {}
+        synced_ms: dict[Replica, int] = {}
         check_ms = SYNC_CHECK_MS
         for partition in self._partitions:
             synced_ms[partition] = self._synced_ms.get(partition, now_ms)

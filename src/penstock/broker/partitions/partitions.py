@@ -1,13 +1,19 @@
-"""The partitions that this broker leads, kept in step with the metadata.
+"""The replicas of this broker, led or followed, kept in step with the metadata.
 
 `apply` is told of every change of the image and makes logs, deletes them, and hands on settings
-and epochs. Between two changes `find` is two dictionary look-ups. A partition whose log cannot be
-opened, or whose directory has failed, is offline (KAFKA_STORAGE_ERROR) and does not stop the
-others.
+and epochs. Where another broker leads from now on, or this one does, the replica becomes the other
+kind on the same log, and takes over the high watermark. Between two changes `find` is two
+dictionary look-ups. A partition whose log cannot be opened, or whose directory has failed, is
+offline (KAFKA_STORAGE_ERROR) and does not stop the others.
+
+Invariants:
+ 1. A partition has at most one replica here, led or followed; its log is open.
+ 2. What is led or followed here is so by the metadata, and in the same leader epoch.
 """
 
 import logging
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import field
 from functools import partial
 
 from penstock.broker.partitions.ack_deadlines import AckDeadlines
@@ -18,13 +24,18 @@ from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.effective import effective_broker, effective_topic
 from penstock.metadata.image.image import Delta, Image
-from penstock.metadata.image.topic import PartitionImage, TopicImage
+from penstock.metadata.image.topic import LeaderRecovery, PartitionImage, TopicImage
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
+from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
+from penstock.model.settings.topic import TopicSettings
 from penstock.records.compression import Scratch
+from penstock.replication.follower import Follower
 from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
 from penstock.world.ports import Clock, Disk
 
@@ -33,8 +44,19 @@ logger = logging.getLogger(__name__)
 FULL_LOGGED_EVERY_MS = 10_000
 
 
+@dataclass(slots=True, kw_only=True)
+class Applied:
+    """The replicas that a change of the metadata has changed."""
+
+    led: list[Partition] = field(default_factory=list)  # from now on, or in another epoch
+    followed: list[Follower] = field(default_factory=list)  # likewise; and those that have ended
+
+
 class Partitions:
-    """All partitions of a broker. Iterating goes over them by topic name and index."""
+    """All replicas of a broker. Iterating goes over them by topic name and index.
+
+    `follower_synced` is called after the sync of a follower's log.
+    """
 
     def __init__(
         self,
@@ -47,27 +69,39 @@ class Partitions:
     ) -> None:
         self.directories = directories
         self._syncing = {
-            path: Syncing(disk=disk, failed=partial(self.take_offline, path))
+            path: Syncing(disk=disk, failed=partial(self.take_offline, path), synced=self._synced)
             for path in directories.online
         }
         self.ack_deadlines = AckDeadlines(clock)
+        self.follower_synced: Callable[[Follower], None] | None = None
         self._node_id = node_id
         self._settings = settings
         self._clock = clock
         self._scratch = Scratch()
         self._image = Image()
-        self._by_name: dict[str, dict[int, Partition]] = {}
-        self._by_id: dict[TopicId, dict[int, Partition]] = {}
+        self._by_name: dict[str, dict[int, Partition]] = {}  # those that are led
+        self._by_id: dict[TopicId, dict[int, Partition]] = {}  # the same
+        self._followed: dict[str, dict[int, Follower]] = {}
         self._offline: set[TopicPartition] = set()
         self._full_logged_ms: dict[str, int] = {}  # by directory
         self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
         self._closed = False
 
-    def __iter__(self) -> Iterator[Partition]:
-        for topic in sorted(self._by_name):
-            for _, partition in sorted(self._by_name[topic].items()):
-                yield partition
+    def __iter__(self) -> Iterator[Replica]:
+        for topic in sorted({**self._by_name, **self._followed}):
+            replicas: dict[int, Replica] = {}
+            replicas.update(self._by_name.get(topic, {}))
+            replicas.update(self._followed.get(topic, {}))
+            for index in sorted(replicas):
+                yield replicas[index]
+
+    def led(self) -> list[Partition]:
+        """Those that this broker leads."""
+        return [one for partitions in self._by_name.values() for one in partitions.values()]
+
+    def followed(self) -> list[Follower]:
+        return [one for followers in self._followed.values() for one in followers.values()]
 
     def find(self, topic: str, index: int) -> Partition | ErrorCode:
         """A partition that this broker leads, by name, or why it cannot serve it."""
@@ -83,6 +117,14 @@ class Partitions:
         topic = self._image.topics_by_id.get(TopicId(topic_id))
         return ErrorCode.UNKNOWN_TOPIC_ID if topic is None else self._missing(topic, index)
 
+    def replica(self, name: TopicPartition) -> Replica | None:
+        """The replica of a partition, led or followed here; None when there is none."""
+        led = self._by_name.get(name.topic)
+        if led is not None and (partition := led.get(name.partition)) is not None:
+            return partition
+        followed = self._followed.get(name.topic)
+        return None if followed is None else followed.get(name.partition)
+
     def has_topic(self, name: str) -> bool:
         return name in self._image.topics_by_name
 
@@ -93,7 +135,9 @@ class Partitions:
 
     def is_offline(self, topic: str, index: int) -> bool:
         """Whether this broker should lead the partition, and cannot."""
-        return bool(self._offline) and TopicPartition(topic, index) in self._offline
+        if not self._offline or TopicPartition(topic, index) not in self._offline:
+            return False
+        return self._image.topics_by_name[topic].partitions[index].leader == self._node_id
 
     def check(self) -> None:
         self.directories.check()
@@ -103,46 +147,65 @@ class Partitions:
             for index, partition in partitions.items():
                 assert partition.name == (name, index)
                 assert partition.topic_id == topic.topic_id
+                assert index not in self._followed.get(name, {}), "invariant 1"
+                assert topic.partitions[index].leader == self._node_id, "invariant 2"
+                assert topic.partitions[index].leader_epoch == partition.leader_epoch, "invariant 2"
                 partition.check()
+        for name, followers in self._followed.items():
+            topic = self._image.topics_by_name[name]
+            for index, follower in followers.items():
+                assert (follower.name, follower.topic_id) == ((name, index), topic.topic_id)
+                assert topic.partitions[index].leader == follower.leader, "invariant 2"
+                assert topic.partitions[index].leader_epoch == follower.leader_epoch, "invariant 2"
+                follower.check()
 
-    def apply(self, delta: Delta, image: Image) -> None:
+    def apply(self, delta: Delta, image: Image) -> Applied:
         """Follows a change of the metadata; `image` is the one after it."""
         before, self._image = self._image, image
+        applied = Applied()
         if self._closed:
-            return  # the next start follows it
+            return applied  # the next start follows it
         at_start = not self._strays_set_aside
         if at_start:
             self._set_aside_strays()
-        self._delete(delta.topics_deleted)
+        self._delete(delta.topics_deleted, applied)
         broker = effective_broker(self._settings, image, self._node_id)
         self.directories.remember_producers(broker.producer_id_expiration_ms)
         to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]] = {}
-        unheard_of = set()
+        unheard_of: set[TopicPartition] = set()
+        given_up: dict[TopicPartition, TopicId] = {}
         for topic in (*delta.topics_created, *delta.topics_changed):
-            settings = effective_topic(topic.name, image, broker)
             known = before.topics_by_id.get(topic.topic_id)
-            known_count = 0 if known is None else len(known.partitions)
+            settings = None
             for index, partition in enumerate(topic.partitions):
-                if index >= known_count and not at_start:
-                    unheard_of.add(TopicPartition(topic.name, index))
-                if self._follow(topic, index, partition):
-                    wanted = LogWanted(
-                        partition=TopicPartition(topic.name, index),
-                        topic_id=topic.topic_id,
-                        settings=settings,
-                    )
-                    to_open[wanted.partition] = (wanted, partition)
-        self._open(to_open, unheard_of)
-        for name in self._reconfigured(delta):
-            settings = effective_topic(name, image, broker)
-            for led in self._by_name[name].values():
-                if led.settings != settings:
-                    led.reconfigure(settings)
-                    if led.wants_sync:
-                        self.want_sync(led)
+                name = TopicPartition(topic.name, index)
+                was: PartitionImage | None = None
+                if known is not None and index < len(known.partitions):
+                    was = known.partitions[index]
+                if was is partition and name not in self._offline:
+                    continue
+                had_replica = was is not None and self._node_id in was.replicas
+                if self._node_id not in partition.replicas:
+                    if had_replica:
+                        self._give_up(name, applied)
+                        given_up[name] = topic.topic_id
+                    continue
+                if not had_replica and not at_start:
+                    unheard_of.add(name)
+                if self._follow(name, partition, applied):
+                    if settings is None:
+                        settings = effective_topic(topic.name, image, broker)
+                    wanted = LogWanted(partition=name, topic_id=topic.topic_id, settings=settings)
+                    to_open[name] = (wanted, partition)
+        self._open(to_open, unheard_of, applied)
+        for name, error in self.directories.delete_partitions(given_up).items():
+            logger.error("partition=%s deleted=false reason=%s", name, error)
+        for topic_name in self._reconfigured(delta):
+            self._reconfigure(topic_name, effective_topic(topic_name, image, broker))
+        return applied
 
-    def want_sync(self, partition: Partition) -> None:
-        """The partition's log is to be synced: acks or readers wait for it, or it is due."""
+    def want_sync(self, partition: Replica) -> None:
+        """The replica's log is to be synced: acks or readers wait for it, or it is due."""
         self._syncing[self._home(partition)].want(partition)
 
     async def keep_syncing(self) -> None:
@@ -154,7 +217,7 @@ class Partitions:
         for syncing in self._syncing.values():
             await syncing.sync_wanted()
 
-    def append_failed(self, partition: Partition, error: DiskError) -> None:
+    def append_failed(self, partition: Replica, error: DiskError) -> None:
         """A disk that is full serves again once there is room; any other failure is its end."""
         path = self._home(partition)
         if not error.full:
@@ -171,7 +234,7 @@ class Partitions:
                 path, partition.name, error,
             )  # fmt: skip
 
-    def damage_found(self, partition: Partition, damage: CorruptData) -> None:
+    def damage_found(self, partition: Replica, damage: CorruptData) -> None:
         """A reader met stored bytes that cannot be right; told once, however often it asks."""
         directory = partition.log.directory
         if self._damage_reported.get(directory) != str(damage):
@@ -190,21 +253,22 @@ class Partitions:
             "directory=%s state=offline partitions=%d reason=%s", path, len(lost), error
         )
         for partition in lost:
-            del self._by_name[partition.name.topic][partition.name.partition]
+            self._remove(partition)
             self._offline.add(partition.name)
             partition.end(offline=True)
         self.directories.fail(path, error.reason)
 
     def close(self) -> None:
-        """Leads no partition any more and ends every wait: the node is stopping.
+        """Leads and follows no partition any more and ends every wait: the node is stopping.
 
         The logs are closed by the owner of their directory.
         """
         self._closed = True
-        for partition in self:
-            partition.end()
+        for replica in self:
+            replica.end()
         self._by_name.clear()
         self._by_id.clear()
+        self._followed.clear()
 
     def _missing(self, topic: TopicImage | None, index: int) -> ErrorCode:
         if topic is None or not 0 <= index < len(topic.partitions):
@@ -213,84 +277,150 @@ class Partitions:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def _home(self, partition: Partition) -> str:
-        """The directory that the partition lies in."""
+    def _home(self, partition: Replica) -> str:
+        """The directory that the replica lies in."""
         return partition.log.directory.rpartition("/")[0]
 
-    def _follow(self, topic: TopicImage, index: int, wanted: PartitionImage) -> bool:
-        """Makes one partition what the metadata says it is; whether its log must be opened yet."""
-        partitions = self._by_name.get(topic.name, {})
-        known = partitions.get(index)
-        if wanted.leader != self._node_id:
-            self._offline.discard(TopicPartition(topic.name, index))
-            if known is not None:
-                known.end()
-                del partitions[index]
-            return False
+    def _synced(self, replica: Replica) -> None:
+        replica.synced()
+        if isinstance(replica, Follower) and self.follower_synced is not None:
+            self.follower_synced(replica)
+
+    def _follow(self, name: TopicPartition, wanted: PartitionImage, applied: Applied) -> bool:
+        """Makes one replica what the metadata says it is; whether its log must be opened yet."""
+        known = self.replica(name)
         if known is None:
             return True
-        known.change_replicas(
-            leader_epoch=wanted.leader_epoch,
-            partition_epoch=wanted.partition_epoch,
-            replicas=wanted.replicas,
-            in_sync=wanted.isr,
-            now_ms=self._clock.monotonic_ms(),
-        )
+        leads = wanted.leader == self._node_id
+        if isinstance(known, Partition) and leads:
+            if wanted.leader_epoch != known.leader_epoch:
+                applied.led.append(known)
+            known.change_replicas(
+                leader_epoch=wanted.leader_epoch,
+                partition_epoch=wanted.partition_epoch,
+                replicas=wanted.replicas,
+                in_sync=wanted.isr,
+                recovering=wanted.leader_recovery_state == LeaderRecovery.RECOVERING,
+                now_ms=self._clock.monotonic_ms(),
+            )
+        elif isinstance(known, Follower) and not leads:
+            before = known.leader, known.leader_epoch
+            known.change_leader(
+                leader=wanted.leader,
+                leader_epoch=wanted.leader_epoch,
+                partition_epoch=wanted.partition_epoch,
+            )
+            if before != (known.leader, known.leader_epoch):
+                applied.followed.append(known)
+        else:
+            self._end(known, applied)
+            self._begin(known.log, wanted, applied, high_watermark=known.high_watermark)
         return False
 
     def _open(
         self,
         to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]],
         unheard_of: Container[TopicPartition],
+        applied: Applied,
     ) -> None:
-        """Leads partitions: with logs open since we led them before, or from disk, or new ones."""
-        for name, (wanted, partition) in to_open.items():
-            known = self.directories.log_of(name)
-            if known is not None:
-                known.reconfigure(wanted.settings)
-                self._lead(known, partition)
-        closed = [wanted for name, (wanted, _) in to_open.items() if not self._leads(name)]
+        """Opens replicas from disk, or makes new ones."""
         opened = self.directories.open_logs(
-            closed, now_ms=self._clock.now_ms(), unheard_of=unheard_of
+            [wanted for wanted, _ in to_open.values()],
+            now_ms=self._clock.now_ms(),
+            unheard_of=unheard_of,
         )
         for name, log in opened.items():
             if isinstance(log, PartitionLog):
                 self._offline.discard(name)
-                self._lead(log, to_open[name][1])
+                self._begin(log, to_open[name][1], applied, high_watermark=None)
             else:
                 self._offline.add(name)
                 logger.error("partition=%s state=offline reason=%s", name, log)
 
-    def _leads(self, name: TopicPartition) -> bool:
-        return name.partition in self._by_name.get(name.topic, {})
+    def _begin(
+        self,
+        log: PartitionLog,
+        wanted: PartitionImage,
+        applied: Applied,
+        *,
+        high_watermark: Offset | None,
+    ) -> None:
+        """Leads or follows a partition from now on; `high_watermark` as it was known here."""
+        topic, index = log.partition.topic, log.partition.partition
+        replica: Replica
+        if wanted.leader == self._node_id:
+            replica = led = Partition(
+                log,
+                leader_epoch=wanted.leader_epoch,
+                partition_epoch=wanted.partition_epoch,
+                node_id=self._node_id,
+                replicas=wanted.replicas,
+                in_sync=wanted.isr,
+                recovering=wanted.leader_recovery_state == LeaderRecovery.RECOVERING,
+                high_watermark=high_watermark,
+                scratch=self._scratch,
+                now_ms=self._clock.monotonic_ms(),
+            )
+            partitions = self._by_name.setdefault(topic, {})
+            self._by_id[log.topic_id] = partitions
+            partitions[index] = led
+            applied.led.append(led)
+        else:
+            replica = follower = Follower(
+                log,
+                leader=wanted.leader,
+                leader_epoch=wanted.leader_epoch,
+                partition_epoch=wanted.partition_epoch,
+                high_watermark=high_watermark,
+            )
+            self._followed.setdefault(topic, {})[index] = follower
+            applied.followed.append(follower)
+        if replica.wants_sync:  # what a killed node had written and not synced
+            self.want_sync(replica)
 
-    def _lead(self, log: PartitionLog, wanted: PartitionImage) -> None:
-        opened = Partition(
-            log,
-            leader_epoch=wanted.leader_epoch,
-            partition_epoch=wanted.partition_epoch,
-            node_id=self._node_id,
-            replicas=wanted.replicas,
-            in_sync=wanted.isr,
-            scratch=self._scratch,
-            now_ms=self._clock.monotonic_ms(),
-        )
-        partitions = self._by_name.setdefault(log.partition.topic, {})
-        self._by_id[log.topic_id] = partitions
-        partitions[log.partition.partition] = opened
-        if opened.wants_sync:  # what a killed node had written and not synced
-            self.want_sync(opened)
+    def _end(self, replica: Replica, applied: Applied) -> None:
+        """The replica is not what it was any more: who waits for it is told."""
+        self._remove(replica)
+        replica.end()
+        if isinstance(replica, Follower):
+            applied.followed.append(replica)
 
-    def _delete(self, topics: Iterable[TopicImage]) -> None:
+    def _remove(self, replica: Replica) -> None:
+        topic, index = replica.name.topic, replica.name.partition
+        if isinstance(replica, Follower):
+            del self._followed[topic][index]
+            if not self._followed[topic]:
+                del self._followed[topic]
+        else:
+            del self._by_name[topic][index]
+
+    def _give_up(self, name: TopicPartition, applied: Applied) -> None:
+        """This broker has no replica of the partition any more."""
+        self._offline.discard(name)
+        replica = self.replica(name)
+        if replica is not None:
+            self._end(replica, applied)
+            self._damage_reported.pop(replica.log.directory, None)
+
+    def _reconfigure(self, topic: str, settings: TopicSettings) -> None:
+        replicas: list[Replica] = []
+        replicas.extend(self._by_name.get(topic, {}).values())
+        replicas.extend(self._followed.get(topic, {}).values())
+        for replica in replicas:
+            if replica.settings != settings:
+                replica.reconfigure(settings)
+                if replica.wants_sync:
+                    self.want_sync(replica)
+
+    def _delete(self, topics: Iterable[TopicImage], applied: Applied) -> None:
         gone: dict[TopicPartition, TopicId] = {}
         for topic in topics:
-            self._by_id.pop(topic.topic_id, None)
-            for partition in self._by_name.pop(topic.name, {}).values():
-                partition.end()
-                self._damage_reported.pop(partition.log.directory, None)
             for index in range(len(topic.partitions)):
-                gone[TopicPartition(topic.name, index)] = topic.topic_id
-        self._offline.difference_update(gone)
+                name = TopicPartition(topic.name, index)
+                self._give_up(name, applied)
+                gone[name] = topic.topic_id
+            self._by_id.pop(topic.topic_id, None)
+            self._by_name.pop(topic.name, None)
         for name, error in self.directories.delete_partitions(gone).items():
             logger.error("partition=%s deleted=false reason=%s", name, error)
 
@@ -300,16 +430,18 @@ class Partitions:
             {
                 TopicPartition(topic.name, index): topic.topic_id
                 for topic in self._image.topics_by_id.values()
-                for index in range(len(topic.partitions))
+                for index, partition in enumerate(topic.partitions)
+                if self._node_id in partition.replicas
             }
         )
 
     def _reconfigured(self, delta: Delta) -> list[str]:
         """The topics here whose settings may have changed: all of them with the broker's own."""
         if any(resource.kind == ResourceKind.BROKER for resource in delta.configs_changed):
-            return sorted(self._by_name)
+            return sorted({**self._by_name, **self._followed})
         return [
             resource.name
             for resource in delta.configs_changed
-            if resource.kind == ResourceKind.TOPIC and resource.name in self._by_name
+            if resource.kind == ResourceKind.TOPIC
+            and (resource.name in self._by_name or resource.name in self._followed)
         ]

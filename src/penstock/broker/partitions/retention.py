@@ -19,7 +19,7 @@ from penstock.log.retention import Expired, expires, find_expired
 from penstock.model.identity import TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
-from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
 from penstock.world.ports import World
 
@@ -48,7 +48,7 @@ class Retention:
         """One round."""
         now_ms = self._world.clock.now_ms()
         self._forget_deleted()
-        losing: list[Partition] = []
+        losing: list[Replica] = []
         for count, partition in enumerate(list(self._partitions), 1):
             if self._make_ready(partition, now_ms):
                 losing.append(partition)
@@ -62,7 +62,7 @@ class Retention:
         known = {(partition.name, partition.topic_id) for partition in self._partitions}
         self._logged = {which: logged for which, logged in self._logged.items() if which in known}
 
-    def _make_ready(self, partition: Partition, now_ms: int) -> bool:
+    def _make_ready(self, partition: Replica, now_ms: int) -> bool:
         """Whether something of the partition is to go; then none of that is active any more."""
         expired = self._find(partition, now_ms)
         if expired is None:
@@ -77,7 +77,7 @@ class Retention:
                 return error.full
         return True
 
-    def _move_starts(self, losing: Iterable[Partition], now_ms: int) -> dict[Partition, Expired]:
+    def _move_starts(self, losing: Iterable[Replica], now_ms: int) -> dict[Replica, Expired]:
         """In one step: settings, high watermarks and the partitions themselves may have changed."""
         found = {one: expired for one in losing if (expired := self._find(one, now_ms)) is not None}
         failed = self._partitions.directories.move_starts(
@@ -95,7 +95,7 @@ class Retention:
             )  # fmt: skip
         return found
 
-    async def _drop(self, partition: Partition, expired: Expired, now_ms: int) -> None:
+    async def _drop(self, partition: Replica, expired: Expired, now_ms: int) -> None:
         """Where the start could not be noted, the segments' names tell it, one after the other."""
         log = partition.log
         is_noted = log.start_offset >= expired.start_offset
@@ -113,7 +113,7 @@ class Retention:
         except DiskError as error:
             self._failed(partition, error)
 
-    def _find(self, partition: Partition, now_ms: int) -> Expired | None:
+    def _find(self, partition: Replica, now_ms: int) -> Expired | None:
         log = partition.log
         if partition.has_ended or log.is_closed or not expires(log.settings):
             return None
@@ -130,14 +130,14 @@ class Retention:
             self._failed(partition, error)
             return None
 
-    def _failed(self, partition: Partition, error: DiskError | CorruptData) -> None:
+    def _failed(self, partition: Replica, error: DiskError | CorruptData) -> None:
         """Told once; a disk that failed otherwise than by being full is offline from now on."""
         if self._is_news(partition, str(error)):
             logger.error("retention partition=%s kept=true reason=%s", partition.name, error)
         if isinstance(error, DiskError) and not error.full:
             self._partitions.take_offline(partition.log.directory.rpartition("/")[0], error)
 
-    def _log_future_timestamp(self, partition: Partition, now_ms: int) -> None:
+    def _log_future_timestamp(self, partition: Replica, now_ms: int) -> None:
         """A timestamp far ahead keeps a segment, and all behind it, for as long: told once each."""
         log = partition.log
         if partition.has_ended or len(log.segments) == 1 or log.settings.retention_ms < 0:
@@ -152,7 +152,7 @@ class Retention:
                 partition.name, oldest.base_offset, oldest.largest_timestamp[0],
             )  # fmt: skip
 
-    def _is_news(self, partition: Partition, what: str | Offset) -> bool:
+    def _is_news(self, partition: Replica, what: str | Offset) -> bool:
         name = partition.name, partition.topic_id
         is_news = self._logged.get(name) != what
         self._logged[name] = what

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from penstock.model.offset import Offset
-from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk, File
 from penstock.world.tasks import TaskGroup
@@ -28,15 +28,24 @@ RETRY_SECONDS = 1.0
 
 
 class Syncing:
-    """The syncs of one directory; `failed` is told of one that went wrong."""
+    """The syncs of one directory. `synced` is told of each log that was, `failed` of a sync that
+    went wrong.
+    """
 
-    def __init__(self, *, disk: Disk, failed: Callable[[DiskError], None]) -> None:
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        failed: Callable[[DiskError], None],
+        synced: Callable[[Replica], None],
+    ) -> None:
         self._disk = disk
         self._failed = failed
-        self._wanted: dict[Partition, None] = {}  # in the order in which they came
+        self._synced = synced
+        self._wanted: dict[Replica, None] = {}  # in the order in which they came
         self._any_wanted = asyncio.Event()
 
-    def want(self, partition: Partition) -> None:
+    def want(self, partition: Replica) -> None:
         """The next round syncs this partition's log."""
         self._wanted[partition] = None
         self._any_wanted.set()
@@ -51,7 +60,7 @@ class Syncing:
         """One round."""
         wanted, self._wanted = self._wanted, {}
         self._any_wanted.clear()
-        round_: list[tuple[Partition, Offset]] = []
+        round_: list[tuple[Replica, Offset]] = []
         files: list[File] = []
         try:
             # One step up to the await: the files are those that hold the logs up to these ends.
@@ -67,7 +76,7 @@ class Syncing:
             if not partition.log.is_closed:
                 self._finish(partition, end_offset)
 
-    def _finish(self, partition: Partition, end_offset: Offset) -> None:
+    def _finish(self, partition: Replica, end_offset: Offset) -> None:
         try:
             partition.log.mark_synced(end_offset)
         except DiskError as error:
@@ -78,7 +87,7 @@ class Syncing:
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self.want, partition)
             return
         if not partition.has_ended:
-            partition.synced()
+            self._synced(partition)
 
 
 async def run_all(directories: Iterable[Syncing]) -> None:
