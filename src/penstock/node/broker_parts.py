@@ -23,7 +23,6 @@ from penstock.log.checkpoint import DirectoryIdentity
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
-from penstock.model.offset import Offset
 from penstock.node.config import NodeConfig
 from penstock.node.endpoints import endpoint_of
 from penstock.node.quorum import QuorumPlace
@@ -181,7 +180,7 @@ class BrokerParts:
         await self.server.drain(wait_ms=wait_ms)
 
     async def _register(self) -> None:
-        epoch = await self._membership.register(
+        await self._membership.register(
             registration_of(
                 node_id=self._config.node_id,
                 cluster_id=self.services.cluster_id,
@@ -192,7 +191,6 @@ class BrokerParts:
                 previous_broker_epoch=self._directories.stopped_epoch,
             )
         )
-        self._local.publish_from(Offset(epoch + 1))
         await self._membership.catch_up()
 
     def _endpoints(self) -> tuple[Endpoint, ...]:

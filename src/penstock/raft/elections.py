@@ -27,6 +27,9 @@ from penstock.raft.transitions import (
 )
 from penstock.raft.voters import ReplicaKey
 
+# Refusals that another attempt does not change.
+NO_VOTER = frozenset({Refused.INVALID_VOTER_KEY, Refused.INCONSISTENT_VOTER_SET})
+
 
 def stand(state: ReplicaState, now_ms: int) -> None:
     """Stands for election: asks first, unless it is a majority alone."""
@@ -59,7 +62,7 @@ def handle_vote_reply(
     if not isinstance(role, Prospective | Candidate) or role.asked.get(voter) != number:
         return  # of an election that is over
     del role.asked[voter]
-    unanswered = reply.error is not None and reply.error is not Refused.INVALID_VOTER_KEY
+    unanswered = reply.error is not None and reply.error not in NO_VOTER
     if unanswered or reply.epoch != state.epoch:
         role.ask_ms[voter] = now_ms + state.times.retry_backoff_ms
         return
@@ -117,6 +120,8 @@ def _vote_error(state: ReplicaState, request: VoteRequest) -> Refused | None:
         return Refused.FENCED_LEADER_EPOCH
     if not is_plausible(state, request.candidate.node_id, request.epoch):
         return Refused.INVALID_REQUEST
+    if is_stranger(state, request.candidate.node_id):
+        return Refused.INCONSISTENT_VOTER_SET
     return None
 
 
@@ -126,6 +131,13 @@ def is_plausible(state: ReplicaState, sender: NodeId, epoch: LeaderEpoch) -> boo
     missed so many elections learns of them from the replies to its own requests.
     """
     return sender >= 0 and epoch <= state.epoch + EPOCHS_AHEAD_MAX
+
+
+def is_stranger(state: ReplicaState, sender: NodeId) -> bool:
+    """Whether a node that stands or leads is no voter by the fixed voters of this one: the settings
+    of one of them are wrong. Where voters are in the log, the sender may know of a later change.
+    """
+    return state.voters.is_fixed and sender not in state.voters.keys
 
 
 def addressed_to(state: ReplicaState, voter: ReplicaKey) -> bool:

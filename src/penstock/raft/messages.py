@@ -23,6 +23,7 @@ class Refused(Enum):
     UNKNOWN_LEADER_EPOCH = "unknown leader epoch"  # the sender knows of a later one
     NOT_LEADER = "not leader"
     INVALID_VOTER_KEY = "invalid voter key"  # meant for another directory of this node
+    INCONSISTENT_VOTER_SET = "inconsistent voter set"  # the sender is no voter here
     INVALID_REQUEST = "invalid request"
     SNAPSHOT_NOT_FOUND = "snapshot not found"
     POSITION_OUT_OF_RANGE = "position out of range"

@@ -19,6 +19,7 @@ from penstock.raft.elections import (
     handle_vote_reply,
     has_no_answer,
     is_plausible,
+    is_stranger,
     stand,
 )
 from penstock.raft.following import (
@@ -336,6 +337,8 @@ class Replica:
             return refuse(state, token, request, Refused.FENCED_LEADER_EPOCH)
         if self._contradicts(request):
             return refuse(state, token, request, Refused.INVALID_REQUEST)
+        if is_stranger(state, request.leader_id):
+            return refuse(state, token, request, Refused.INCONSISTENT_VOTER_SET)
         if not learn(state, request.epoch, request.leader_id, now_ms):
             role = state.role
             if isinstance(role, Prospective):  # it had been given up too early
@@ -350,6 +353,8 @@ class Replica:
             return refuse(state, token, request, Refused.FENCED_LEADER_EPOCH)
         if self._contradicts(request):
             return refuse(state, token, request, Refused.INVALID_REQUEST)
+        if is_stranger(state, request.leader_id):
+            return refuse(state, token, request, Refused.INCONSISTENT_VOTER_SET)
         learn(state, request.epoch, request.leader_id, now_ms)
         role = state.role
         if isinstance(role, Follower) and role.leader_id == request.leader_id:

@@ -2,7 +2,7 @@
 
 A node whose disk was replaced has another directory id. It may have voted and have forgotten it, so
 it is no voter any more (KIP-853). With kraft.version 0 the set has no directory ids, and ids alone
-count.
+count. That set is fixed: it is in the settings of each node, which have to be the same on all.
 """
 
 from collections.abc import Iterable
@@ -28,13 +28,14 @@ class ReplicaKey(NamedTuple):
 class VoterSet:
     """The voters of one quorum. It never changes; a change of voters makes another set."""
 
-    __slots__ = ("_others", "keys", "majority", "node_ids")
+    __slots__ = ("_others", "is_fixed", "keys", "majority", "node_ids")
 
     def __init__(self, keys: Iterable[ReplicaKey]) -> None:
         self.keys: dict[NodeId, ReplicaKey] = {key.node_id: key for key in keys}
         assert self.keys, "a quorum has a voter"
         self.node_ids: tuple[NodeId, ...] = tuple(sorted(self.keys))
         self.majority: int = len(self.keys) // 2 + 1
+        self.is_fixed: bool = all(key.directory_id is None for key in self.keys.values())
         self._others: dict[NodeId, tuple[ReplicaKey, ...]] = {}
 
     def includes(self, key: ReplicaKey) -> bool:

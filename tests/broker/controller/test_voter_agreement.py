@@ -4,11 +4,12 @@ import pytest
 
 from penstock.broker.controller.voter_agreement import (
     DifferentVoters,
+    NotFollowed,
     refuse_other_voters,
     unknown_leader,
 )
 from penstock.model.identity import NodeId
-from penstock.model.offset import LeaderEpoch
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
@@ -35,8 +36,10 @@ def leader_change(*voters: int, epoch: int = EPOCH) -> BatchView:
     return BatchView(memoryview(batch))
 
 
-def check(*batches: BatchView) -> None:
-    refuse_other_voters(OWN, batches, epoch=EPOCH, leader_id=LEADER)
+def check(*batches: BatchView, high_watermark: int = 1) -> None:
+    refuse_other_voters(
+        OWN, batches, epoch=EPOCH, leader_id=LEADER, high_watermark=Offset(high_watermark)
+    )
 
 
 def test_leader_with_the_same_voters_is_followed() -> None:
@@ -53,6 +56,16 @@ def test_leader_with_other_voters_is_refused(theirs: tuple[int, ...]) -> None:
         f"controller.quorum.voters names 1, 2, 3 here and {listed} on node 2, which leads the"
         " quorum: it must be the same on all nodes"
     )
+
+
+def test_leader_whose_other_voters_nobody_has_accepted_is_not_followed() -> None:
+    with pytest.raises(NotFollowed):
+        check(leader_change(1, 2, 4), high_watermark=0)
+
+
+def test_leader_that_is_its_only_voter_is_not_followed_though_it_commits_alone() -> None:
+    with pytest.raises(NotFollowed):
+        check(leader_change(2))
 
 
 def test_voters_of_earlier_epochs_do_not_count() -> None:

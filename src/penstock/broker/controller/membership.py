@@ -14,6 +14,7 @@ from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.model.error import ErrorCode, PenstockError, RequestError
 from penstock.model.identity import NodeId
+from penstock.model.offset import Offset
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
 from penstock.world.ports import Clock
@@ -102,10 +103,17 @@ class Membership:
         NotRegistered when nothing of it arrives for as long as a registration may take.
         """
         local = self._local
-        had = local.image.offset
+        local.publish_from(Offset(self._broker_epoch + 1))
+        had, epoch = local.image.offset, local.quorum.replica.epoch
         moved_ms = said_ms = self._clock.monotonic_ms()
         while not local.has_published or local.image.offset <= self._broker_epoch:
             await self._wait(RETRY_WAIT_S)
+            if local.quorum.replica.epoch != epoch and local.leader_id is not None:
+                # Where the voters disagree, a controller may have taken the registration that this
+                # node does not follow.
+                epoch = local.quorum.replica.epoch
+                await self._register_again()
+                local.publish_from(Offset(self._broker_epoch + 1))
             now_ms = self._clock.monotonic_ms()
             if local.image.offset > had:
                 had, moved_ms = local.image.offset, now_ms
@@ -156,6 +164,9 @@ class Membership:
             except RequestError as refusal:
                 self._check_not_replaced(refusal)
                 if refusal.code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+                    # Somebody has unregistered this broker, which lives: to remove it, it is
+                    # stopped first.
+                    logger.warning("broker=%d registered=false unregistered=true", self._node_id)
                     await self._register_again()
                 await asyncio.sleep(RETRY_WAIT_S)
             else:
@@ -200,9 +211,7 @@ class Membership:
         return reply
 
     async def _register_again(self) -> None:
-        """Somebody has unregistered this broker, which lives: to remove it, it is stopped first."""
         assert self._registration is not None, "it has registered before"
-        logger.warning("broker=%d registered=false somebody has unregistered it", self._node_id)
         try:
             registered = await self._controller.ask(self._registration, wait_ms_max=ASK_WAIT_MS)
         except RequestError as refusal:

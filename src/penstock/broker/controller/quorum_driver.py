@@ -72,6 +72,9 @@ class Peers(Protocol):
     async def ask(self, to: NodeId, request: Request) -> Reply:
         """Unanswered when there is no reply in time, or none that makes sense."""
 
+    async def refused_stranger(self, request: Request) -> None:
+        """This replica has refused a request because its sender is no voter here."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumMember:
@@ -174,6 +177,8 @@ class QuorumDriver:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.replica.receive(request, answer, self._now_ms())
         self._carry_out()
+        if answer.done() and answer.result().error is Refused.INCONSISTENT_VOTER_SET:
+            self._note_stranger(request)
         return answer
 
     @property
@@ -344,6 +349,10 @@ class QuorumDriver:
         data = reply.data
         assert isinstance(data, bytes | bytearray | memoryview)
         return not self._log.completes_snapshot(reply.snapshot, position=reply.position, data=data)
+
+    def _note_stranger(self, request: Request) -> None:
+        if self._peers is not None and self._tasks is not None:
+            self._tasks.start(self._peers.refused_stranger(request))
 
     # Time and disk
 

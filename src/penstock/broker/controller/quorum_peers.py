@@ -5,17 +5,24 @@ from typing import assert_never
 
 from penstock.broker.controller.links import AnyReply, Lane, Links, NodeDown
 from penstock.broker.controller.quorum_driver import QuorumMember, Unanswered
-from penstock.broker.controller.voter_agreement import refuse_other_voters, unknown_leader
+from penstock.broker.controller.voter_agreement import (
+    NotFollowed,
+    refuse_other_voters,
+    unknown_here,
+    unknown_leader,
+)
 from penstock.client.network.errors import ClientError
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
+from penstock.model.offset import LeaderEpoch
 from penstock.raft.messages import (
     BeginEpochRequest,
     EndEpochRequest,
     FetchReply,
     FetchRequest,
     FetchSnapshotRequest,
+    Refused,
     Reply,
     Request,
     VoteRequest,
@@ -33,6 +40,8 @@ from penstock.wire.messages.vote import VoteResponse
 
 logger = logging.getLogger(__name__)
 
+STRANGERS_MAX = 100  # that are logged
+
 
 class ForeignQuorum(PenstockError):
     """The voters belong to another cluster than this node."""
@@ -46,6 +55,9 @@ class QuorumPeers:
         self._member = member
         self._foreign: set[NodeId] = set()  # voters that say that they are of another cluster
         self._has_reply = False  # of a voter of this cluster
+        self._disowning: set[NodeId] = set()  # voters that say that this node is none
+        self._strangers: set[NodeId] = set()  # that were refused, and logged
+        self._not_followed: LeaderEpoch | None = None  # the last epoch of which that was logged
 
     async def ask(self, to: NodeId, request: Request) -> Reply:
         """Unanswered when there is no reply in time, or none that makes sense. ForeignQuorum when
@@ -61,9 +73,35 @@ class QuorumPeers:
             if isinstance(error, OfAnotherCluster):
                 self._note_foreign(to)
             raise Unanswered(str(error), is_down=isinstance(error, NodeDown)) from error
-        self._has_reply = True
         self._foreign.discard(to)
+        if reply.error is Refused.INCONSISTENT_VOTER_SET:
+            self._note_disowning(to)
+        else:
+            self._disowning.discard(to)
+            self._has_reply = True
         return reply
+
+    async def refused_stranger(self, request: Request) -> None:
+        """A node that stands or leads was refused: it is no voter here. It is logged once.
+        DifferentVoters when it leads, and none of this node's own voters has ever answered.
+        """
+        match request:
+            case VoteRequest():
+                sender = request.candidate.node_id
+            case BeginEpochRequest() | EndEpochRequest():
+                sender = request.leader_id
+            case _:
+                return
+        voters = self._member.voters
+        if sender not in self._strangers and len(self._strangers) < STRANGERS_MAX:
+            self._strangers.add(sender)
+            logger.warning(
+                "quorum node=%d refused=true it is none of the voters here (%s):"
+                " controller.quorum.voters must be the same on all nodes",
+                sender, ", ".join(map(str, voters.node_ids)),
+            )  # fmt: skip
+        if isinstance(request, BeginEpochRequest) and not self._has_reply:
+            raise unknown_leader(voters, sender)
 
     @property
     def _has_fixed_voters(self) -> bool:
@@ -93,6 +131,18 @@ class QuorumPeers:
                 " theirs"
             )
 
+    def _note_disowning(self, voter: NodeId) -> None:
+        if voter in self._disowning:
+            return
+        self._disowning.add(voter)
+        logger.warning(
+            "quorum voter=%d address=%s refuses this node, which is no voter there:"
+            " controller.quorum.voters must be the same on all nodes",
+            voter, self._member.addresses.get(voter),
+        )  # fmt: skip
+        if len(self._disowning) >= self._member.voters.majority:
+            raise unknown_here(self._member.voters, sorted(self._disowning))
+
     def _refuse_other_voters(self, reply: FetchReply) -> None:
         if not self._has_fixed_voters or not reply.runs:
             return
@@ -100,8 +150,17 @@ class QuorumPeers:
         batches = whole_batches(memoryview(reply.records))
         try:
             refuse_other_voters(
-                self._member.voters, batches, epoch=reply.epoch, leader_id=reply.leader_id
+                self._member.voters,
+                batches,
+                epoch=reply.epoch,
+                leader_id=reply.leader_id,
+                high_watermark=reply.high_watermark,
             )
+        except NotFollowed as error:
+            if self._not_followed != reply.epoch:
+                self._not_followed = reply.epoch
+                logger.warning("quorum leader=%s followed=false %s", reply.leader_id, error)
+            raise UnusableReply(str(error)) from error
         except MalformedMessage as error:
             raise UnusableReply(f"a leader change is unreadable: {error}") from error
 
