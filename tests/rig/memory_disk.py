@@ -6,10 +6,11 @@ names of a directory or not.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from penstock.world.errors import DiskError
+from penstock.world.failures import Failures
 from penstock.world.ports import Buffer, File
 
 
@@ -30,12 +31,14 @@ class Node:
 class Faults:
     """`crash_at` counts down over calls that change something; `fail_at` likewise, but once.
 
-    `full` fails every call that needs room, until it is lifted: a full disk.
+    `full` fails every call that needs room, until it is lifted: a full disk. `syncs_fail` fails
+    every sync.
     """
 
     crash_at: int | None = None
     fail_at: int | None = None
     full: bool = False
+    syncs_fail: bool = False
     calls: int = 0
     crashed: bool = False
 
@@ -100,7 +103,7 @@ class MemoryFile:
 
     def sync(self) -> None:
         assert not self.closed, self.path
-        self._disk.faults.strike(self.path)
+        self._disk.strike_sync(self.path)
         self._node.synced = bytes(self._node.data)
 
     def hold(self) -> None:
@@ -119,6 +122,7 @@ class MemoryDisk:
         self.directories: set[str] = {"/"}
         self._lasting: dict[str, Node] = {}  # names as a power loss leaves them
         self._lasting_directories: set[str] = {"/"}
+        self._failures = Failures()
         self._moves: list[tuple[str, str]] = []  # directories renamed since their parent's sync
 
     def after_kill(self) -> "MemoryDisk":
@@ -231,8 +235,17 @@ class MemoryDisk:
             one for one in self.directories if one == path or one.startswith(f"{path}/")
         }
 
-    def sync_directory(self, path: str) -> None:
+    def strike_sync(self, path: str) -> None:
         self.faults.strike(path)
+        if self.faults.syncs_fail:
+            self._failures.note(path)
+            raise DiskError(path, "Input/output error")
+
+    def watch(self, directory: str, failed: Callable[[], None]) -> None:
+        self._failures.watch(directory, failed)
+
+    def sync_directory(self, path: str) -> None:
+        self.strike_sync(path)
         for source, target in [move for move in self._moves if parent(move[0]) == path]:
             self._make_move_last(source, target)
 

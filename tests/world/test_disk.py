@@ -295,3 +295,64 @@ def test_lack_of_descriptors_is_no_failure_of_the_disk(disk: RealDisk, tmp_path:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert short.value.full
+
+
+def test_failed_sync_is_told_to_the_watcher_before_the_caller(disk: RealDisk) -> None:
+    read_end, write_end = os.pipe()
+    file = disk.open(f"/proc/self/fd/{write_end}")
+    told: list[str] = []
+    disk.watch("/proc/self/fd", lambda: told.append("failed"))
+    with pytest.raises(DiskError):
+        file.sync()
+    assert told == ["failed"]
+    with pytest.raises(DiskError):
+        file.sync()
+    assert told == ["failed"]  # once
+    file.close()
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_failed_write_is_told_to_the_watcher_of_its_directory_alone(
+    disk: RealDisk, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    for name in ("one", "one more"):
+        (tmp_path / name).mkdir()
+        disk.watch(str(tmp_path / name), lambda name=name: told.append(name))  # type: ignore[misc]
+    file = disk.open(str(tmp_path / "one" / "log"), create=True)
+    with files_limited(), pytest.raises(DiskError):
+        file.append([b"y" * FILE_SIZE_MAX * 2])
+    assert told == ["one"]
+    file.close()
+
+
+def test_want_of_room_is_no_failure(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    told: list[str] = []
+    disk.watch(str(tmp_path), lambda: told.append("failed"))
+    file = disk.open(str(tmp_path / "log"), create=True)
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(DiskError) as refused:
+        file.append([b"y"])
+    assert refused.value.full
+    assert told == []
+    file.close()
+
+
+def test_watcher_that_fails_itself_is_not_told_again(disk: RealDisk, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def failed() -> None:
+        told.append("failed")
+        with pytest.raises(DiskError):
+            disk.sync_directory(str(tmp_path / "nothing"))
+
+    disk.watch(str(tmp_path), failed)
+    with files_limited(), pytest.raises(DiskError):
+        disk.open(str(tmp_path / "log"), create=True).append([b"y" * FILE_SIZE_MAX * 2])
+    assert told == ["failed"]

@@ -5,7 +5,7 @@ happens, except that a write may have got some of its bytes into the page cache.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock.sim.clock import BEGIN_MS
 from penstock.sim.errors import ProcessKilled
@@ -14,6 +14,7 @@ from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.trace import Trace
 from penstock.world.errors import DiskError
+from penstock.world.failures import Failures
 from penstock.world.ports import Buffer, File
 
 TOTAL_BYTES = 2**40
@@ -94,6 +95,7 @@ class SimFile:
 
     def spoil(self) -> DiskError:
         self.spoiled = True
+        self._disk.failures.note(self.path)
         return DiskError(self.path, "Input/output error")
 
     def _refuse_if_closed(self) -> None:
@@ -113,6 +115,7 @@ class SimDisk:
     ) -> None:
         self.file_system = file_system
         self.kill_switch = kill_switch
+        self.failures = Failures()
         self._loop = loop
         self._trace = trace
 
@@ -210,6 +213,7 @@ class SimDisk:
         folder = self._folder(path)
         self.check_disk_change_or_end("sync", path)
         if self.file_system.syncs_fail:
+            self.failures.note(path)
             raise DiskError(path, "Input/output error")
         self.file_system.sync_folder(folder)
 
@@ -219,6 +223,9 @@ class SimDisk:
                 self.sync_directory(path)
             else:
                 self.open(path).sync()
+
+    def watch(self, directory: str, failed: Callable[[], None]) -> None:
+        self.failures.watch(directory, failed)
 
     async def sync(self, files: Sequence[File]) -> None:
         self.kill_switch.check()

@@ -58,6 +58,7 @@ class Host:
         self.clock = SimClock(loop, pace)
         self.file_system = file_system
         self.disks_replaced = 0
+        self.boots = 1  # a power loss ends one
         self._loop = loop
         self._wire = wire
         self._trace = trace
@@ -74,6 +75,7 @@ class Host:
         return sim_world(
             loop=self._loop, clock=self.clock, chance=self.chance, file_system=self.file_system,
             wire=self._wire, kill_switch=kill_switch, trace=self._trace, host=self.name,
+            boot_id=f"{self.name} {self.boots}",
         )  # fmt: skip
 
     def start(
@@ -114,6 +116,7 @@ class Host:
         if crash is Crash.KILL:
             self.file_system.process_killed()
         else:
+            self.boots += 1
             self.file_system.power_lost()
 
     def replace_disk(self) -> None:

@@ -51,6 +51,7 @@ def sim_world(
     kill_switch: KillSwitch,
     trace: Trace,
     host: str,
+    boot_id: str = "first start",
 ) -> World:
     """The ports of one process; all of them fail once its kill switch has tripped."""
     disk = SimDisk(file_system, kill_switch, loop, trace)
@@ -60,4 +61,5 @@ def sim_world(
         disk=disk,
         network=SimNetwork(wire, kill_switch, host),
         offload=SimOffload(disk, kill_switch),
+        boot_id=boot_id,
     )

@@ -25,6 +25,7 @@ from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
 from penstock.world.offload import Inline
 from penstock.world.ports import Address, World
+from penstock.world.real import read_boot_id
 from penstock.world.tcp import TcpNetwork
 
 Result = TypeVar("Result")
@@ -220,6 +221,7 @@ class _Life:
             disk=self.disk,
             network=TcpNetwork(),
             offload=Inline(self.disk),
+            boot_id=read_boot_id(),
         )
         self.node: Node = build(world, config)
         self.watch: asyncio.Task[None] | None = None

@@ -4,7 +4,7 @@ import asyncio
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.world import descriptors
@@ -74,7 +74,10 @@ class RealDisk:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except OSError as error:
-            raise disk_error(path, error) from error
+            failure = disk_error(path, error)
+            if not failure.full:
+                self._descriptors.failures.note(path)
+            raise failure from error
         self.sync_directory(os.path.dirname(path) or ".")
 
     def rename(self, source: str, target: str) -> None:
@@ -103,7 +106,7 @@ class RealDisk:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                os.fsync(fd)
+                self._fsync(path, fd)
             finally:
                 os.close(fd)
         except OSError as error:
@@ -133,6 +136,9 @@ class RealDisk:
         status = self._file_system(path)
         return status.f_blocks * status.f_frsize
 
+    def watch(self, directory: str, failed: Callable[[], None]) -> None:
+        self._descriptors.failures.watch(directory, failed)
+
     async def sync(self, files: Sequence[File]) -> None:
         mine = [file for file in files if isinstance(file, RealFile)]
         assert len(mine) == len(files), "a file of another disk"
@@ -146,6 +152,13 @@ class RealDisk:
     def close(self) -> None:
         """Ends the threads that sync; for a disk that the process outlives."""
         self._syncs.close()
+
+    def _fsync(self, path: str, fd: int) -> None:
+        try:
+            os.fsync(fd)
+        except OSError:
+            self._descriptors.failures.note(path)
+            raise
 
     def _opened(self, path: str, *, create: bool, writable: bool) -> RealFile:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC

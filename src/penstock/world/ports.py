@@ -133,6 +133,11 @@ class Disk(Protocol):
 
     def total_bytes(self, path: str) -> int: ...
 
+    def watch(self, directory: str, failed: Callable[[], None]) -> None:
+        """Has `failed` called, once, when a write or a sync in the directory has failed, before its
+        caller gets the DiskError. A write that found no room and was undone is no failure.
+        """
+
     async def sync(self, files: Sequence[File]) -> None:
         """fsync off the loop. A failure is final: never retried, the directory goes offline."""
 
@@ -250,3 +255,4 @@ class World:
     disk: Disk
     network: Network
     offload: Offload
+    boot_id: str = ""  # another one after each start of the machine; "" where none is known

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.world.errors import DiskError
+from penstock.world.failures import Failures
 from penstock.world.ports import Buffer
 
 BUFFERS_PER_WRITE_MAX: Final = 1024  # IOV_MAX of Linux
@@ -61,11 +62,12 @@ class Descriptors:
     in and no reordering.
     """
 
-    __slots__ = ("open", "open_max")
+    __slots__ = ("failures", "open", "open_max")
 
     def __init__(self, open_max: int) -> None:
         assert open_max > 0, open_max
         self.open_max = open_max
+        self.failures = Failures()
         self.open: dict[Descriptor, None] = {}
 
     def make_room(self) -> None:
@@ -157,7 +159,7 @@ class RealFile:
             end = self._write_all(buffers, position)
         except OSError as error:
             self._restore(position)
-            raise disk_error(self.path, error) from error
+            raise self._failed(error) from error
         self.size = end
         return position
 
@@ -168,7 +170,7 @@ class RealFile:
             end = self._write_all([data], position)
         except OSError as error:
             self._restore(self.size)
-            raise disk_error(self.path, error) from error
+            raise self._failed(error) from error
         self.size = max(self.size, end)
 
     def truncate(self, size: int) -> None:
@@ -177,7 +179,7 @@ class RealFile:
         try:
             os.ftruncate(self.descriptor(), size)
         except OSError as error:
-            raise disk_error(self.path, error) from error
+            raise self._failed(error) from error
         self.size = size
 
     def sync(self) -> None:
@@ -185,8 +187,7 @@ class RealFile:
         try:
             os.fsync(self.descriptor())
         except OSError as error:
-            self._spoiled = True
-            raise disk_error(self.path, error) from error
+            raise self.spoil(error) from error
 
     def hold(self) -> None:
         self.descriptor()
@@ -214,6 +215,7 @@ class RealFile:
     def spoil(self, error: OSError) -> DiskError:
         """Refuses every write from now on; the error to tell those who waited for the sync."""
         self._spoiled = True
+        self._descriptors.failures.note(self.path)
         return disk_error(self.path, error)
 
     def release(self) -> None:
@@ -276,6 +278,14 @@ class RealFile:
             os.ftruncate(self.descriptor(), size)
         except (OSError, DiskError):
             self._spoiled = True
+            self._descriptors.failures.note(self.path)
+
+    def _failed(self, error: OSError) -> DiskError:
+        """A write that found no room has been undone by `_restore`; others are failures."""
+        failure = disk_error(self.path, error)
+        if not failure.full:
+            self._descriptors.failures.note(self.path)
+        return failure
 
     def _refuse_if_spoiled(self) -> None:
         if self._spoiled:
