@@ -1,16 +1,19 @@
 """A follower becomes what its leader is: runs, divergence, watermark, start, errors."""
 
+import contextlib
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.log.epochs import EpochStart
+from penstock.log.errors import CorruptRun
 from penstock.model.error import ErrorCode
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.replication.follower import Follower, Position, Taken
 from penstock.replication.partition import Partition
 from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
+from penstock.world.errors import DiskError
 from rig.memory_disk import MemoryDisk
 from rig.produced import NOW_MS, produced
 from rig.replicas import (
@@ -56,9 +59,7 @@ def test_a_follower_holds_the_leaders_bytes() -> None:
         append(leader, count)
     assert catch_up(leader, follower) == [Taken.APPENDED, Taken.UNCHANGED]
     assert contents(follower.log) == contents(leader.log)
-    assert follower.log.epochs.entries == (
-        EpochStart(epoch=LeaderEpoch(1), start_offset=Offset(0)),
-    )
+    assert epochs(follower) == [(1, 0)]
 
 
 def test_a_record_is_acked_when_the_follower_asks_for_the_next_one() -> None:
@@ -163,7 +164,7 @@ def test_a_reply_to_another_position_is_dropped() -> None:
 
 
 def test_a_replica_that_does_not_follow_any_more_takes_nothing() -> None:
-    leader, follower = two()
+    _, follower = two()
     asked = position_of(follower)
     follower.end()
     data = PartitionData(high_watermark=0, log_start_offset=0, records=b"")
@@ -273,8 +274,8 @@ def test_an_end_that_makes_no_sense_does_no_harm() -> None:
         records=b"",
         diverging_epoch=EpochEndOffset(epoch=-1, end_offset=-1),
     )
-    assert follower.take(position_of(follower), data, now_ms=NOW_MS) is Taken.TRUNCATED
-    follower.check()
+    assert follower.take(position_of(follower), data, now_ms=NOW_MS) is Taken.REFUSED
+    assert follower.log.end_offset == 5
 
 
 # Where the leader's log begins
@@ -373,6 +374,36 @@ def test_a_code_that_is_not_known_here_is_an_unknown_error() -> None:
     follower = follow()
     assert refuse(follower, 9_999) is Taken.REFUSED
     assert follower.error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_damaged_batch_changes_nothing() -> None:
+    leader, follower = two()
+    append(leader)
+    append(leader)
+    run = bytearray(b"".join(contents(leader.log)))
+    run[-1] ^= 1
+    data = PartitionData(high_watermark=0, log_start_offset=0, records=run)
+    with pytest.raises(CorruptRun):
+        follower.take(position_of(follower), data, now_ms=NOW_MS)
+    follower.check()
+    assert follower.log.end_offset == 0
+    catch_up(leader, follower)
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_what_a_full_disk_has_taken_of_a_run_is_known() -> None:
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO))
+    for _ in range(9):
+        append(leader)
+    disk = MemoryDisk()
+    follower = follow(open_replica(disk, segment_bytes=200))
+    disk.faults.fail_at = disk.faults.calls + 12
+    while disk.faults.calls <= disk.faults.fail_at:
+        with contextlib.suppress(DiskError):
+            fetch_once(leader, follower)
+        follower.check()
+    catch_up(leader, follower)
+    assert contents(follower.log) == contents(leader.log)
 
 
 # Syncs

@@ -25,7 +25,6 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.batch import whole_batches
 from penstock.replication.replica import Replica
 from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
 
@@ -111,8 +110,12 @@ class Follower(Replica):
             return Taken.OUT_OF_RANGE
         if self.error is not ErrorCode.NONE:
             return Taken.REFUSED
-        if data.diverging_epoch is not None:
-            self._cut(self._agreed_offset(data.diverging_epoch))
+        diverging = data.diverging_epoch
+        if diverging is not None:
+            if diverging.epoch < 0 or diverging.end_offset < 0:
+                self.error = ErrorCode.UNKNOWN_SERVER_ERROR  # nothing can be concluded from it
+                return Taken.REFUSED
+            self._cut(self._agreed_offset(diverging))
             return Taken.TRUNCATED
         records = EMPTY if data.records is None else data.records
         assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
@@ -168,7 +171,7 @@ class Follower(Replica):
         log = self.log
         size_bytes, end_offset = log.size_bytes, log.end_offset
         try:
-            _append_run(log, records, now_ms=now_ms)
+            log.append_run(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
         finally:
             # A full disk may have taken a part of it.
             if log.end_offset > end_offset:
@@ -180,8 +183,8 @@ class Follower(Replica):
     def _agreed_offset(self, leaders: EpochEndOffset) -> Offset:
         """Up to where the logs can agree, by the leader's end of an epoch that we may not have."""
         log = self.log
-        leader_end = Offset(max(leaders.end_offset, 0))
-        own = log.end_of_epoch(LeaderEpoch(leaders.epoch)) if leaders.epoch >= 0 else None
+        leader_end = Offset(leaders.end_offset)
+        own = log.end_of_epoch(LeaderEpoch(leaders.epoch))
         if own is None:
             return min(leader_end, log.end_offset)
         if own.leader_epoch != leaders.epoch:
@@ -209,12 +212,6 @@ class Follower(Replica):
         self.changes += 1
         for observer in tuple(self.observers):
             observer.advanced(self, byte_count)
-
-
-def _append_run(log: PartitionLog, data: memoryview, *, now_ms: int) -> None:
-    batches = list(whole_batches(data))
-    if batches:
-        log.append(batches, now_ms=now_ms)
 
 
 def _error_of(code: int) -> ErrorCode:
