@@ -109,6 +109,7 @@ class Followers:
         "_change",
         "_counted",
         "_is_sent",
+        "are_enough",
         "epoch_start_offset",
         "in_sync",
         "in_sync_min",
@@ -130,6 +131,7 @@ class Followers:
     ) -> None:
         self.node_id = node_id
         self.in_sync_min = in_sync_min  # as the topic's settings have it
+        self.are_enough = False  # in sync, for acks of all and for the high watermark
         self.replicas: tuple[NodeId, ...] = ()
         self.in_sync: frozenset[NodeId] = frozenset((node_id,))  # the committed set
         self._by_node: dict[NodeId, FollowerState] = {}
@@ -148,15 +150,6 @@ class Followers:
     def pending(self) -> InSyncChange | None:
         return self._change
 
-    @property
-    def required_count(self) -> int:
-        """How many in-sync replicas acks of all, and the high watermark, need."""
-        return min(self.in_sync_min, len(self.replicas))
-
-    @property
-    def are_enough(self) -> bool:
-        return len(self.in_sync) >= self.required_count
-
     def get(self, node: NodeId) -> FollowerState | None:
         return self._by_node.get(node)
 
@@ -174,6 +167,11 @@ class Followers:
     def can_be_added(self, state: FollowerState, *, high_watermark: Offset) -> bool:
         """Whether the follower has everything that an in-sync replica must have."""
         return state.end_offset >= high_watermark and state.end_offset >= self.epoch_start_offset
+
+    def require(self, in_sync_min: int) -> None:
+        """The setting `min.insync.replicas` has changed."""
+        self.in_sync_min = in_sync_min
+        self._recount()
 
     def begin_epoch(self, *, epoch_start_offset: Offset, now_ms: int) -> None:
         """A new leader epoch begins with no end known; in-sync followers have time to fetch."""
@@ -331,6 +329,7 @@ class Followers:
         )
 
     def _recount(self) -> None:
+        self.are_enough = len(self.in_sync) >= min(self.in_sync_min, len(self.replicas))
         self._counted = tuple(state for state in self._by_node.values() if self._is_counted(state))
 
 

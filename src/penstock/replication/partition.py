@@ -497,7 +497,7 @@ class Partition(Replica):
     def reconfigure(self, settings: TopicSettings) -> None:
         super().reconfigure(settings)
         self._rules = rules_of(settings, scratch=self._scratch)
-        self.followers.in_sync_min = settings.min_insync_replicas
+        self.followers.require(settings.min_insync_replicas)
         self._in_sync_changed()
 
     def end(self, *, offline: bool = False) -> None:
