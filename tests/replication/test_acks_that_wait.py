@@ -16,9 +16,9 @@ from rig.replicas import (
     Slot,
     append,
     change,
-    confirm,
     fetched,
     lead,
+    tell,
 )
 
 
@@ -53,7 +53,7 @@ def test_acks_are_told_when_the_in_sync_set_falls_below_the_minimum() -> None:
     asked = change(leader, now_ms=NOW_MS + LAG_MS_MAX + 1)
     assert asked is not None
     assert slot.codes == []  # nothing is certain before the controller has answered
-    confirm(leader, asked)
+    tell(leader, asked)
     assert slot.codes == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 
 
@@ -73,7 +73,7 @@ def test_a_confirmed_shrink_releases_what_only_the_others_lacked() -> None:
     fetched(leader, TWO, 1, now_ms=later_ms)
     asked = change(leader, now_ms=later_ms)
     assert asked is not None
-    confirm(leader, asked)
+    tell(leader, asked)
     assert slot.codes == [ErrorCode.NONE]
 
 
@@ -83,7 +83,7 @@ def test_a_shrink_to_the_leader_alone_releases_acks() -> None:
     leader.acks.add(append(leader, all_acks=True), slot)
     asked = change(leader, now_ms=NOW_MS + LAG_MS_MAX + 1)
     assert asked is not None
-    confirm(leader, asked)
+    tell(leader, asked)
     assert leader.commits_at_once
     assert slot.codes == [ErrorCode.NONE]
 

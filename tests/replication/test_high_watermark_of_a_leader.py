@@ -8,7 +8,7 @@ from penstock.model.identity import NodeId
 from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.topic import TopicSettings
 from rig.produced import NOW_MS
-from rig.replicas import LAG_MS_MAX, ONE, THREE, TWO, append, change, confirm, fetched, lead
+from rig.replicas import LAG_MS_MAX, ONE, THREE, TWO, append, change, confirm, fetched, lead, tell
 
 LATER_MS = NOW_MS + LAG_MS_MAX + 1
 
@@ -97,16 +97,32 @@ def test_a_follower_that_is_to_join_counts_before_the_controller_knows() -> None
     assert leader.high_watermark == 10
 
 
-def test_a_shrink_counts_when_the_controller_has_confirmed_it() -> None:
+def test_a_shrink_counts_when_the_metadata_have_it() -> None:
     leader = lead()
     append(leader, 5)
     fetched(leader, TWO, 5, now_ms=LATER_MS)
     asked = change(leader, now_ms=LATER_MS)
     assert asked is not None
     assert [node for node, _ in asked.members] == [ONE, TWO]
+    assert not confirm(leader, asked)
     assert leader.high_watermark == 0
-    confirm(leader, asked)
+    tell(leader, asked)
     assert leader.high_watermark == 5
+
+
+def test_a_shrink_does_not_overtake_the_setting_by_which_the_controller_judged_it() -> None:
+    """It asks for two replicas by now, and keeps the one that leaves eligible; this leader, which
+    still knows of one, must not commit alone what that one lacks.
+    """
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO), min_insync_replicas=1)
+    append(leader, 5)
+    asked = change(leader, now_ms=LATER_MS)
+    assert asked is not None
+    confirm(leader, asked)
+    assert leader.high_watermark == 0
+    leader.reconfigure(TopicSettings(min_insync_replicas=2))
+    tell(leader, asked)
+    assert leader.high_watermark == 0
 
 
 def test_the_present_set_is_judged_for_min_insync_replicas_not_the_one_asked_for() -> None:
@@ -196,8 +212,8 @@ def test_whatever_happens_every_set_the_controller_may_have_stored_has_what_is_c
                     stored = {one for one, _ in asked.members}
         elif kind == "confirm" and in_flight is not None:
             stored = {one for one, _ in in_flight.members}
-            if leader.followers.pending is in_flight:
-                confirm(leader, in_flight)
+            if leader.followers.pending is in_flight and not confirm(leader, in_flight):
+                tell(leader, in_flight)
             in_flight = None
         elif kind == "refuse" and in_flight is not None and not who:
             if stored == leader.followers.in_sync:

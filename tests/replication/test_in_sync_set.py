@@ -18,6 +18,7 @@ from rig.replicas import (
     fetched,
     lead,
     members,
+    tell,
 )
 
 LATER_MS = NOW_MS + LAG_MS_MAX + 1
@@ -178,8 +179,10 @@ def test_one_change_removes_and_adds() -> None:
     assert members(asked) == (ONE, THREE)
     append(leader, 5)
     fetched(leader, THREE, 10, now_ms=LATER_MS)
-    assert leader.high_watermark == 0  # the second counts until the controller has answered
-    confirm(leader, asked)
+    assert leader.high_watermark == 0  # the second counts until the metadata tell otherwise
+    assert not confirm(leader, asked)
+    assert leader.high_watermark == 0
+    tell(leader, asked)
     assert leader.high_watermark == 10
 
 

@@ -139,8 +139,8 @@ def change(
     return found
 
 
-def confirm(partition: Partition, asked: InSyncChange) -> None:
-    """The controller makes the change."""
+def confirm(partition: Partition, asked: InSyncChange) -> bool:
+    """The controller has made the change, and says so; whether it counts at once."""
     confirmed = partition.in_sync_confirmed(
         asked,
         leader_epoch=asked.leader_epoch,
@@ -149,7 +149,19 @@ def confirm(partition: Partition, asked: InSyncChange) -> None:
         recovered=True,
         now_ms=NOW_MS,
     )
-    assert confirmed
+    partition.check()
+    return confirmed
+
+
+def tell(partition: Partition, asked: InSyncChange) -> None:
+    """The change comes with the metadata."""
+    partition.change_replicas(
+        leader_epoch=asked.leader_epoch,
+        partition_epoch=asked.partition_epoch + 1,
+        replicas=partition.followers.replicas,
+        in_sync=members(asked),
+        now_ms=NOW_MS,
+    )
     partition.check()
 
 

@@ -427,12 +427,19 @@ class Partition(Replica):
         recovered: bool,
         now_ms: int,
     ) -> bool:
-        """The controller's answer to a change; False when it is older than what is known here."""
+        """The controller's answer to a change; False when it tells nothing new.
+
+        A smaller set counts once the metadata have it: the controller may have kept those that
+        leave eligible by a `min.insync.replicas` that is still on its way here, in the metadata
+        before the change. Until then they hold the high watermark.
+        """
+        in_sync = frozenset(in_sync)
         if (
             self.has_ended
             or self.followers.pending is not change
             or leader_epoch != self.leader_epoch
             or partition_epoch < self.partition_epoch
+            or (partition_epoch > self.partition_epoch and not in_sync >= self.followers.in_sync)
         ):
             return False
         self.partition_epoch = partition_epoch
