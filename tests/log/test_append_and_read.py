@@ -25,6 +25,7 @@ def slice_of(log: PartitionLog, offset: int, **bounds: int) -> LogSlice:
             until_offset=Offset(bounds.get("until_offset", log.end_offset)),
             size_bytes_max=bounds.get("size_bytes_max", 2**20),
             oversized_first=bool(bounds.get("oversized_first", 1)),
+            whole_batches=bool(bounds.get("whole_batches", 0)),
         )
     )
 
@@ -89,6 +90,24 @@ def test_slice_ends_with_its_segment() -> None:
     found = slice_of(log, 0)
     assert found.segment_base_offset == 0
     assert found.byte_count == log.segments[0].size_bytes
+
+
+def test_a_slice_of_whole_batches_ends_at_the_last_batch_that_fits(log: PartitionLog) -> None:
+    ends = {0}
+    for batch in log.segments[0].headers():
+        ends.add(max(ends) + batch.size_bytes)
+    starts = dict(zip(range(0, 30, 3), sorted(ends), strict=False))
+    for offset, start in starts.items():
+        left = log.segments[0].size_bytes - start
+        for size_bytes_max in range(1, left + 10):
+            found = slice_of(log, offset, size_bytes_max=size_bytes_max, whole_batches=1)
+            fitting = [end for end in ends if start < end <= start + size_bytes_max]
+            first = min(end for end in ends if end > start)
+            assert start + found.byte_count == max(fitting, default=first)
+            refused = slice_of(
+                log, offset, size_bytes_max=size_bytes_max, whole_batches=1, oversized_first=0
+            )
+            assert start + refused.byte_count == max(fitting, default=start)
 
 
 def test_read_at_the_end_is_empty(log: PartitionLog) -> None:

@@ -90,6 +90,11 @@ class OffsetIndex:
             return None
         return Offset(self.base_offset + (self._entries[slot] >> 32))
 
+    def last_position_before(self, limit: int) -> int:
+        """Where the last known batch begins that does so at `limit` or before."""
+        slot = bisect_right(self._entries, limit, key=_position) - 1
+        return self._entries[slot] & _POSITION_MASK if slot >= 0 else 0
+
     def last_position(self) -> int:
         return self._entries[-1] & _POSITION_MASK if self._entries else 0
 

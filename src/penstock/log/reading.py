@@ -3,8 +3,9 @@
 A slice is a range of bytes of one segment's file, passed to `sendfile` unread. As in Apache Kafka
 it may end in the middle of a batch: it begins with a whole batch, but its end is counted in bytes,
 because finding the last whole batch would cost a walk over headers for each fetch, and every client
-must handle a truncated batch anyway. It never extends beyond `until_offset`: what readers may not
-see is not sent.
+must handle a truncated batch anyway. Followers ask for `whole_batches`: they write what they get as
+it is, and most of their fetches take all that there is. A slice never extends beyond
+`until_offset`: what readers may not see is not sent.
 """
 
 from penstock.model.lazy_dataclass import dataclass
@@ -19,7 +20,9 @@ class ReadBounds:
     that of a dataclass is not.
     """
 
-    __slots__ = ("from_offset", "oversized_first", "size_bytes_max", "until_offset")
+    __slots__ = (
+        "from_offset", "oversized_first", "size_bytes_max", "until_offset", "whole_batches",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class ReadBounds:
         until_offset: Offset,
         size_bytes_max: int,
         oversized_first: bool,
+        whole_batches: bool = False,
     ) -> None:
         assert from_offset <= until_offset, (from_offset, until_offset)
         assert size_bytes_max >= 0, size_bytes_max
@@ -35,6 +39,7 @@ class ReadBounds:
         self.until_offset = until_offset  # exclusive: the high watermark or last stable offset
         self.size_bytes_max = size_bytes_max
         self.oversized_first = oversized_first  # a reader must get past a batch beyond its buffer
+        self.whole_batches = whole_batches  # the slice ends where a batch does
 
 
 class LogSlice:

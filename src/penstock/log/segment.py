@@ -161,6 +161,14 @@ class Segment:
         _, header = next(self._headers(start=position))
         return header.size_bytes
 
+    def batch_end_before(self, limit: int, *, start: int) -> int:
+        """Where the last batch ends that ends at `limit` or before; `start` is where one begins."""
+        at = max(start, self.indexes.offset.last_position_before(limit))
+        for position, header in self._headers(start=at):
+            if position + header.size_bytes > limit:
+                return position
+        return self.size_bytes
+
     def position_of(self, offset: Offset) -> int:
         """Where the first batch begins that reaches `offset`; the end when there is none."""
         recent = self._recent.get(offset)

@@ -46,6 +46,8 @@ def _cut(
         byte_count = bounds.size_bytes_max
         if first_bytes > byte_count:
             byte_count = first_bytes if bounds.oversized_first else 0
+        elif bounds.whole_batches:
+            byte_count = segment.batch_end_before(position + byte_count, start=position) - position
     span = None
     if byte_count > 0:
         span = FileRange(file=segment.file, position=position, byte_count=byte_count)

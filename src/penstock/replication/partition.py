@@ -223,6 +223,7 @@ class Partition(Replica):
                 until_offset=until_offset,
                 size_bytes_max=size_bytes_max,
                 oversized_first=oversized_first,
+                whole_batches=True,
             )
         )
 
