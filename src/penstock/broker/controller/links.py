@@ -20,6 +20,7 @@ from penstock.world.tasks import TaskGroup
 
 if TYPE_CHECKING:
     from penstock.client.network.channel import Channel
+    from penstock.client.network.view_channel import ViewChannel
 
 AnyReply = TypeVar("AnyReply", bound=Message)
 
@@ -37,12 +38,22 @@ class OpenChannel(Protocol):
         """Connects and shakes hands. ClientError when that fails."""
 
 
+class OpenViewChannel(Protocol):
+    async def __call__(
+        self, network: Network, address: Address, *, client_id: str, timeout_ms: int
+    ) -> "ViewChannel":
+        """Connects and shakes hands. ClientError when that fails."""
+
+
 class Lane(Enum):
-    """What never waits for what belongs to another lane."""
+    """What never waits for what belongs to another lane. Fetches of replicas have connections of
+    their own: see `Links.connect`.
+    """
 
     ELECTIONS = "elections"
     METADATA = "metadata"
     HEARTBEATS = "heartbeats"
+    IN_SYNC = "in sync"
     FORWARDING = "forwarding"
     MARKERS = "markers"
     VERIFICATION = "verification"
@@ -72,8 +83,10 @@ class Links:
         address_of: Callable[[NodeId], Address | None],
         tasks: TaskGroup,
         open_channel: OpenChannel,
+        open_view_channel: OpenViewChannel | None = None,
     ) -> None:
         self._open_channel = open_channel
+        self._open_view_channel = open_view_channel
         self._network = network
         self._client_id = client_id
         self._address_of = address_of
@@ -104,6 +117,21 @@ class Links:
             late = f"node {node_id}: no connection within {timeout_ms} ms"
             raise ConnectionLost(late) from error
         return await channel.ask(request, reply_type, timeout_ms=timeout_ms, version=version)
+
+    async def connect(self, node_id: NodeId, *, timeout_ms: int) -> "ViewChannel":
+        """A connection that is the caller's own, to close as well. Failures as in `ask`."""
+        assert self._open_view_channel is not None
+        address = self._address_of(node_id)
+        if address is None:
+            raise NodeUnknown(f"node {node_id}: no address is known")
+        try:
+            return await self._open_view_channel(
+                self._network, address, client_id=self._client_id, timeout_ms=timeout_ms
+            )
+        except ClientError as error:
+            if isinstance(error.__cause__, ConnectionRefused):
+                raise NodeDown(str(error)) from error
+            raise
 
     def close(self) -> None:
         """Also what is just being opened."""

@@ -21,9 +21,19 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.fetch_session import FetchSessions
+from penstock.replication.partition import Partition
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.header import RequestHeader
 from penstock.world.ports import Address, World
+
+
+class WantedInSyncChanges(Protocol):
+    """Where it is noted that the in-sync set of a partition that is led here should change. See
+    `broker/replication/in_sync_changes`, which a node that is a cluster of its own does not import.
+    """
+
+    def want(self, partition: Partition) -> None:
+        """The partition may have a change to ask the controller for."""
 
 
 class NodeServices(Protocol):
@@ -91,6 +101,7 @@ class Services:
         ApiKey, VersionRange
     ]  # what ApiVersions tells: taken from the table of handlers
     local: LocalController  # this node's replica of the metadata
+    in_sync_changes: WantedInSyncChanges | None = None  # None: there are no other brokers
 
     @property
     def quorum(self) -> QuorumDriver:

@@ -1,0 +1,459 @@
+"""Fetches from one node, for all replicas here that follow a leader there.
+
+One connection, one session, one request after the other: the position that a fetch names is the
+follower's ack, so what a reply brought is appended before the next request leaves. Records go from
+the receive buffer into the log: the reply's views hold until the next one is received.
+
+    follow, leave     the metadata says which replicas follow this node
+    resume            a log has been synced, and its position can be named again (fsync acks)
+    run               connects and fetches until cancelled
+
+Trouble with one partition does not concern the others: it is left out of the session until its
+back-off is over, its log is synced, or its leader changes. What is new while a fetch waits at the
+leader is sent at once, as a second request that ends this wait; only then are there two. Start
+reading at `ReplicaFetcher.run`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from penstock.broker.controller.links import NodeDown
+from penstock.broker.partitions.partitions import Partitions
+from penstock.client.network.errors import ClientError
+from penstock.log.errors import CorruptRun
+from penstock.machine.deadlines import Deadlines
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId, TopicId
+from penstock.model.limit import TURN_MS_MAX
+from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.settings.replication import ReplicationSettings
+from penstock.replication.follower import Follower, Position, Taken
+from penstock.replication.replica_session import PartitionId, ReplicaSession
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
+from penstock.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from penstock.world.errors import DiskError
+from penstock.world.ports import Clock
+from penstock.world.tasks import TaskGroup
+
+if TYPE_CHECKING:
+    from penstock.client.network.view_channel import ViewChannel
+
+logger = logging.getLogger(__name__)
+
+RECONNECT_WAIT_MS_MIN = 50
+RECONNECT_WAIT_MS_MAX = 1_000
+# After a change of leader the follower may know of it before the leader does: asked again at once,
+# it is in step. Other errors last longer, and the wait doubles up to replica.fetch.backoff.ms.
+BACK_OFF_MS_MIN = 10
+EARLIEST = -2
+LATEST = -1
+
+Connect = Callable[[NodeId], Awaitable["ViewChannel"]]
+
+
+class ReplicaFetcher:
+    """See the module. `connect` raises ClientError; `broker_epoch` is this broker's own."""
+
+    def __init__(
+        self,
+        leader: NodeId,
+        *,
+        node_id: NodeId,
+        broker_epoch: Callable[[], int],
+        partitions: Partitions,
+        settings: ReplicationSettings,
+        connect: Connect,
+        clock: Clock,
+        tasks: TaskGroup,
+    ) -> None:
+        self.leader = leader
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._partitions = partitions
+        self._settings = settings
+        self._connect = connect
+        self._clock = clock
+        self._tasks = tasks
+        self._followers: dict[PartitionId, Follower] = {}
+        self._session = ReplicaSession()
+        self._out_of_range: dict[PartitionId, Follower] = {}
+        self._back_offs: Deadlines[PartitionId] = Deadlines()
+        self._back_off_ms: dict[PartitionId, int] = {}  # of those whose last fetch failed
+        self._reasons: dict[PartitionId, str] = {}  # told already
+        self._channel: ViewChannel | None = None
+        self._version = FetchRequest.VERSIONS.max
+        self._is_waiting = False  # for the reply to a request
+        self._news = asyncio.Event()  # there may be something to fetch
+        self._hurry = asyncio.Event()  # the metadata has changed: a connection may succeed now
+        self._timer: asyncio.TimerHandle | None = None
+        self._failures = 0  # of connections since the last reply
+
+    def __len__(self) -> int:
+        return len(self._followers)
+
+    def check(self) -> None:
+        self._session.check()
+        for partition, follower in self._followers.items():
+            assert partition == (follower.topic_id, follower.name.partition)
+
+    # Told by the metadata, and by syncs
+
+    def follow(self, follower: Follower) -> None:
+        """From now on, or in another leader epoch. `hurry` comes after some of these."""
+        partition = id_of(follower)
+        self._followers[partition] = follower
+        self._out_of_range.pop(partition, None)
+        self._reasons.pop(partition, None)
+        self._end_back_off(partition)
+        self._want(partition, follower)
+
+    def leave(self, follower: Follower) -> None:
+        """It does not follow this node any more."""
+        partition = id_of(follower)
+        if self._followers.get(partition) is follower:
+            self._forget(partition)
+
+    def resume(self, follower: Follower) -> None:
+        """Its log has been synced."""
+        partition = id_of(follower)
+        if self._followers.get(partition) is not follower or partition in self._out_of_range:
+            return
+        if self._back_offs.at(partition) is None:
+            self._want(partition, follower)
+            self._look()
+
+    def hurry(self) -> None:
+        """The metadata has changed: there may be something to fetch, or the node is back."""
+        self._failures = 0
+        self._hurry.set()
+        self._look()
+
+    def _look(self) -> None:
+        self._news.set()
+        if self._is_waiting and self._session.has_news and self._session.may_interrupt:
+            self._tasks.start(self._interrupt(), name=f"fetch from {self.leader} again")
+
+    # Connecting and fetching
+
+    async def run(self) -> None:
+        """Fetches until cancelled."""
+        try:
+            while True:
+                if self._followers:
+                    await self._connect_and_fetch()
+                else:
+                    self._news.clear()
+                    await self._news.wait()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+
+    async def _connect_and_fetch(self) -> None:
+        self._hurry.clear()
+        try:
+            channel = await self._connect(self.leader)
+        except ClientError as error:
+            await self._wait_to_connect(error)
+            return
+        self._channel = channel
+        try:
+            await self._fetch(channel)
+        except ClientError as error:
+            await self._wait_to_connect(error)
+        finally:
+            self._channel = None
+            self._is_waiting = False
+            channel.close()
+            self._session.reconnected()
+
+    async def _fetch(self, channel: "ViewChannel") -> None:
+        """Until there is nobody to fetch for. ClientError when the connection is lost."""
+        self._version = channel.version_for(FetchRequest)
+        session = self._session
+        while self._followers:
+            if session.outstanding == 0:
+                if self._out_of_range:
+                    await self._restart_out_of_range(channel)
+                if session.is_empty:
+                    self._news.clear()
+                    await self._news.wait()
+                    continue
+                await channel.send(self._next_request(), FetchResponse, version=self._version)
+            self._is_waiting = True
+            try:
+                response = await channel.receive(
+                    FetchResponse, timeout_ms=self._settings.replica_socket_timeout_ms
+                )
+            finally:
+                self._is_waiting = False
+            await self._take(response)
+
+    async def _interrupt(self) -> None:
+        """A second request, which ends the wait of the first one at the leader."""
+        channel, session = self._channel, self._session
+        if channel is None or not self._is_waiting:
+            return
+        if not session.has_news or not session.may_interrupt or session.outstanding == 0:
+            return
+        try:
+            await channel.send(self._next_request(), FetchResponse, version=self._version)
+        except ClientError:
+            channel.close()  # whoever waits for the reply is told
+
+    def _next_request(self) -> FetchRequest:
+        settings = self._settings
+        may_wait = self._session.may_wait
+        request = self._session.next_request(partition_bytes_max=settings.replica_fetch_max_bytes)
+        request.replica_id = self._node_id
+        request.replica_state = ReplicaState(
+            replica_id=self._node_id, replica_epoch=self._broker_epoch()
+        )
+        request.max_wait_ms = settings.replica_fetch_wait_max_ms if may_wait else 0
+        request.min_bytes = settings.replica_fetch_min_bytes
+        request.max_bytes = settings.replica_fetch_response_max_bytes
+        return request
+
+    # Replies
+
+    async def _take(self, response: FetchResponse) -> None:
+        """Appends what came, by turns. Nothing is received meanwhile: records are views."""
+        session = self._session
+        if not session.replied(response):
+            await self._session_lost(ErrorCode(response.error_code))
+            return
+        self._replied()
+        with_records: list[PartitionId] = []
+        turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
+        for topic in response.responses:
+            topic_id = TopicId(topic.topic_id)
+            for data in topic.partitions:
+                partition = (topic_id, data.partition_index)
+                asked = session.asked(partition)
+                follower = self._followers.get(partition)
+                if asked is None or follower is None:
+                    continue
+                if data.records:
+                    with_records.append(partition)
+                self._take_partition(partition, follower, asked, data)
+                if self._clock.monotonic_ms() >= turn_ends_ms:
+                    await asyncio.sleep(0)
+                    turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
+        session.taken(with_records)
+
+    def _take_partition(
+        self, partition: PartitionId, follower: Follower, asked: Position, data: PartitionData
+    ) -> None:
+        if follower.has_ended:
+            self._forget(partition)
+            return
+        try:
+            taken = follower.take(asked, data, now_ms=self._clock.now_ms())
+        except CorruptRun as damage:
+            self._failed(partition, follower, f"corrupt batch from leader: {damage}")
+        except DiskError as error:
+            self._disk_failed(partition, follower, error)
+        else:
+            self._taken(partition, follower, taken)
+
+    def _taken(self, partition: PartitionId, follower: Follower, taken: Taken) -> None:
+        if taken is Taken.REFUSED:
+            self._back_off(partition)
+        elif taken is Taken.OUT_OF_RANGE:
+            self._session.leave_out(partition)
+            self._out_of_range[partition] = follower
+        else:
+            if self._back_off_ms:
+                self._end_back_off(partition)
+            self._want(partition, follower)
+
+    def _want(self, partition: PartitionId, follower: Follower) -> None:
+        position = follower.position()
+        if position is not None:
+            self._session.want(partition, position)
+            return
+        self._session.leave_out(partition)
+        if follower.wants_sync:
+            self._partitions.want_sync(follower)
+
+    def _failed(self, partition: PartitionId, follower: Follower, reason: str) -> None:
+        """Told once for each reason; tried again after the longest back-off."""
+        if self._reasons.get(partition) != reason:
+            self._reasons[partition] = reason
+            logger.error(
+                "replica partition=%s leader=%d state=failed reason=%s",
+                follower.name, self.leader, reason,
+            )  # fmt: skip
+        self._back_off(partition, wait_ms=self._settings.replica_fetch_backoff_ms)
+
+    def _disk_failed(self, partition: PartitionId, follower: Follower, error: DiskError) -> None:
+        """A disk that is full takes records again once there is room; else this was its end."""
+        self._partitions.append_failed(follower, error)
+        if follower.has_ended:
+            self._forget(partition)
+        else:
+            self._back_off(partition, wait_ms=self._settings.replica_fetch_backoff_ms)
+
+    def _forget(self, partition: PartitionId) -> None:
+        self._followers.pop(partition, None)
+        self._out_of_range.pop(partition, None)
+        self._reasons.pop(partition, None)
+        self._end_back_off(partition)
+        self._session.leave_out(partition)
+
+    # Back-off
+
+    def _back_off(self, partition: PartitionId, *, wait_ms: int | None = None) -> None:
+        longest_ms = self._settings.replica_fetch_backoff_ms
+        if wait_ms is None:
+            wait_ms = min(2 * self._back_off_ms.get(partition, BACK_OFF_MS_MIN // 2), longest_ms)
+        self._back_off_ms[partition] = wait_ms
+        self._session.leave_out(partition)
+        self._back_offs.set(partition, self._clock.monotonic_ms() + wait_ms)
+        self._set_timer()
+
+    def _end_back_off(self, partition: PartitionId) -> None:
+        self._back_offs.cancel(partition)
+        self._back_off_ms.pop(partition, None)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        next_ms = self._back_offs.next_ms()
+        if next_ms is not None:
+            wait_s = max(next_ms - self._clock.monotonic_ms(), 1) / 1000
+            self._timer = asyncio.get_running_loop().call_later(wait_s, self._back_offs_over)
+
+    def _back_offs_over(self) -> None:
+        """They are fetched again; what the last error was stays known until a fetch succeeds."""
+        self._timer = None
+        now_ms = self._clock.monotonic_ms()
+        while (partition := self._back_offs.due(now_ms)) is not None:
+            self._back_offs.cancel(partition)
+            self._want(partition, self._followers[partition])
+        self._set_timer()
+        self._look()
+
+    # Offsets that the leader does not have
+
+    async def _restart_out_of_range(self, channel: "ViewChannel") -> None:
+        """Asks the leader what it has, and restarts there. Nothing is outstanding meanwhile."""
+        asked, self._out_of_range = self._out_of_range, {}
+        epochs = {partition: follower.leader_epoch for partition, follower in asked.items()}
+        try:
+            starts = await self._list_offsets(channel, asked, EARLIEST)
+            ends = await self._list_offsets(channel, asked, LATEST)
+        except ClientError:
+            # On the next connection.
+            for partition, follower in asked.items():
+                if self._followers.get(partition) is follower:
+                    self._out_of_range.setdefault(partition, follower)
+            raise
+        for partition, follower in asked.items():
+            if self._followers.get(partition) is not follower:
+                continue
+            start, end = starts.get(partition), ends.get(partition)
+            if start is None or end is None:
+                self._back_off(partition)  # it is fetched once more, and asked again if need be
+                continue
+            self._restart(
+                partition, follower, epochs[partition], leader_start=start, leader_end=end
+            )
+
+    def _restart(
+        self,
+        partition: PartitionId,
+        follower: Follower,
+        leader_epoch: LeaderEpoch,
+        *,
+        leader_start: Offset,
+        leader_end: Offset,
+    ) -> None:
+        end_before = follower.log.end_offset
+        try:
+            is_restarted = follower.restart_at(
+                leader_epoch=leader_epoch, leader_start=leader_start, leader_end=leader_end
+            )
+        except DiskError as error:
+            self._disk_failed(partition, follower, error)
+            return
+        if is_restarted:
+            logger.warning(
+                "replica partition=%s leader=%d out_of_range_offset=%d leader_start=%d "
+                "leader_end=%d restarted_at=%d",
+                follower.name, self.leader, end_before, leader_start, leader_end,
+                follower.log.end_offset,
+            )  # fmt: skip
+        self._want(partition, follower)
+
+    async def _list_offsets(
+        self, channel: "ViewChannel", asked: dict[PartitionId, Follower], timestamp: int
+    ) -> dict[PartitionId, Offset]:
+        topics: dict[str, ListOffsetsTopic] = {}
+        ids: dict[tuple[str, int], PartitionId] = {}
+        for partition, follower in asked.items():
+            name, index = follower.name.topic, follower.name.partition
+            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
+            topic.partitions.append(
+                ListOffsetsPartition(
+                    partition_index=index,
+                    current_leader_epoch=follower.leader_epoch,
+                    timestamp=timestamp,
+                )
+            )
+            ids[name, index] = partition
+        response = await channel.ask(
+            ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values())),
+            ListOffsetsResponse,
+            timeout_ms=self._settings.replica_socket_timeout_ms,
+        )
+        return {
+            ids[topic.name, found.partition_index]: Offset(found.offset)
+            for topic in response.topics
+            for found in topic.partitions
+            if found.error_code == ErrorCode.NONE and (topic.name, found.partition_index) in ids
+        }
+
+    # Connections
+
+    def _replied(self) -> None:
+        if self._failures:
+            logger.info("replica fetcher leader=%d connected=true", self.leader)
+            self._failures = 0
+
+    async def _session_lost(self, code: ErrorCode) -> None:
+        """It is opened again at once; a leader that goes on so is given time."""
+        if self._session.outstanding == 0:
+            await self._wait_after_failure(f"{code.name} for a whole fetch")
+
+    async def _wait_to_connect(self, error: ClientError) -> None:
+        """The first time after a reply not at all: the leader may have closed an old connection."""
+        if isinstance(error, NodeDown) or self._failures:
+            await self._wait_after_failure(str(error))
+        else:
+            self._failures = 1
+
+    async def _wait_after_failure(self, reason: str) -> None:
+        """A little, growing; a change of the metadata that concerns this node ends the wait."""
+        if self._failures <= 1:
+            logger.warning(
+                "replica fetcher leader=%d connected=false reason=%s", self.leader, reason
+            )
+        self._failures += 1
+        wait_ms = min(RECONNECT_WAIT_MS_MIN << min(self._failures, 10), RECONNECT_WAIT_MS_MAX)
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._hurry.wait()
+        except TimeoutError:
+            return
+
+
+def id_of(follower: Follower) -> PartitionId:
+    return follower.topic_id, follower.name.partition

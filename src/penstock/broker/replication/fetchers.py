@@ -1,0 +1,110 @@
+"""The fetchers of this node: one for each node that leads partitions which are followed here.
+
+`follow` is told of followers that are new, have another leader, or have ended: a change of the
+metadata costs what it changes. A fetcher whose partitions have all gone elsewhere closes its
+connection, and waits for others.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from penstock.broker.controller.links import Links
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.replication.fetcher import ReplicaFetcher, id_of
+from penstock.model.identity import NodeId
+from penstock.model.settings.replication import ReplicationSettings
+from penstock.replication.follower import Follower
+from penstock.replication.replica_session import PartitionId
+from penstock.world.ports import Clock
+from penstock.world.tasks import TaskGroup
+
+CONNECT_WAIT_MS_MAX = 10_000
+
+
+class ReplicaFetchers:
+    """See the module. Fetchers belong to `tasks`."""
+
+    def __init__(
+        self,
+        *,
+        links: Links,
+        node_id: NodeId,
+        broker_epoch: Callable[[], int],
+        partitions: Partitions,
+        settings: ReplicationSettings,
+        clock: Clock,
+        tasks: TaskGroup,
+    ) -> None:
+        self._links = links
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._partitions = partitions
+        self._settings = settings
+        self._clock = clock
+        self._tasks = tasks
+        self._by_leader: dict[NodeId, ReplicaFetcher] = {}
+        self._by_partition: dict[PartitionId, ReplicaFetcher] = {}
+        self._running: list[asyncio.Task[None]] = []
+        self._is_closed = False
+
+    def check(self) -> None:
+        for fetcher in self._by_leader.values():
+            fetcher.check()
+        assert len(self._by_partition) >= sum(map(len, self._by_leader.values()))
+
+    def follow(self, changed: Iterable[Follower]) -> None:
+        """Followers that are new, have another leader or leader epoch, or have ended."""
+        if self._is_closed:
+            return
+        touched: dict[NodeId, ReplicaFetcher] = {}
+        for follower in changed:
+            partition = id_of(follower)
+            before = self._by_partition.get(partition)
+            leader = None if follower.has_ended else follower.leader
+            if before is not None and before.leader != leader:
+                before.leave(follower)
+                touched[before.leader] = before
+            if leader is not None:
+                fetcher = self._fetcher(leader)
+                fetcher.follow(follower)
+                self._by_partition[partition] = touched[leader] = fetcher
+            elif before is not None:
+                del self._by_partition[partition]
+        for fetcher in touched.values():
+            fetcher.hurry()
+
+    def brokers_changed(self, nodes: Iterable[NodeId]) -> None:
+        """They may be reachable now, or at other addresses."""
+        for node_id in nodes:
+            fetcher = self._by_leader.get(node_id)
+            if fetcher is not None:
+                fetcher.hurry()
+
+    def synced(self, follower: Follower) -> None:
+        fetcher = self._by_partition.get(id_of(follower))
+        if fetcher is not None:
+            fetcher.resume(follower)
+
+    def close(self) -> None:
+        """Fetches no more: the node is stopping."""
+        self._is_closed = True
+        for task in self._running:
+            task.cancel()
+
+    def _fetcher(self, leader: NodeId) -> ReplicaFetcher:
+        fetcher = self._by_leader.get(leader)
+        if fetcher is None:
+            fetcher = self._by_leader[leader] = ReplicaFetcher(
+                leader,
+                node_id=self._node_id,
+                broker_epoch=self._broker_epoch,
+                partitions=self._partitions,
+                settings=self._settings,
+                connect=partial(self._links.connect, timeout_ms=CONNECT_WAIT_MS_MAX),
+                clock=self._clock,
+                tasks=self._tasks,
+            )
+            task = self._tasks.start(fetcher.run(), name=f"fetch from {leader}")
+            self._running.append(task)
+        return fetcher

@@ -1,0 +1,71 @@
+"""Replication as a broker of a cluster runs it: its fetchers, and the changes of its in-sync sets.
+
+A node that is a cluster of its own does not import this (see `node/connections`).
+"""
+
+from collections.abc import Awaitable, Callable
+
+from penstock.broker.controller.links import Links
+from penstock.broker.partitions.partitions import Applied, Partitions
+from penstock.broker.replication.fetchers import ReplicaFetchers
+from penstock.broker.replication.in_sync_changes import InSyncChanges
+from penstock.metadata.image.image import Delta, Image
+from penstock.model.identity import NodeId
+from penstock.model.settings.replication import ReplicationSettings
+from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.world.ports import Clock
+from penstock.world.tasks import TaskGroup
+
+
+class Replicating:
+    """From its making on until `close`. Its tasks belong to `tasks`."""
+
+    def __init__(
+        self,
+        *,
+        links: Links,
+        ask: Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]],
+        node_id: NodeId,
+        broker_epoch: Callable[[], int],
+        image: Callable[[], Image],
+        partitions: Partitions,
+        settings: ReplicationSettings,
+        clock: Clock,
+        tasks: TaskGroup,
+    ) -> None:
+        self._tasks = tasks
+        self._fetchers = ReplicaFetchers(
+            links=links,
+            node_id=node_id,
+            broker_epoch=broker_epoch,
+            partitions=partitions,
+            settings=settings,
+            clock=clock,
+            tasks=tasks,
+        )
+        partitions.follower_synced = self._fetchers.synced
+        self.in_sync_changes = InSyncChanges(
+            ask=ask,
+            node_id=node_id,
+            broker_epoch=broker_epoch,
+            image=image,
+            partitions=partitions,
+            settings=settings,
+            clock=clock,
+        )
+
+    def check(self) -> None:
+        self._fetchers.check()
+
+    def start(self) -> None:
+        self._tasks.start(self.in_sync_changes.run(), name="in-sync sets")
+
+    def applied(self, delta: Delta, applied: Applied) -> None:
+        """A change of the metadata has taken effect here."""
+        self._fetchers.follow(applied.followed)
+        self._fetchers.brokers_changed(delta.brokers_changed)
+        self.in_sync_changes.led(applied.led)
+
+    def close(self) -> None:
+        """Fetches no more: the node is stopping."""
+        self._fetchers.close()

@@ -1,0 +1,300 @@
+"""What a leader has, its followers have: over real connections, from a leader in the test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.controller.links import Links
+from penstock.broker.replication.fetchers import ReplicaFetchers
+from penstock.client.network.channel import open_channel
+from penstock.client.network.view_channel import open_view_channel
+from penstock.metadata.image.topic import TopicImage
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.offset import LeaderEpoch
+from penstock.model.settings.replication import ReplicationSettings
+from penstock.replication.follower import Follower
+from penstock.world.ports import Address
+from penstock.world.tasks import TaskGroup
+from rig.leader_node import LeaderNode, LedLog, until
+from rig.services import NODE, Broker
+
+ONE, TWO = NodeId(11), NodeId(12)
+WAIT_S_MAX = 120
+
+
+class Following:
+    """A broker that follows two leader nodes."""
+
+    def __init__(self, broker: Broker, group: TaskGroup, **settings: Any) -> None:
+        self.broker = broker
+        self.group = group
+        self.leaders = {node: LeaderNode(node, broker.world) for node in (ONE, TWO)}
+        self.addresses: dict[NodeId, Address] = {}
+        self.fetchers = ReplicaFetchers(
+            links=Links(
+                network=broker.world.network,
+                client_id="follower",
+                address_of=self.addresses.get,
+                tasks=group,
+                open_channel=open_channel,
+                open_view_channel=open_view_channel,
+            ),
+            node_id=NODE,
+            broker_epoch=lambda: 5,
+            partitions=broker.partitions,
+            settings=ReplicationSettings(**{"replica_fetch_wait_max_ms": 30_000, **settings}),
+            clock=broker.world.clock,
+            tasks=group,
+        )
+        broker.partitions.follower_synced = self.fetchers.synced
+
+    async def serve(self) -> None:
+        for node, leader in self.leaders.items():
+            await leader.serve(self.group)
+            self.addresses[node] = leader.address
+
+    def follow(
+        self, name: str, *, partitions: int = 1, leader: NodeId = ONE, **topic: Any
+    ) -> list[LedLog]:
+        """A new topic of the leader; its logs there."""
+        replicas = (NODE, ONE, TWO)
+        topic_id = self.broker.create_topic(
+            name, partitions, leader=leader, replicas=replicas, **topic
+        )
+        logs = self.leaders[leader].lead(name, topic_id, partitions=partitions)
+        self.fetchers.follow(self.broker.applied.followed)
+        return logs
+
+    def change(self, name: str, **changes: Any) -> None:
+        """Of partition 0."""
+        topic = self.topic(name)
+        before = topic.partitions[0]
+        after = replace(before, partition_epoch=before.partition_epoch + 1, **changes)
+        self.broker.change_topic(replace(topic, partitions=(after, *topic.partitions[1:])))
+        self.fetchers.follow(self.broker.applied.followed)
+
+    def topic(self, name: str) -> TopicImage:
+        return self.broker.services.image.topics_by_name[name]
+
+    def follower(self, name: str, index: int = 0) -> Follower:
+        found = self.broker.partitions.replica(TopicPartition(name, index))
+        assert isinstance(found, Follower)
+        return found
+
+    def has_all(self, name: str, log: LedLog, index: int = 0) -> bool:
+        """Whether the follower has the leader's log, and the leader knows it."""
+        follower = self.follower(name, index)
+        assert follower.leader is not None
+        asked = self.leaders[follower.leader].positions.get((follower.topic_id, index))
+        return follower.log.end_offset == log.end_offset == asked
+
+    def check(self) -> None:
+        self.broker.partitions.check()
+        self.fetchers.check()
+
+
+Scenario = Callable[[Following], Awaitable[None]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., None]:
+    def run_scenario(scenario: Scenario, **settings: Any) -> None:
+        asyncio.run(asyncio.wait_for(follow(scenario, tmp_path, settings), WAIT_S_MAX))
+
+    return run_scenario
+
+
+async def follow(scenario: Scenario, path: Path, settings: dict[str, Any]) -> None:
+    async with following(path, settings) as cluster:
+        await scenario(cluster)
+        cluster.check()
+
+
+@asynccontextmanager
+async def following(path: Path, settings: dict[str, Any]) -> AsyncIterator[Following]:
+    broker = Broker(path)
+    async with TaskGroup() as group:
+        cluster = Following(broker, group, **settings)
+        await cluster.serve()
+        try:
+            yield cluster
+        finally:
+            group.cancel()
+    broker.close()
+
+
+def stored(follower: Follower) -> bytes:
+    [segment] = follower.log.segments
+    return segment.file.read_at(0, segment.size_bytes)
+
+
+def test_a_follower_has_the_leaders_bytes(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        first, second = cluster.follow("orders", partitions=2)
+        first.append(b"a" * 100_000)
+        second.append(b"b")
+        cluster.leaders[ONE].changed()
+        await until(lambda: cluster.has_all("orders", first))
+        first.append(b"c")
+        cluster.leaders[ONE].changed()
+        await until(lambda: cluster.has_all("orders", first))
+        await until(lambda: cluster.has_all("orders", second, 1))
+        assert stored(cluster.follower("orders")) == b"".join(first.batches)
+        assert cluster.follower("orders").high_watermark == 2
+        asked = cluster.leaders[ONE].requests[-1]
+        assert asked.replica_state is not None
+        assert (asked.replica_state.replica_id, asked.replica_state.replica_epoch) == (NODE, 5)
+        assert len(set(cluster.leaders[ONE].peers)) == 1, "one connection"
+
+    run(scenario)
+
+
+def test_only_what_has_changed_is_named(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        logs = cluster.follow("orders", partitions=20)
+        leader = cluster.leaders[ONE]
+        await until(lambda: len(leader.positions) == 20)
+        logs[7].append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", logs[7], 7))
+        [topic] = leader.requests[-1].topics
+        assert [asked.partition for asked in topic.partitions] == [7]
+
+    run(scenario)
+
+
+def test_a_new_topic_does_not_wait_until_a_long_poll_ends(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [orders] = cluster.follow("orders")
+        leader = cluster.leaders[ONE]
+        await until(lambda: len(leader.requests) == 2 and leader.requests[-1].max_wait_ms > 0)
+        [payments] = cluster.follow("payments")  # the poll waits for 30 s
+        payments.append()
+        await until(lambda: cluster.has_all("payments", payments))
+        orders.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", orders))
+        assert len(set(leader.peers)) == 1, "still the first connection"
+
+    run(scenario)
+
+
+def test_a_change_of_leader_is_followed_at_once(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [old] = cluster.follow("orders")
+        old.append()
+        cluster.leaders[ONE].changed()
+        await until(lambda: cluster.has_all("orders", old))
+        topic_id = cluster.topic("orders").topic_id
+        [new] = cluster.leaders[TWO].lead("orders", topic_id)
+        new.batches = [*old.batches]
+        new.append(leader_epoch=1)
+        cluster.change("orders", leader=TWO, leader_epoch=LeaderEpoch(1))
+        await until(lambda: cluster.has_all("orders", new))
+        assert stored(cluster.follower("orders")) == b"".join(new.batches)
+
+    run(scenario)
+
+
+def test_a_partition_with_an_error_does_not_stop_the_others(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        bad, good = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        bad.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        bad.append()
+        good.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", good, 1))
+        bad.error = ErrorCode.NONE
+        await until(lambda: cluster.has_all("orders", bad))
+
+    run(scenario)
+
+
+def test_a_follower_behind_the_leaders_start_begins_there(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [log] = cluster.follow("orders")
+        await until(lambda: cluster.has_all("orders", log))
+        log.start_offset = 100
+        log.append()
+        cluster.leaders[ONE].changed()
+        await until(lambda: cluster.has_all("orders", log))
+        assert cluster.follower("orders").log.start_offset == 100
+        assert cluster.follower("orders").log.end_offset == 101
+
+    run(scenario)
+
+
+def test_a_lost_session_is_opened_again(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        first, second = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        await until(lambda: len(leader.positions) == 2)
+        leader.lose_sessions()
+        second.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", second, 1))
+        assert cluster.has_all("orders", first)
+
+    run(scenario)
+
+
+def test_a_leader_that_comes_back_elsewhere_is_found(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [log] = cluster.follow("orders")
+        leader = cluster.leaders[ONE]
+        await until(lambda: cluster.has_all("orders", log))
+        assert leader.server is not None
+        leader.server.hang_up()
+        for listener in leader.server.listeners.values():
+            listener.close()
+        log.append()
+        leader.lose_sessions()
+        await leader.serve(cluster.group)
+        cluster.addresses[ONE] = leader.address
+        cluster.fetchers.brokers_changed([ONE])
+        await until(lambda: cluster.has_all("orders", log))
+
+    run(scenario)
+
+
+def test_a_partition_that_is_gone_is_fetched_no_more(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        cluster.follow("orders")
+        [payments] = cluster.follow("payments")
+        leader = cluster.leaders[ONE]
+        await until(lambda: len(leader.positions) == 2)
+        cluster.broker.delete_topic("orders")
+        cluster.fetchers.follow(cluster.broker.applied.followed)
+        await until(lambda: len(leader.positions) == 1)
+        payments.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("payments", payments))
+
+    run(scenario)
+
+
+def test_with_fsync_acks_only_what_is_synced_is_named(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        synced = {"penstock.ack.fsync": "true"}
+        [orders] = cluster.follow("orders", config=synced)
+        [payments] = cluster.follow("payments")
+        leader = cluster.leaders[ONE]
+        await until(lambda: len(leader.positions) == 2)
+        orders.append()
+        payments.append()
+        leader.changed()
+        follower = cluster.follower("orders")
+        await until(lambda: cluster.has_all("payments", payments))
+        await until(lambda: (follower.topic_id, 0) not in leader.positions)
+        assert follower.log.end_offset == 1, "it is appended, and left out until it is synced"
+        await cluster.broker.partitions.sync_wanted()
+        await until(lambda: cluster.has_all("orders", orders))
+
+    run(scenario)

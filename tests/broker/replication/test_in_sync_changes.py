@@ -1,0 +1,249 @@
+"""Leaders ask the controller to change in-sync sets; the test answers as the controller would."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.replication.in_sync_changes import InSyncChanges
+from penstock.metadata.image.topic import LeaderRecovery
+from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId
+from penstock.model.settings.replication import ReplicationSettings
+from penstock.replication.partition import Partition
+from penstock.wire.messages.alter_partition import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from penstock.world.tasks import TaskGroup
+from rig.leader_node import until
+from rig.produced import NOW_MS, produced
+from rig.services import NODE, OTHER, Broker
+
+REPLICAS = (NODE, OTHER)
+OWN_EPOCH = 33
+FOLLOWER_EPOCH = 1  # as it is registered in the rig
+WAIT_S_MAX = 120
+
+
+class Controller:
+    """Makes each change, once as many requests were refused as `refusals` has codes."""
+
+    def __init__(self) -> None:
+        self.requests: list[AlterPartitionRequest] = []
+        self.refusals: list[RequestError] = []
+        self.partition_codes: list[ErrorCode] = []
+        self.held: asyncio.Future[None] | None = None
+
+    async def ask(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        self.requests.append(request)
+        if self.held is not None:
+            await self.held
+        if self.refusals:
+            raise self.refusals.pop(0)
+        code = self.partition_codes.pop(0) if self.partition_codes else ErrorCode.NONE
+        return AlterPartitionResponse(
+            topics=[
+                AlteredTopic(
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        AlteredPartition(
+                            partition_index=one.partition_index,
+                            error_code=code,
+                            leader_id=NODE,
+                            leader_epoch=one.leader_epoch,
+                            isr=[member.broker_id for member in one.new_isr_with_epochs],
+                            partition_epoch=one.partition_epoch + 1,
+                        )
+                        for one in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+
+
+Scenario = Callable[[Broker, InSyncChanges, Controller], Awaitable[None]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., None]:
+    async def work(scenario: Scenario, lag_ms_max: int) -> None:
+        broker, controller = Broker(tmp_path), Controller()
+        changes = InSyncChanges(
+            ask=controller.ask,
+            node_id=NODE,
+            broker_epoch=lambda: OWN_EPOCH,
+            image=lambda: broker.services.image,
+            partitions=broker.partitions,
+            settings=ReplicationSettings(replica_lag_time_max_ms=lag_ms_max),
+            clock=broker.world.clock,
+        )
+        async with TaskGroup() as group:
+            group.start(changes.run())
+            await scenario(broker, changes, controller)
+            group.cancel()
+        broker.close()
+
+    def run_scenario(scenario: Scenario, *, lag_ms_max: int = 3_600_000) -> None:
+        asyncio.run(asyncio.wait_for(work(scenario, lag_ms_max), WAIT_S_MAX))
+
+    return run_scenario
+
+
+def lead(broker: Broker, *, partitions: int = 1, in_sync: tuple[NodeId, ...] = (NODE,)) -> None:
+    broker.create_topic("t", partitions, replicas=REPLICAS)
+    topic = broker.services.image.topics_by_name["t"]
+    changed = tuple(replace(one, isr=in_sync, partition_epoch=1) for one in topic.partitions)
+    broker.change_topic(replace(topic, partitions=changed))
+
+
+def catches_up(broker: Broker, partition: Partition, *, broker_epoch: int = FOLLOWER_EPOCH) -> bool:
+    return partition.follower_fetched(
+        OTHER,
+        offset=partition.log.end_offset,
+        broker_epoch=broker_epoch,
+        now_ms=broker.world.clock.monotonic_ms(),
+    )
+
+
+def members(request: AlterPartitionRequest) -> list[tuple[int, int]]:
+    [topic] = request.topics
+    [asked] = topic.partitions
+    return [(one.broker_id, one.broker_epoch) for one in asked.new_isr_with_epochs]
+
+
+def test_a_follower_that_has_caught_up_is_added(run: Callable[..., None]) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker)
+        partition = broker.partition("t")
+        assert catches_up(broker, partition)
+        changes.want(partition)
+        await until(lambda: partition.in_sync_count == 2)
+        [request] = controller.requests
+        assert (request.broker_id, request.broker_epoch) == (NODE, OWN_EPOCH)
+        assert members(request) == [(NODE, OWN_EPOCH), (OTHER, FOLLOWER_EPOCH)]
+        assert partition.partition_epoch == 2
+
+    run(scenario)
+
+
+def test_a_follower_of_another_incarnation_or_fenced_is_not_added(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker, partitions=2)
+        image = broker.services.image
+        first, second = broker.partition("t"), broker.partition("t", 1)
+        catches_up(broker, first, broker_epoch=FOLLOWER_EPOCH - 1)
+        changes.want(first)
+        fenced = replace(image.brokers[OTHER], fenced=True)
+        broker.services.image = replace(image, brokers={**image.brokers, OTHER: fenced})
+        catches_up(broker, second)
+        changes.want(second)
+        await asyncio.sleep(0)
+        broker.services.image = image
+        catches_up(broker, second)
+        changes.want(second)
+        await until(lambda: second.in_sync_count == 2)
+        assert first.in_sync_count == 1
+        assert len(controller.requests) == 1
+
+    run(scenario)
+
+
+def test_what_gathers_while_a_request_is_outstanding_goes_out_together(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker, partitions=20)
+        controller.held = asyncio.get_running_loop().create_future()
+        for index in range(20):
+            partition = broker.partition("t", index)
+            catches_up(broker, partition)
+            changes.want(partition)
+            await asyncio.sleep(0)
+        await until(lambda: len(controller.requests) == 1)
+        controller.held.set_result(None)
+        await until(lambda: all(one.in_sync_count == 2 for one in broker.partitions.led()))
+        assert len(controller.requests) == 2
+
+    run(scenario)
+
+
+def test_a_follower_that_is_silent_is_removed(run: Callable[..., None]) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker, in_sync=REPLICAS)
+        partition = broker.partition("t")
+        partition.append(produced(), all_acks=False, now_ms=NOW_MS)
+        await until(lambda: partition.in_sync_count == 1)
+        assert partition.high_watermark == 1
+        assert members(controller.requests[-1]) == [(NODE, OWN_EPOCH)]
+
+    run(scenario, lag_ms_max=100)
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH]
+)
+def test_what_the_controller_may_not_have_heard_is_asked_again(
+    run: Callable[..., None], code: ErrorCode
+) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker)
+        controller.refusals = [RequestError(code), RequestError(code)]
+        partition = broker.partition("t")
+        catches_up(broker, partition)
+        changes.want(partition)
+        await until(lambda: partition.in_sync_count == 2)
+        assert len(controller.requests) == 3
+
+    run(scenario)
+
+
+def test_a_change_of_an_older_partition_epoch_waits_for_the_metadata(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker)
+        controller.partition_codes = [ErrorCode.INVALID_UPDATE_VERSION]
+        partition = broker.partition("t")
+        catches_up(broker, partition)
+        changes.want(partition)
+        await until(lambda: len(controller.requests) == 1)
+        topic = broker.services.image.topics_by_name["t"]
+        newer = replace(topic.partitions[0], partition_epoch=5)
+        broker.change_topic(replace(topic, partitions=(newer,)))
+        catches_up(broker, partition)
+        changes.want(partition)
+        await until(lambda: partition.in_sync_count == 2)
+        assert partition.partition_epoch == 6
+
+    run(scenario)
+
+
+def test_a_leader_that_was_elected_uncleanly_reports_that_it_has_recovered(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        broker.create_topic("t", replicas=REPLICAS, leader=OTHER)
+        topic = broker.services.image.topics_by_name["t"]
+        elected = replace(
+            topic.partitions[0],
+            leader=NODE,
+            isr=(NODE,),
+            leader_epoch=type(topic.partitions[0].leader_epoch)(1),
+            partition_epoch=1,
+            leader_recovery_state=LeaderRecovery.RECOVERING,
+        )
+        broker.change_topic(replace(topic, partitions=(elected,)))
+        changes.led(broker.applied.led)
+        partition = broker.partition("t")
+        await until(lambda: not partition.is_recovering)
+        assert members(controller.requests[0]) == [(NODE, OWN_EPOCH)]
+
+    run(scenario)
