@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.retention import Retention
 from penstock.metadata.image.topic import LeaderRecovery
@@ -195,6 +197,38 @@ def test_followers_of_a_directory_that_fails_are_offline(tmp_path: Path) -> None
     assert lost[0].is_offline
     assert len(list(broker.partitions)) == 1
     assert not broker.partitions.is_offline("t", lost[0].name.partition)  # it is led elsewhere
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_replica_starts_with_the_high_watermark_that_it_knew(tmp_path: Path, clean: bool) -> None:
+    first = Broker(tmp_path)
+    first.create_topic("t", replicas=REPLICAS)
+    append(first, 5)
+    for node in (OTHER, THIRD):
+        first.partition("t").follower_fetched(node, offset=3, now_ms=0)
+    if clean:
+        first.close()
+    else:
+        Housekeeping(
+            partitions=first.partitions, settings=first.settings, world=first.world
+        ).save_watermarks()
+        first.directories.abandon()
+    second = Broker(tmp_path)
+    second.create_topic("t", replicas=REPLICAS, leader_epoch=1)
+    led = second.partition("t")
+    assert (led.high_watermark, led.log.end_offset) == (3, 5)
+    second.close()
+    third = Broker(tmp_path)
+    third.create_topic("t", leader=OTHER, replicas=REPLICAS, leader_epoch=2)
+    assert followed(third).high_watermark == 3
+    third.close()
+
+
+def test_a_node_without_followers_writes_no_high_watermarks(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.create_topic("t")
+    broker.close()
+    assert "replication-offset-checkpoint" not in broker.world.disk.names(broker.directory.path)
 
 
 def test_records_expire_and_are_synced_on_followers_too(tmp_path: Path) -> None:

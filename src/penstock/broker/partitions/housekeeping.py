@@ -43,6 +43,7 @@ class Housekeeping:
     def start(self, group: TaskGroup) -> None:
         group.start(self._keep_synced(), name="find logs to sync")
         group.start(self._keep_checkpoints(), name="checkpoints")
+        group.start(self._keep_watermarks(), name="high watermarks")
         group.start(self._keep_producers_few(), name="expire producers")
         group.start(self._retention.keep(), name="retention")
         group.start(self._remove_deleted(), name="remove deleted")
@@ -71,6 +72,16 @@ class Housekeeping:
         while True:
             await asyncio.sleep(max(interval_ms, SYNC_CHECK_MS) / 1000)
             self._partitions.directories.save_checkpoints()
+
+    async def _keep_watermarks(self) -> None:
+        interval_ms = self._settings.replication.replica_high_watermark_checkpoint_interval_ms
+        while True:
+            await asyncio.sleep(max(interval_ms, SYNC_CHECK_MS) / 1000)
+            self.save_watermarks()
+
+    def save_watermarks(self) -> None:
+        self._partitions.note_watermarks()
+        self._partitions.directories.save_watermarks()
 
     async def _keep_producers_few(self) -> None:
         interval_ms = self._settings.producer_id_expiration_check_interval_ms

@@ -217,6 +217,14 @@ class LogDirectories:
             except DiskError as error:
                 logger.error("directory=%s checkpoints=unsaved reason=%s", directory.path, error)
 
+    def save_watermarks(self) -> None:
+        """Of every directory; one that cannot keeps its older ones, which are no higher."""
+        for directory in self.online.values():
+            try:
+                directory.save_watermarks()
+            except DiskError as error:
+                logger.error("directory=%s watermarks=unsaved reason=%s", directory.path, error)
+
     def fail(self, path: str, reason: str) -> None:
         """Takes a directory offline; DirectoryLost when the node cannot go on without it."""
         directory = self.online.pop(path, None)

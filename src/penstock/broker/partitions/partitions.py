@@ -208,6 +208,16 @@ class Partitions:
         """The replica's log is to be synced: acks or readers wait for it, or it is due."""
         self._syncing[self._home(partition)].want(partition)
 
+    def note_watermarks(self) -> None:
+        """The next save of the checkpoints stores them. A partition without followers needs none:
+        all that its log has is committed.
+        """
+        for partition in self.led():
+            if len(partition.followers.replicas) > 1:
+                partition.log.note_watermark(partition.high_watermark)
+        for follower in self.followed():
+            follower.log.note_watermark(follower.high_watermark)
+
     async def keep_syncing(self) -> None:
         """Syncs what is wanted until cancelled; directories do not wait for each other."""
         await run_all(self._syncing.values())
@@ -264,6 +274,7 @@ class Partitions:
         The logs are closed by the owner of their directory.
         """
         self._closed = True
+        self.note_watermarks()
         for replica in self:
             replica.end()
         self._by_name.clear()
@@ -332,7 +343,9 @@ class Partitions:
         for name, log in opened.items():
             if isinstance(log, PartitionLog):
                 self._offline.discard(name)
-                self._begin(log, to_open[name][1], applied, high_watermark=None)
+                self._begin(
+                    log, to_open[name][1], applied, high_watermark=log.checkpointed_watermark
+                )
             else:
                 self._offline.add(name)
                 logger.error("partition=%s state=offline reason=%s", name, log)
@@ -343,7 +356,7 @@ class Partitions:
         wanted: PartitionImage,
         applied: Applied,
         *,
-        high_watermark: Offset | None,
+        high_watermark: Offset,
     ) -> None:
         """Leads or follows a partition from now on; `high_watermark` as it was known here."""
         topic, index = log.partition.topic, log.partition.partition
