@@ -334,11 +334,18 @@ class Partitions:
         unheard_of: Container[TopicPartition],
         applied: Applied,
     ) -> None:
-        """Opens replicas from disk, or makes new ones."""
+        """Replicas of logs that are open already, or opened from disk, or new ones."""
+        closed: list[LogWanted] = []
+        for name, (wanted, partition) in to_open.items():
+            known = self.directories.log_of(name)
+            if known is None or known.topic_id != wanted.topic_id:
+                closed.append(wanted)
+                continue
+            known.reconfigure(wanted.settings)
+            self._offline.discard(name)
+            self._begin(known, partition, applied, high_watermark=known.checkpointed_watermark)
         opened = self.directories.open_logs(
-            [wanted for wanted, _ in to_open.values()],
-            now_ms=self._clock.now_ms(),
-            unheard_of=unheard_of,
+            closed, now_ms=self._clock.now_ms(), unheard_of=unheard_of
         )
         for name, log in opened.items():
             if isinstance(log, PartitionLog):
