@@ -1,13 +1,16 @@
-"""One data directory of a node: its owner, its partitions, and whether it was closed cleanly.
+"""One data directory of a node: its owner, its partitions, and whether anything of it was lost.
 
 A clean stop leaves a marker; the next start removes it before anything is written, so that it is
-valid only for that stop. A partition is deleted by renaming its directory; the files are removed
-later (`log/removals`), by the next start at the latest. Creation and deletion cost a few syncs for
-any number of partitions, so callers pass all partitions at once.
+valid only for that stop. A process that was killed leaves its start file (`log/start_file`): if the
+machine has run since then, nothing is lost either (`LogDirectory.clean_epoch`). A partition is
+deleted by renaming its directory; the files are removed later (`log/removals`), by the next start
+at the latest. Creation and deletion cost a few syncs for any number of partitions, so callers pass
+all partitions at once.
 
 Invariants:
  1. One node at a time: the lock is held from `open` to `close`.
- 2. The marker is on disk only while no node runs, and only when every log was closed.
+ 2. The marker is on disk only while no node runs, and only when every log was closed. Those that
+    were not opened were left by a clean stop before.
  3. A new directory is claimed on disk, and no checkpoint has an entry of its name, before its log
     can be written to.
 
@@ -29,6 +32,7 @@ from penstock.log.opening import PRODUCER_EXPIRY_MS, LeftBehind, open_log
 from penstock.log.partition_log import PartitionLog
 from penstock.log.recovery import RecoveryReport
 from penstock.log.removals import Removals
+from penstock.log.start_file import Start, StartFile
 from penstock.model.identity import NO_TOPIC_ID, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
@@ -77,6 +81,8 @@ class LogDirectory:
         self._checkpoints = OffsetCheckpoints(disk=disk, path=path, logs=self.logs)
         self.clean = clean and self._checkpoints.readable
         self._stopped_epoch = stopped_epoch
+        self._refused: set[TopicPartition] = set()  # could not be opened
+        self.start_file = StartFile(disk=disk, path=path)
 
     @classmethod
     def open(
@@ -121,6 +127,21 @@ class LogDirectory:
         if not (self.clean and report.clean) or cut or self._stopped_epoch == NO_BROKER_EPOCH:
             return None
         return self._stopped_epoch
+
+    def clean_epoch(self, boot_id: str) -> int | None:
+        """The epoch of the broker that wrote here last, if everything that it wrote is here: it
+        stopped cleanly, or was killed since the machine started. None when that is not known.
+
+        Ask once every log has been opened: recovery decides.
+        """
+        if not self._checkpoints.readable or not self.recovery.intact or self._unopened():
+            return None
+        if self.clean:
+            return self.stopped_epoch
+        identity = self.identity
+        if identity is None:
+            return None
+        return self.start_file.epoch_of(directory_id=identity.directory_id, boot_id=boot_id)
 
     def partitions_found(self) -> dict[TopicPartition, TopicId | CorruptCheckpoint | None]:
         """The partitions that have a directory here, opened or not, with their topic ids.
@@ -178,8 +199,31 @@ class LogDirectory:
             try:
                 opened[one.partition] = self._open(one, now_ms)
             except (DiskError, CorruptData, TopicIdMismatch) as error:
+                self._refused.add(one.partition)
                 opened[one.partition] = error
         return opened
+
+    def open_found(self, partitions: Iterable[TopicPartition], *, now_ms: int) -> list[OpenError]:
+        """Opens partitions that have a directory here, before the metadata tells their settings:
+        `PartitionLog.reconfigure` follows. Returns why some could not be opened.
+        """
+        wanted = [
+            LogWanted(partition=partition, topic_id=claim, settings=TopicSettings())
+            for partition in partitions
+            if isinstance(claim := self._claim_of(partition), bytes) and partition not in self.logs
+        ]
+        opened = self.open_logs(wanted, now_ms=now_ms).values()
+        return [one for one in opened if not isinstance(one, PartitionLog)]
+
+    def note_start(self, *, boot_id: str, broker_epoch: int) -> None:
+        """The broker has this epoch from now on: what a kill leaves here is its."""
+        identity = self.identity
+        if identity is not None:
+            self.start_file.write(
+                Start(
+                    directory_id=identity.directory_id, boot_id=boot_id, broker_epoch=broker_epoch
+                )
+            )
 
     def delete_partitions(
         self, partitions: Mapping[TopicPartition, TopicId]
@@ -234,7 +278,9 @@ class LogDirectory:
 
         It is kept, and later starts ignore it: lost metadata must not cause loss of data.
         """
-        assert partition not in self.logs, partition
+        log = self.logs.pop(partition, None)
+        if log is not None:
+            log.retire()
         path = self._rename(
             partition, token=self._claim_of(partition), suffix=layout.STRAY_DIRECTORY
         )
@@ -250,15 +296,19 @@ class LogDirectory:
         self._checkpoints.save_watermarks()
 
     def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """Closes every log and leaves the marker of a clean stop."""
+        """Closes every log and leaves the marker of a clean stop, unless recovery has not come to
+        some of the logs yet.
+        """
+        is_clean = self.clean or self._unopened() <= self._refused
         closing = [log for log in self.logs.values() if not log.is_closed]
         self._disk.sync_all([path for log in closing for path in log.begin_close()])
         for log in closing:
             log.finish_close()
         self._claims.settle()
         self.save_checkpoints()
-        marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        self._disk.write_whole(f"{self.path}/{layout.CLEAN_SHUTDOWN}", marker.encode())
+        if is_clean:
+            marker = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+            self._disk.write_whole(f"{self.path}/{layout.CLEAN_SHUTDOWN}", marker.encode())
         self._lock.close()
 
     def abandon(self) -> None:
@@ -269,6 +319,17 @@ class LogDirectory:
 
     def _directory(self, partition: TopicPartition) -> str:
         return f"{self.path}/{layout.partition_directory(partition)}"
+
+    def _unopened(self) -> set[TopicPartition]:
+        """Partitions with a directory here whose log is not open."""
+        parsed = map(layout.parse_partition_directory, self._disk.names(self.path))
+        unopened = {one for one in parsed if one is not None} - self.logs.keys()
+        return {one for one in unopened if self._disk.is_directory(self._directory(one))}
+
+    def _about_to_lose(self) -> None:
+        """Recovery removes what may have been acked. DiskError: it must not."""
+        self.start_file.remove()
+        self.recovery.intact = False
 
     def _claim_of(self, partition: TopicPartition) -> TopicId | CorruptCheckpoint | None:
         try:
@@ -284,7 +345,11 @@ class LogDirectory:
             if name.endswith(layout.DELETED_DIRECTORY):
                 self._removals.add(f"{self.path}/{name}", delay_ms=0)
         for partition in self._checkpoints.partitions():
-            if layout.partition_directory(partition) not in names:
+            directory = layout.partition_directory(partition)
+            if directory not in names:
+                if not any(_is_retired(name, directory) for name in names):
+                    # Neither deleted nor set aside by a node, as far as it is known.
+                    self._about_to_lose()
                 self._checkpoints.forget(partition)
 
     def _make_directories(self, new: Sequence[LogWanted]) -> None:
@@ -317,6 +382,7 @@ class LogDirectory:
             loaded=self._loaded,
             checkpoints=self._checkpoints,
             removals=self._removals,
+            about_to_lose=self._about_to_lose,
         )
         if wanted.whole and log.end_offset < recovery_point:
             log.abandon()
@@ -379,6 +445,7 @@ class LogDirectory:
             bytes_scanned=total.bytes_scanned + report.bytes_scanned,
             bytes_cut=total.bytes_cut + report.bytes_cut,
             indexes_rebuilt=total.indexes_rebuilt + report.indexes_rebuilt,
+            intact=total.intact and report.intact,
             reasons=[*total.reasons, *report.reasons],
         )
 
@@ -424,6 +491,12 @@ def write_identity(disk: Disk, path: str, identity: DirectoryIdentity) -> None:
     """Formats a directory for this node."""
     make_lasting(disk, path)
     disk.write_whole(f"{path}/{layout.IDENTITY}", encode_identity(identity))
+
+
+def _is_retired(name: str, directory: str) -> bool:
+    """Whether the directory of a partition got this name when it was deleted or set aside."""
+    endings = (layout.DELETED_DIRECTORY, layout.STRAY_DIRECTORY)
+    return name.startswith(f"{directory}.") and name.endswith(endings)
 
 
 def _epoch_in(marker: bytes) -> int:

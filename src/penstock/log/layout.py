@@ -4,6 +4,7 @@
   .lock                              held while a node runs
   .kafka_cleanshutdown               there only after a clean stop
   meta.properties                    whose directory this is
+  penstock-start                     who has written here (log/start_file); Penstock's own
   recovery-point-offset-checkpoint   per partition: all below this offset is synced
   log-start-offset-checkpoint        per partition: where it begins, if not at a segment's start
   cleaner-offset-checkpoint          per partition: how far it is compacted
@@ -48,6 +49,7 @@ START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+START = "penstock-start"
 UNSYNCED_TOPIC_IDS = "unsynced-topic-ids"
 IDENTITY = "meta.properties"
 LOCK = ".lock"

@@ -1,5 +1,7 @@
 """Opens a log: from the files in a partition's directory to a log that can be written to."""
 
+from collections.abc import Callable
+
 from penstock.log.creation import claim_directory, new_segment
 from penstock.log.durability import Checkpoints
 from penstock.log.leftovers import tidy
@@ -46,8 +48,12 @@ def open_log(
     loaded: LoadedIndexes | None = None,
     checkpoints: Checkpoints | None = None,
     removals: Removals | None = None,
+    about_to_lose: Callable[[], None] = lambda: None,
 ) -> PartitionLog:
-    """Loads the log in `directory`, or creates one that begins at `left.start_offset`."""
+    """Loads the log in `directory`, or creates one that begins at `left.start_offset`.
+
+    `about_to_lose` is called before recovery removes anything but an incomplete batch at the end.
+    """
     loaded = LoadedIndexes() if loaded is None else loaded
     parts = _load_parts(
         disk,
@@ -58,6 +64,7 @@ def open_log(
         now_ms=now_ms,
         producer_expiry_ms=producer_expiry_ms,
         loaded=loaded,
+        about_to_lose=about_to_lose,
     )
     return PartitionLog(
         parts,
@@ -85,6 +92,7 @@ def _load_parts(
     now_ms: int,
     producer_expiry_ms: int,
     loaded: LoadedIndexes,
+    about_to_lose: Callable[[], None],
 ) -> LogParts:
     topic_id = claim_directory(disk, directory, topic_id)
     tidy(disk, directory)
@@ -110,6 +118,7 @@ def _load_parts(
         cleaned_offset=FIRST_OFFSET if left.cleaned_offset is None else left.cleaned_offset,
         settings=settings,
         memory=memory,
+        about_to_lose=about_to_lose,
     )
     # Without a file there are no epochs below the recovery point (invariant 2 of `log/epochs`).
     synced = left.clean or (left.recovery_point or 0) > memory.start_offset

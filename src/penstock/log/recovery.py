@@ -15,6 +15,7 @@ Invariants of the result:
  4. No batch below the recovery point has been removed.
 """
 
+from collections.abc import Callable
 from dataclasses import field
 
 from penstock.log import layout
@@ -28,7 +29,9 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
-from penstock.records.errors import CorruptBatch
+from penstock.records.checksum import crc32c
+from penstock.records.errors import CorruptBatch, IncompleteBatch
+from penstock.records.layout import ATTRIBUTES_POSITION, CHECKSUM_POSITION, HEADER_BYTES, UINT32
 from penstock.world.ports import Disk
 
 
@@ -42,6 +45,7 @@ class RecoveryReport:
     bytes_scanned: int = 0
     bytes_cut: int = 0
     indexes_rebuilt: int = 0
+    intact: bool = True  # nothing is gone but an incomplete batch at the very end of a log
     reasons: list[str] = field(default_factory=list)
 
 
@@ -92,8 +96,13 @@ def load(
     cleaned_offset: Offset,
     settings: TopicSettings,
     memory: LogMemory,
+    about_to_lose: Callable[[], None],
 ) -> Loaded:
-    """Loads the segments of a log, at least one, so that writing can continue."""
+    """Loads the segments of a log, at least one, so that writing can continue.
+
+    `about_to_lose` is called before anything is removed but an incomplete batch at the very end,
+    and when records are gone that were synced.
+    """
     assert segments
     report = RecoveryReport(clean=clean)
     suspect = _first_suspect(segments, report)
@@ -116,8 +125,10 @@ def load(
     # The file of epochs may be older than a truncation: what is scanned says which epochs it has.
     memory.epochs.truncate_end(base_offset)
     end_offset = _scan_all(
-        segments, first, recovery_point, cleaned_offset, settings, memory, report
+        segments, first, recovery_point, cleaned_offset, settings, memory, report, about_to_lose
     )
+    if end_offset < recovery_point:
+        _lose(report, about_to_lose)
     for segment in segments[first:-1]:
         segment.save_indexes()
         segment.seal()
@@ -161,6 +172,7 @@ def _scan_all(
     settings: TopicSettings,
     memory: LogMemory,
     report: RecoveryReport,
+    about_to_lose: Callable[[], None],
 ) -> Offset:
     """Scans the segments from `first` on, drops those behind a cut; where the log ends then."""
     # A power loss can take the tail of one segment, or all of it, and leave the next: the log ends
@@ -184,11 +196,17 @@ def _scan_all(
             report.reasons.append(
                 f"{segment.path(layout.LOG)}: does not begin at offset {end_offset}"
             )
+            _lose(report, about_to_lose)
             _drop(segments, slot, report)
             break
         previous_base = segment.base_offset
         sealed_with = _saved_largest_timestamp(segment)
-        end_offset, reason = _scan(segment, recovery_point, settings, memory, report)
+        scanned = _scan(segment, recovery_point, settings, memory)
+        end_offset, reason = scanned.end_offset, scanned.reason
+        is_last = slot + 1 == len(segments)
+        if reason is not None and not (scanned.is_incomplete and is_last):
+            _lose(report, about_to_lose)
+        _cut(segment, scanned, report)
         # The index saved with a segment knows its largest timestamp. A clean stop saves one too,
         # of a segment that may grow afterwards; the recovery point tells the two apart.
         whole = sealed_with == segment.largest_timestamp[0] and end_offset != recovery_point
@@ -211,20 +229,27 @@ def _saved_largest_timestamp(segment: Segment) -> int | None:
     return time.last()[0] if len(time) > 0 else None
 
 
+@dataclass(slots=True, kw_only=True)
+class Scanned:
+    """The valid batches of a segment, and what ends them: None if that is the end of the file."""
+
+    end_offset: Offset
+    size_bytes: int
+    reason: str | None
+    is_incomplete: bool  # the reason is a batch that was not written to its end
+
+
 def _scan(
-    segment: Segment,
-    recovery_point: Offset,
-    settings: TopicSettings,
-    memory: LogMemory,
-    report: RecoveryReport,
-) -> tuple[Offset, str | None]:
-    """Checks every batch, rebuilds the indexes, truncates the file before the first bad batch."""
+    segment: Segment, recovery_point: Offset, settings: TopicSettings, memory: LogMemory
+) -> Scanned:
+    """Checks every batch up to the first bad one, and rebuilds the indexes."""
     size_bytes = segment.size_bytes
     segment.begin_indexes()
     memory.producers.pass_over(segment.base_offset)
     end_offset = segment.base_offset
     position = 0
     reason = None
+    is_incomplete = False
     try:
         for position, batch in whole_batches(segment.file, start=0, end=size_bytes):
             reason = _error(batch, segment.base_offset, end_offset)
@@ -234,16 +259,40 @@ def _scan(
             memory.take_up(batch, segment)
             end_offset = batch.next_offset
             position += batch.size_bytes
+    except IncompleteBatch as error:
+        reason = error.reason
+        is_incomplete = not _is_whole_by_checksum(segment, position)
     except CorruptBatch as error:
         reason = error.reason
     if reason is not None and end_offset < recovery_point:
         raise _beyond_repair(segment, position, reason, recovery_point)
-    segment.cut_file(position)
+    return Scanned(
+        end_offset=end_offset, size_bytes=position, reason=reason, is_incomplete=is_incomplete
+    )
+
+
+def _is_whole_by_checksum(segment: Segment, position: int) -> bool:
+    """Whether the rest of the file is a whole batch, whose size alone is damaged."""
+    rest = segment.file.read_at(position, segment.size_bytes - position)
+    if len(rest) < HEADER_BYTES:
+        return False
+    checksum: int = UINT32.unpack_from(rest, CHECKSUM_POSITION)[0]
+    return crc32c(memoryview(rest)[ATTRIBUTES_POSITION:]) == checksum
+
+
+def _cut(segment: Segment, scanned: Scanned, report: RecoveryReport) -> None:
+    """Truncates the file after its last valid batch."""
     report.segments_scanned += 1
     report.indexes_rebuilt += 1
-    report.bytes_scanned += position
-    report.bytes_cut += size_bytes - position
-    return end_offset, reason
+    report.bytes_scanned += scanned.size_bytes
+    report.bytes_cut += segment.size_bytes - scanned.size_bytes
+    segment.cut_file(scanned.size_bytes)
+
+
+def _lose(report: RecoveryReport, about_to_lose: Callable[[], None]) -> None:
+    if report.intact:
+        about_to_lose()
+        report.intact = False
 
 
 def _beyond_repair(

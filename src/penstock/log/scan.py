@@ -12,7 +12,7 @@ from typing import Final
 from penstock.model.limit import KIB, MIB
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader, BatchView
-from penstock.records.errors import CorruptBatch
+from penstock.records.errors import CorruptBatch, IncompleteBatch
 from penstock.records.layout import (
     HEADER_BYTES,
     INT32,
@@ -39,7 +39,7 @@ def headers(file: File, *, start: int, end: int) -> Iterator[tuple[int, BatchHea
         while at < len(chunk) and (last_read or at + HEADER_BYTES <= len(chunk)):
             header = _header(chunk, at, file_position=position + at)
             if position + at + header.size_bytes > end:
-                raise CorruptBatch("a batch is truncated", position=position + at)
+                raise IncompleteBatch("a batch is truncated", position=position + at)
             yield position + at, header
             at += header.size_bytes
         position += at
@@ -61,9 +61,9 @@ def whole_batches(file: File, *, start: int, end: int) -> Iterator[tuple[int, Ba
             at += needed
             needed = OVERHEAD_BYTES
         if position + len(chunk) == end and at < len(chunk):
-            raise CorruptBatch("a batch is truncated", position=position + at)
+            raise IncompleteBatch("a batch is truncated", position=position + at)
         if position + at + needed > end and position + at < end:
-            raise CorruptBatch("a batch is truncated", position=position + at)
+            raise IncompleteBatch("a batch is truncated", position=position + at)
         position += at
         read_bytes = max(BATCH_READ_BYTES, needed)
 
@@ -90,11 +90,11 @@ def find(file: File, offset: Offset, *, start: int, end: int) -> tuple[int, int]
             last_offset = base_offset + last_offset_delta if magic == MAGIC_V2 else base_offset
             if last_offset >= offset:
                 if position + at + size_bytes > end:
-                    raise CorruptBatch("a batch is truncated", position=position + at)
+                    raise IncompleteBatch("a batch is truncated", position=position + at)
                 return position + at, size_bytes
             at += size_bytes
         if at == 0:
-            raise CorruptBatch("a batch is truncated", position=position)
+            raise IncompleteBatch("a batch is truncated", position=position)
         read_bytes = PLACE.size if at > HEADER_READ_BYTES else HEADER_READ_BYTES
         position += at
     return None

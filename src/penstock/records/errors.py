@@ -15,6 +15,10 @@ class CorruptBatch(PenstockError):
         self.position = position
 
 
+class IncompleteBatch(CorruptBatch):
+    """Bytes that begin as a batch does, and end before it."""
+
+
 class OversizedBatch(CorruptBatch):
     """Compressed records that expand beyond the bound; what lies beyond it was never held."""
 
