@@ -66,6 +66,7 @@ class BrokerParts:
             voters=str(place),
             heartbeat_interval_ms=config.cluster.heartbeat_interval_ms,
             registration_timeout_ms=config.cluster.registration_timeout_ms,
+            session_timeout_ms=settings.broker_session_timeout_ms,
             clock=world.clock,
         )
         self.partitions = Partitions(

@@ -1,10 +1,11 @@
 """This node's place in the quorum: who votes, where they listen, and whether it is one of them."""
 
+import logging
 from collections.abc import Mapping
 
 from penstock.broker.controller.quorum_driver import QuorumMember
 from penstock.model.error import PenstockError
-from penstock.model.identity import NodeId
+from penstock.model.identity import NodeId, id_text
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.cluster_node import ClusterNode, QuorumTimes
 from penstock.model.settings.listener import DirectoryVoter, HostPort
@@ -14,6 +15,8 @@ from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.wire.messages.endpoints import NamedEndpoint
 from penstock.world.ports import Address, Disk
+
+logger = logging.getLogger(__name__)
 
 FETCH_WAIT_MS_MAX = 500  # as in Apache Kafka
 
@@ -51,6 +54,7 @@ def quorum_place(
     stored = _stored(node, disk, metadata_directory) if node.has_dynamic_voters else ()
     addresses: dict[NodeId, HostPort]
     if stored:
+        _warn_of_lost_vote(stored, ReplicaKey(node.node_id, directory_id))
         voters = VoterSet(ReplicaKey(voter.node_id, voter.directory_id) for voter in stored)
         addresses = {voter.node_id: HostPort(host=voter.host, port=voter.port) for voter in stored}
     elif node.quorum.static_voters:
@@ -74,6 +78,17 @@ def quorum_place(
             },
         ),
     )
+
+
+def _warn_of_lost_vote(stored: tuple[DirectoryVoter, ...], key: ReplicaKey) -> None:
+    for voter in stored:
+        if voter.node_id == key.node_id and voter.directory_id != key.directory_id:
+            assert key.directory_id is not None
+            logger.warning(
+                "quorum node=%d votes=false directory_id=%s the voters name directory %s for it:"
+                " its disk was replaced, or directory.id was changed in meta.properties",
+                key.node_id, id_text(key.directory_id), id_text(voter.directory_id),
+            )  # fmt: skip
 
 
 def times_of(times: QuorumTimes) -> Times:

@@ -62,6 +62,7 @@ def membership_of(control: Control, *, timeout_ms: int) -> Membership:
         voters=VOTERS,
         heartbeat_interval_ms=100,
         registration_timeout_ms=timeout_ms,
+        session_timeout_ms=timeout_ms,
         clock=control.world.clock,
     )
 

@@ -29,6 +29,7 @@ def handle(
         lambda: fetch.request_from_wire(request, cluster_id=services.cluster_id),
         FetchReply,
         respond,
+        connection=context.peer,
     )
 
 

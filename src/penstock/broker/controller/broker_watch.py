@@ -17,7 +17,8 @@ from penstock.metadata.controller.broker_sessions import BrokerSessions
 from penstock.metadata.controller.contact import note_contact
 from penstock.metadata.controller.decide import ControllerReply, ControllerRequest
 from penstock.metadata.image.broker import BrokerImage
-from penstock.model.identity import NodeId
+from penstock.model.identity import NodeId, id_text
+from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
 from penstock.world.errors import ConnectionRefused, NetworkError
 from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
@@ -98,6 +99,19 @@ class BrokerWatch:
         now_ms = self._now_ms()
         note_contact(self.sessions, request, reply, connection=connection, now_ms=now_ms)
         self._sooner.set()
+
+    def note_directories(self, request: ControllerRequest) -> None:
+        """Before a registration takes effect: directories that the broker had are missed."""
+        if not isinstance(request, BrokerRegistrationRequest):
+            return
+        present = self._brokers().get(NodeId(request.broker_id))
+        gone = set() if present is None else set(present.directories) - set(request.log_dirs)
+        if gone:
+            logger.warning(
+                "broker=%d registers without log_directories=%s that it had before: a disk is away,"
+                " or directory.id was changed in meta.properties",
+                request.broker_id, ",".join(sorted(map(id_text, gone))),
+            )  # fmt: skip
 
     def connection_lost(self, connection: Address) -> None:
         """A connection to this controller was closed, whoever had it."""

@@ -334,6 +334,7 @@ class LocalController:
             decision = self._decide(request)
             if not isinstance(decision.reply, RequestError):
                 accepted.append(decision.reply)
+                self.watch.note_directories(request)
             return decision
 
         def answered(outcome: Outcome | NotDone) -> None:

@@ -55,6 +55,7 @@ class Membership:
         voters: str,
         heartbeat_interval_ms: int,
         registration_timeout_ms: int,
+        session_timeout_ms: int,
         clock: Clock,
     ) -> None:
         self._controller = controller
@@ -63,6 +64,8 @@ class Membership:
         self._voters = voters
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._registration_timeout_ms = registration_timeout_ms
+        # By then the session of a process that is gone has ended: whoever has the id is alive.
+        self._duplicate_timeout_ms = min(registration_timeout_ms, 2 * session_timeout_ms)
         self._clock = clock
         self._broker_epoch = -1
         self._registration: BrokerRegistrationRequest | None = None
@@ -87,8 +90,11 @@ class Membership:
                 reason = self._reason(refusal)
                 if refusal.code not in RETRIABLE:
                     raise NotRegistered(reason) from refusal
-                if now_ms - began_ms >= self._registration_timeout_ms:
-                    waited_s = self._registration_timeout_ms / 1000
+                timeout_ms = self._registration_timeout_ms
+                if refusal.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                    timeout_ms = self._duplicate_timeout_ms
+                if now_ms - began_ms >= timeout_ms:
+                    waited_s = timeout_ms / 1000
                     raise NotRegistered(f"{reason}: gave up after {waited_s:g} s") from refusal
                 if now_ms - said_ms >= SAID_EVERY_MS:
                     said_ms = now_ms
@@ -246,7 +252,8 @@ class Membership:
             case ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 return (
                     f"node.id={self._node_id} is taken: a broker with this id is alive in the"
-                    " cluster; give this node another id, or stop that one"
+                    " cluster; give this node another id, or stop that one (this directory may be"
+                    " a copy of its)"
                 )
             case ErrorCode.INCONSISTENT_CLUSTER_ID:
                 return (

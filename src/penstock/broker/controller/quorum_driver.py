@@ -7,11 +7,12 @@ often; the replica counts a record when it is told that it is durable.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol, assert_never
 
 from penstock.broker.controller.metadata_journal import MetadataJournal
+from penstock.broker.controller.voter_connections import VoterConnections
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
@@ -37,6 +38,7 @@ from penstock.raft.effects import (
 )
 from penstock.raft.messages import (
     FetchReply,
+    FetchRequest,
     FetchSnapshotReply,
     Refused,
     Reply,
@@ -64,6 +66,10 @@ class Unanswered(PenstockError):
     def __init__(self, reason: str, *, is_down: bool = False) -> None:
         super().__init__(reason)
         self.is_down = is_down
+
+
+class NodeTwice(PenstockError):
+    """Another process is the same voter."""
 
 
 class Peers(Protocol):
@@ -135,6 +141,7 @@ class QuorumDriver:
         self._unsent: list[Send] = []  # until `run` has connections
         self._has_failed = False
         self._down: set[NodeId] = set()  # those that refused the last connection
+        self._voter_connections = VoterConnections()
         self._sooner = asyncio.Event()
         self._step = asyncio.Event()  # replaced when it is set
         self._sync_wanted = asyncio.Event()
@@ -172,8 +179,12 @@ class QuorumDriver:
             tasks.start(self._keep_syncing())
             tasks.start(self._keep_time())
 
-    def receive(self, request: Request) -> "asyncio.Future[Reply]":
+    def receive(
+        self, request: Request, connection: Hashable | None = None
+    ) -> "asyncio.Future[Reply]":
         """The answer to a request of another replica; a fetch may wait for records."""
+        if isinstance(request, FetchRequest) and connection is not None:
+            self._note_fetch(request.replica, connection)
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self.replica.receive(request, answer, self._now_ms())
         self._carry_out()
@@ -333,6 +344,7 @@ class QuorumDriver:
                 self.replica.leader_refused(send.to, self._now_ms())
         else:
             self._down.discard(send.to)
+            self._refuse_twin(reply)
             if isinstance(reply, FetchSnapshotReply) and self._is_damaged(send.number, reply):
                 reply.error = Refused.SNAPSHOT_NOT_FOUND  # ask again which one there is
             self.replica.receive_reply(send.to, send.number, reply, self._now_ms())
@@ -349,6 +361,31 @@ class QuorumDriver:
         data = reply.data
         assert isinstance(data, bytes | bytearray | memoryview)
         return not self._log.completes_snapshot(reply.snapshot, position=reply.position, data=data)
+
+    def _refuse_twin(self, reply: Reply) -> None:
+        """NodeTwice when others say that this voter leads, in an epoch that it has never known: its
+        own epochs are on its disk before it stands.
+        """
+        own = self._member.key
+        if reply.leader_id != own.node_id or reply.epoch <= self.replica.epoch:
+            return
+        if self._member.voters.includes(own):
+            raise NodeTwice(
+                f"node {own.node_id} leads the quorum in epoch {reply.epoch}, and this directory"
+                f" knows epoch {self.replica.epoch}: another process runs with this node.id, or"
+                " the directory is an older copy of it"
+            )
+
+    def _note_fetch(self, replica: ReplicaKey, connection: Hashable) -> None:
+        if not self._member.voters.includes(replica):
+            return
+        other = self._voter_connections.fetched(replica.node_id, connection)
+        if other is not None:
+            logger.warning(
+                "quorum voter=%d processes=2 addresses=%s,%s fetch as the same voter: stop one of"
+                " them; its directory may be a copy of the other's, and counts twice",
+                replica.node_id, other, connection,
+            )  # fmt: skip
 
     def _note_stranger(self, request: Request) -> None:
         if self._peers is not None and self._tasks is not None:

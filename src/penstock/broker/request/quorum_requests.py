@@ -7,6 +7,7 @@ from penstock.broker.request.services import NodeServices
 from penstock.model.error import RequestError
 from penstock.raft.messages import Reply, Request
 from penstock.raft.wire_form.envelope import MeantForOthers
+from penstock.world.ports import Address
 
 AnyReply = TypeVar("AnyReply")
 Response = TypeVar("Response")
@@ -17,15 +18,18 @@ def ask_quorum(
     parse: Callable[[], Request],
     reply_type: type[AnyReply],
     respond: Callable[[AnyReply], Response],
+    *,
+    connection: Address | None = None,
 ) -> Awaitable[Response]:
     """Parses a request at once and passes it to this node's replica; its reply becomes a response.
-    RequestError when the request is not meant for this quorum.
+    RequestError when the request is not meant for this quorum. `connection` is where a fetch came
+    from.
     """
     try:
         request = parse()
     except MeantForOthers as error:
         raise RequestError(error.code, str(error)) from error
-    reply = services.quorum.receive(request)
+    reply = services.quorum.receive(request, connection)
 
     async def finish() -> Response:
         answered: Reply = await reply

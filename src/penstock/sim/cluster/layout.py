@@ -46,9 +46,16 @@ def configs(
     }
 
 
-def format_nodes(cluster: SimCluster, nodes: Mapping[str, NodeConfig], chance: Random) -> None:
-    """As `penstock storage format` does on each machine."""
-    cluster_id = id_text(random_id(chance.randbytes))
+def format_nodes(
+    cluster: SimCluster,
+    nodes: Mapping[str, NodeConfig],
+    chance: Random,
+    *,
+    cluster_id: str | None = None,
+) -> None:
+    """As `penstock storage format` does on each machine; for a new cluster unless one is named."""
+    if cluster_id is None:
+        cluster_id = id_text(random_id(chance.randbytes))
     voters = tuple(
         DirectoryVoter(
             node_id=config.node_id,
