@@ -9,7 +9,9 @@ import pytest
 
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.retention import Retention
+from penstock.metadata.image.image import ConfigResource, Delta
 from penstock.metadata.image.topic import LeaderRecovery
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -263,3 +265,18 @@ def test_records_expire_and_are_synced_on_followers_too(tmp_path: Path) -> None:
 
     asyncio.run(rounds())
     broker.close()
+
+
+def test_settings_come_before_the_in_sync_set_that_was_judged_by_them(broker: Broker) -> None:
+    """By the new minimum the replica that leaves stays eligible: it must lack nothing committed."""
+    broker.create_topic("t", replicas=(NODE, OTHER), config={"min.insync.replicas": "1"})
+    append(broker, 1)
+    topic = broker.services.image.topics_by_name["t"]
+    partition = replace(topic.partitions[0], isr=(NODE,), partition_epoch=1)
+    topic = replace(topic, partitions=(partition,))
+    broker._set_config("t", {"min.insync.replicas": "2"})
+    broker._with_topic(topic)
+    resource = ConfigResource(ResourceKind.TOPIC, "t")
+    broker._apply(Delta(topics_changed=(topic,), configs_changed=(resource,)))
+    assert broker.partition("t").in_sync_count == 1
+    assert broker.partition("t").high_watermark == 0

@@ -171,6 +171,10 @@ class Partitions:
         self._delete(delta.topics_deleted, applied)
         broker = effective_broker(self._settings, image, self._node_id)
         self.directories.remember_producers(broker.producer_id_expiration_ms)
+        # Before the in-sync sets: a smaller one may be judged by a `min.insync.replicas` that came
+        # with it, and the high watermark moves as soon as the set is known.
+        for topic_name in self._reconfigured(delta):
+            self._reconfigure(topic_name, effective_topic(topic_name, image, broker))
         to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]] = {}
         unheard_of: set[TopicPartition] = set()
         given_up: dict[TopicPartition, TopicId] = {}
@@ -200,8 +204,6 @@ class Partitions:
         self._open(to_open, unheard_of, applied)
         for name, error in self.directories.delete_partitions(given_up).items():
             logger.error("partition=%s deleted=false reason=%s", name, error)
-        for topic_name in self._reconfigured(delta):
-            self._reconfigure(topic_name, effective_topic(topic_name, image, broker))
         return applied
 
     def want_sync(self, partition: Replica) -> None:
