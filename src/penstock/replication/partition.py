@@ -398,6 +398,14 @@ class Partition(Replica):
         self._advance()
         return followers.may_join(state, high_watermark=self.high_watermark)
 
+    def follower_was_caught_up(self, node: NodeId, *, now_ms: int) -> None:
+        """Until the last append the follower had everything, as of a fetch at this time. Fetches
+        of a session do not name each partition that has nothing new.
+        """
+        state = self.followers.get(node)
+        if state is not None:
+            state.caught_up_ms = max(state.caught_up_ms, now_ms)
+
     def in_sync_change(
         self, *, now_ms: int, lag_ms_max: int, can_join: Callable[[NodeId, int], bool]
     ) -> InSyncChange | None:

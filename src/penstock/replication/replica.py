@@ -29,7 +29,7 @@ class Observer(Protocol):
     """Waits for something to be appended, or to become visible."""
 
     def advanced(self, partition: "Replica", byte_count: int) -> None:
-        """The log grew, was synced, or its high watermark moved.
+        """The log grew, was synced, or its high watermark or a start of it moved.
 
         About `byte_count` more bytes are below the high watermark: 0 when it did not move.
         """
@@ -155,6 +155,11 @@ class Replica:
         """Drops records below `offset`, which is at most the high watermark."""
         assert offset <= self.high_watermark, (offset, self.high_watermark)
         self.log.advance_start(offset)
+
+    def start_moved(self) -> None:
+        """The log begins elsewhere, here or on a follower: who waits for that is told."""
+        for observer in tuple(self.observers):
+            observer.advanced(self, 0)
 
     def reconfigure(self, settings: TopicSettings) -> None:
         self.log.reconfigure(settings)

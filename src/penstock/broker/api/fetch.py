@@ -4,40 +4,38 @@ A fetch is read once at once. When that gives fewer than `min_bytes`, and neithe
 anything else that its sender should know now, it waits, for as long as `max_wait_ms`, until
 enough has become visible, and is read again: what it knew before the wait is old, except of
 partitions that had nothing to give and of which nobody was told anything since.
+Followers are served by `broker/request/follower_fetch`; what follows here is for consumers.
 Sessions (`replication/fetch_session`) decide which partitions a request is about and which
 answers are news. Cost is per partition, never per batch or record; partitions of a session that
 have nothing new cost no answer object.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import field
 from typing import Final
 
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.waiting import more_data
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.leader_hints import LeaderHint, leader_hint
+from penstock.broker.request.fetch_answers import EMPTY, diverged, failed, name_leaders
+from penstock.broker.request.follower_fetch import follower_of, serve_follower
+from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import RequestContext, Services
 from penstock.log.errors import CorruptData
 from penstock.log.reading import LogSlice
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import ENTRIES_PER_TURN
-from penstock.model.offset import NO_OFFSET, LeaderEpoch, Offset
+from penstock.model.offset import Offset
 from penstock.replication.fetch_session import Fetch, Wanted
-from penstock.replication.leader import find_divergence
 from penstock.replication.partition import Partition
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 from penstock.world.errors import DiskError
@@ -46,12 +44,8 @@ READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 TOPIC_IDS_FROM: Final = 13
 STORAGE_ERROR_FROM: Final = 6
-CURRENT_LEADER_FROM: Final = 16
 ZSTD_FROM: Final = 10
-WRONG_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-EMPTY: Final = b""
-
 
 # A partition that had nothing to give, what was told of it until then, and its start offset.
 Idle = tuple[Partition, int, Offset]
@@ -70,7 +64,10 @@ class Reading:
 
 def handle(
     services: Services, request: FetchRequest, context: RequestContext
-) -> FetchResponse | Awaitable[FetchResponse]:
+) -> FetchResponse | Awaitable[FetchResponse] | PendingReply:
+    follower = follower_of(request)
+    if follower is not None:
+        return serve_follower(services, request, context, follower)
     if request.isolation_level not in ISOLATION_LEVELS:
         raise RequestError(ErrorCode.INVALID_REQUEST)
     fetch = services.fetch_sessions.begin(
@@ -97,7 +94,7 @@ def refuse(request: FetchRequest, code: ErrorCode, message: str | None) -> Fetch
             FetchableTopicResponse(
                 topic=topic.topic,
                 topic_id=topic.topic_id,
-                partitions=[_failed(asked.partition, code) for asked in topic.partitions],
+                partitions=[failed(asked.partition, code) for asked in topic.partitions],
             )
             for topic in request.topics
         ],
@@ -173,7 +170,6 @@ def _read(
     """
     bytes_left = max(_max_bytes(services, request), 0)
     committed_only = request.isolation_level == READ_COMMITTED
-    from_follower = fetch.privileged
     done = len(reading.answers)
     for index, wanted in enumerate(fetch.wanted[done : done + ENTRIES_PER_TURN], start=done):
         if before is not None and (known := before.idle.get(index)) is not None:
@@ -184,7 +180,7 @@ def _read(
                 reading.seen.append((partition, changes))
                 continue
         found = _find(services.partitions, wanted, by_topic_id=fetch.by_topic_id)
-        if isinstance(found, Partition) and not from_follower:
+        if isinstance(found, Partition):
             answer = _read_partition(
                 services.partitions,
                 found,
@@ -194,13 +190,10 @@ def _read(
                 version=context.header.api_version,
                 reading=reading,
             )
-        elif isinstance(found, ErrorCode):
-            answer = _failed(wanted.asked.partition, found)
+        else:
+            answer = failed(wanted.asked.partition, found)
             if found in NOT_THERE:
                 answer.aborted_transactions = []  # Kafka's answer for what it does not look up
-        else:
-            # Nobody follows this broker: who says so is no replica of the partition.
-            answer = _failed(wanted.asked.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if answer is not None and answer.error_code != ErrorCode.NONE:
             reading.is_urgent = True
         elif isinstance(found, Partition) and (answer is None or answer.records is EMPTY):
@@ -236,14 +229,14 @@ def _read_partition(
     asked = wanted.asked
     code = partition.check_leader_epoch(asked.current_leader_epoch)
     if code != ErrorCode.NONE:
-        return _failed(asked.partition, code)
+        return failed(asked.partition, code)
     if version < ZSTD_FROM and partition.settings.compression_type == "zstd":
-        return _failed(asked.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if asked.last_fetched_epoch >= 0 and (diverged := _diverged(partition, wanted)) is not None:
+        return failed(asked.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if asked.last_fetched_epoch >= 0 and (where := diverged(partition, asked)) is not None:
         reading.is_urgent = True
-        return diverged
+        return where
     if not partition.has_offset(asked.fetch_offset):
-        return _failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        return failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     reading.seen.append((partition, partition.changes))
     try:
         found = partition.read(
@@ -254,12 +247,12 @@ def _read_partition(
         )
     except CorruptData as damage:
         partitions.damage_found(partition, damage)
-        return _failed(asked.partition, ErrorCode.CORRUPT_MESSAGE)
+        return failed(asked.partition, ErrorCode.CORRUPT_MESSAGE)
     except DiskError:
         # A client of old does not know the storage error; this one makes it ask for the leader.
         known = version >= STORAGE_ERROR_FROM
         code = ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return _failed(asked.partition, code)
+        return failed(asked.partition, code)
     start_offset = partition.log.start_offset
     if found is None and wanted.is_sent(
         high_watermark=partition.high_watermark, start_offset=start_offset
@@ -309,38 +302,6 @@ def _add_records(
         ]
 
 
-def _diverged(partition: Partition, wanted: Wanted) -> PartitionData | None:
-    asked = wanted.asked
-    if asked.fetch_offset < partition.log.start_offset:
-        return _failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-    found = find_divergence(
-        partition.log.end_of_epoch(LeaderEpoch(asked.last_fetched_epoch)),
-        last_fetched_epoch=asked.last_fetched_epoch,
-        fetch_offset=asked.fetch_offset,
-    )
-    if isinstance(found, ErrorCode):
-        return None if found == ErrorCode.NONE else _failed(asked.partition, found)
-    return PartitionData(
-        partition_index=asked.partition,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.last_stable_offset,
-        log_start_offset=partition.log.start_offset,
-        diverging_epoch=EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset),
-        aborted_transactions=None,
-        records=EMPTY,
-    )
-
-
-def _failed(index: int, code: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition_index=index,
-        error_code=code,
-        high_watermark=NO_OFFSET,
-        aborted_transactions=None,
-        records=EMPTY,
-    )
-
-
 def _reply(
     services: Services, fetch: Fetch, reading: Reading, context: RequestContext
 ) -> FetchResponse:
@@ -358,34 +319,11 @@ def _reply(
             topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id)
             response.responses.append(topic)
         topic.partitions.append(answer)
-    if reading.is_urgent and context.header.api_version >= CURRENT_LEADER_FROM:
-        _name_leaders(services, finished.sent, response, context)
+    if reading.is_urgent:
+        name_leaders(
+            services, response, version=context.header.api_version, listener=context.listener
+        )
     return response
-
-
-def _name_leaders(
-    services: Services,
-    sent: Sequence[tuple[Wanted, PartitionData]],
-    response: FetchResponse,
-    context: RequestContext,
-) -> None:
-    """Who asked the wrong broker is told the right one along with the error (KIP-951)."""
-    hints: dict[int, LeaderHint] = {}
-    for wanted, answer in sent:
-        if answer.error_code not in WRONG_LEADER:
-            continue
-        # A topic of which nothing was ever led here is known by its id alone.
-        name = wanted.topic or services.partitions.topic_name(TopicId(wanted.topic_id))
-        hint = leader_hint(services.image, name, answer.partition_index, listener=context.listener)
-        if hint is not None:
-            hints[hint.node_id] = hint
-            answer.current_leader = LeaderIdAndEpoch(
-                leader_id=hint.node_id, leader_epoch=hint.leader_epoch
-            )
-    response.node_endpoints = [
-        NodeEndpoint(node_id=hint.node_id, host=hint.host, port=hint.port, rack=hint.rack)
-        for hint in hints.values()
-    ]
 
 
 API = Api(

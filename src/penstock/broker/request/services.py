@@ -6,6 +6,7 @@ NodeServices         what both have: for handlers that serve both
 """
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import Protocol
 
 from penstock.broker.controller.controller_link import ControllerLink
@@ -21,6 +22,7 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.fetch_session import FetchSessions
+from penstock.replication.follower_session import FollowerSessions
 from penstock.replication.partition import Partition
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.header import RequestHeader
@@ -102,6 +104,7 @@ class Services:
     ]  # what ApiVersions tells: taken from the table of handlers
     local: LocalController  # this node's replica of the metadata
     in_sync_changes: WantedInSyncChanges | None = None  # None: there are no other brokers
+    follower_sessions: FollowerSessions = field(default_factory=FollowerSessions)
 
     @property
     def quorum(self) -> QuorumDriver:
