@@ -55,7 +55,7 @@ def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:
     assert not list(cluster.state.led_by(TWO))
     assert all(partition.leader for partition in cluster.topic("orders").partitions)
     without = [part for part in cluster.topic("alone").partitions if part.leader is None]
-    assert [part.isr for part in without] == [(TWO,)]
+    assert [(part.isr, part.elr) for part in without] == [((), (TWO,))]
     broker = cluster.image.brokers[TWO]
     assert broker.fenced
     assert broker.in_controlled_shutdown

@@ -1,8 +1,9 @@
 """Brokers come, go and come back in any order: what holds of every partition after each step.
 
-1. The in-sync set is never empty, and all of its members are usable unless there is only one.
-2. A partition has no leader only while nobody in its in-sync set is usable.
-3. The leader is in sync, and usable unless it is the only one and has just registered again.
+1. If the in-sync set is empty, the last leader is known. All of its members are usable, unless it
+   has one that is about to shut down, or that is the only broker and has just registered again.
+2. A partition has no leader only while nobody is usable who is in sync, or, if nobody is, eligible.
+3. The leader is in sync, and usable with the same exceptions.
 4. Two processes never lead in one leader epoch, and leader epochs only grow. The exception is the
    only broker of a cluster, which stopped cleanly.
 """
@@ -71,9 +72,10 @@ def partitions(cluster: Cluster) -> Iterator[tuple[Place, PartitionImage]]:
 
 def check(cluster: Cluster, partition: PartitionImage) -> None:
     brokers = cluster.image.brokers
-    usable = {node for node in partition.isr if node in brokers and brokers[node].is_usable}
-    assert partition.isr  # 1
-    assert len(partition.isr) == 1 or usable == set(partition.isr)
+    candidates = partition.isr or partition.elr
+    usable = {node for node in candidates if node in brokers and brokers[node].is_usable}
+    assert partition.isr or partition.last_known_elr  # 1
+    assert len(partition.isr) < 2 or usable == set(partition.isr)
     assert partition.leader is not None or not usable  # 2
     if partition.leader is not None:  # 3
         assert partition.leader in partition.isr

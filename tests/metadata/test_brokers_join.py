@@ -41,8 +41,9 @@ def test_a_broker_that_comes_back_leads_in_new_epochs() -> None:
     cluster = Cluster()
     cluster.create("orders", partitions=3)
     cluster.register(NODE, incarnation=1)
+    cluster.unfence(NODE)
     partitions = cluster.topic("orders").partitions
-    assert [partition.leader_epoch for partition in partitions] == [1, 1, 1]
+    assert [partition.leader_epoch for partition in partitions] == [2, 2, 2]
     assert [partition.leader for partition in partitions] == [NODE] * 3
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -67,7 +68,7 @@ def test_the_reply_lists_every_setting_with_its_source() -> None:
 def test_its_settings_belong_to_the_topic() -> None:
     cluster = Cluster()
     cluster.create("orders", cleanup_policy="compact")
-    (config,) = cluster.image.configs.values()
+    config = cluster.image.config(ResourceKind.TOPIC, "orders")
     assert config == {"cleanup.policy": "compact"}
 
 

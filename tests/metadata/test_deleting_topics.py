@@ -2,6 +2,8 @@
 
 import pytest
 
+from penstock.metadata.image.image import ConfigResource
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -24,7 +26,7 @@ def test_a_topic_is_deleted_by_name_with_its_settings() -> None:
     (result,) = delete(cluster, DeleteTopicsRequest(topic_names=["orders"]))
     assert (result.name, result.topic_id, result.error_code) == ("orders", topic_id, 0)
     assert cluster.image.topics_by_id == {}
-    assert cluster.image.configs == {}
+    assert ConfigResource(ResourceKind.TOPIC, "orders") not in cluster.image.configs
 
 
 def test_a_topic_is_deleted_by_id() -> None:
@@ -42,7 +44,7 @@ def test_a_topic_of_the_same_name_is_a_new_one() -> None:
     delete(cluster, DeleteTopicsRequest(topic_names=["orders"]))
     second = cluster.create("orders")
     assert first != second
-    assert cluster.image.configs == {}
+    assert ConfigResource(ResourceKind.TOPIC, "orders") not in cluster.image.configs
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_topic_made_and_deleted_in_one_step_leaves_no_trace() -> None:
     cluster = live([("create", "a", 2, True), ("delete", "a")])
     image, (delta,) = load(cluster.records, set())
     assert image.topics_by_name == {}
-    assert image.configs == {}
+    assert ConfigResource(ResourceKind.TOPIC, "a") not in image.configs
     assert delta.topics_created == delta.topics_deleted == ()
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.metadata.image.topic import LeaderRecovery
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -166,11 +167,12 @@ def test_a_new_process_leads_what_only_it_is_in_sync_with_in_a_new_epoch() -> No
     cluster.create("orders", partitions=3)
     stopped = cluster.image.brokers[TWO].epoch
     cluster.register(TWO, incarnation=1, previous_broker_epoch=stopped)
-    led = [part for part in cluster.topic("orders").partitions if part.leader == TWO]
-    assert [part.leader_epoch for part in led] == [1]
+    left = [part for part in cluster.topic("orders").partitions if part.leader is None]
+    assert [(part.leader_epoch, part.elr) for part in left] == [(1, (TWO,))]
     cluster.unfence(TWO)
     led = [part for part in cluster.topic("orders").partitions if part.leader == TWO]
-    assert [part.leader_epoch for part in led] == [1]
+    assert [(part.leader_epoch, part.isr) for part in led] == [(2, (TWO,))]
+    assert [part.leader_recovery_state for part in led] == [LeaderRecovery.RECOVERED]
 
 
 def test_a_new_process_of_a_fenced_broker_leads_again_when_it_is_unfenced() -> None:
@@ -178,8 +180,9 @@ def test_a_new_process_of_a_fenced_broker_leads_again_when_it_is_unfenced() -> N
     cluster.create("orders", partitions=2)
     cluster.fence(TWO)
     count = len(cluster.records)
-    cluster.register(TWO, incarnation=1)
-    assert len(cluster.records) == count + 1, "it led nothing"
+    fenced = cluster.image.brokers[TWO].epoch
+    cluster.register(TWO, incarnation=1, previous_broker_epoch=fenced)
+    assert len(cluster.records) == count + 1, "it led nothing, and has lost nothing"
     cluster.unfence(TWO)
     assert len(list(cluster.state.led_by(TWO))) == 1
 
@@ -205,7 +208,7 @@ def test_a_broker_is_forgotten() -> None:
         assert part.leader is not None
         assert TWO not in part.isr
     lost = [part for part in cluster.topic("alone").partitions if part.leader is None]
-    assert [part.isr for part in lost] == [(TWO,)]
+    assert [(part.isr, part.elr, part.last_known_elr) for part in lost] == [((), (), (TWO,))]
 
 
 def test_a_broker_that_was_forgotten_may_register_again_and_lead_what_it_has() -> None:

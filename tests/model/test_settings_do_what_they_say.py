@@ -17,7 +17,7 @@ NAMES_IN_CLUSTER = {
 }
 # Read by properties of BrokerSettings, in the terms of the listeners that they describe, and by
 # `cluster_node`; the size of a segment by another name; and the bounds of what a group may set for
-# itself.
+# itself. Whether an election may be unclean is read from the metadata, by its name.
 READ_WITHIN = {
     "controller.listener.names",
     "controller.quorum.bootstrap.servers",
@@ -30,6 +30,7 @@ READ_WITHIN = {
     "internal.segment.bytes",
     "listener.security.protocol.map",
     "process.roles",
+    "unclean.leader.election.enable",
 }
 
 

@@ -20,6 +20,13 @@ from penstock.metadata.records import MetadataRecord
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.broker import parse_broker
+from penstock.wire.messages.alter_partition import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    BrokerState,
+)
 from penstock.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -55,7 +62,7 @@ class Cluster:
         self._loader = Loader()
         self.check_state = True
         self._ids = 0
-        self._apply(bootstrap_records())
+        self._apply(bootstrap_records(min_insync_replicas=self.settings.min_insync_replicas))
         for node_id in range(1, brokers + 1):
             self.register(NodeId(node_id))
             self.unfence(NodeId(node_id))
@@ -167,6 +174,39 @@ class Cluster:
         )
         assert isinstance(reply, BrokerHeartbeatResponse)
         return reply
+
+    def alter_isr(self, topic: str, *isr: NodeId, index: int = 0) -> None:
+        """The leader of a partition has asked for this in-sync set."""
+        found = self.topic(topic)
+        partition = found.partitions[index]
+        assert partition.leader is not None, partition
+        reply = self.ask(
+            AlterPartitionRequest(
+                broker_id=partition.leader,
+                broker_epoch=self.image.brokers[partition.leader].epoch,
+                topics=[
+                    AlterPartitionTopic(
+                        topic_id=found.topic_id,
+                        partitions=[
+                            AlterPartitionData(
+                                partition_index=index,
+                                leader_epoch=partition.leader_epoch,
+                                partition_epoch=partition.partition_epoch,
+                                new_isr_with_epochs=[
+                                    BrokerState(
+                                        broker_id=node_id,
+                                        broker_epoch=self.image.brokers[node_id].epoch,
+                                    )
+                                    for node_id in isr
+                                ],
+                            )
+                        ],
+                    )
+                ],
+            )
+        )
+        assert isinstance(reply, AlterPartitionResponse)
+        assert reply.topics[0].partitions[0].error_code == 0, reply
 
     def follow(self, *records: MetadataRecord) -> None:
         """Records that no request of ours leads to."""

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 from penstock.metadata.controller.brokers import bootstrap_records
 from penstock.metadata.records import MetadataRecord, encode_record
 from penstock.metadata.voter_records import voter_records
-from penstock.model.configs import ResourceKind
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.listener import DirectoryVoter
 from penstock.records.batch import BatchView
@@ -27,7 +26,6 @@ from penstock.records.control import ControlType, control_batch, control_record
 from penstock.records.record import Record
 from penstock.wire.codec import encode
 from penstock.wire.messages.control_records import SnapshotFooterRecord, SnapshotHeaderRecord
-from penstock.wire.messages.metadata_records.config import ConfigRecord
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 VOTERS_FILE = f"{0:020d}-{0:010d}.checkpoint"
@@ -37,18 +35,12 @@ VERSION = 0  # of header and footer
 
 
 def first_records(*, min_insync_replicas: str | None) -> tuple[MetadataRecord, ...]:
-    """The records of a new cluster: its features, and the default of `min.insync.replicas` if the
-    settings give one, since it counts only where all nodes know it.
+    """The records of a new cluster: its features, and the default of `min.insync.replicas` as the
+    settings give it, since it counts only where all nodes know it.
     """
     if min_insync_replicas is None:
         return bootstrap_records()
-    default = ConfigRecord(
-        resource_type=ResourceKind.BROKER,
-        resource_name="",  # all brokers
-        name="min.insync.replicas",
-        value=min_insync_replicas,
-    )
-    return (*bootstrap_records(), default)
+    return bootstrap_records(min_insync_replicas=min_insync_replicas)
 
 
 def bootstrap_checkpoint(records: Iterable[MetadataRecord], *, now_ms: int) -> bytes:

@@ -31,6 +31,25 @@ def effective_broker(
     )
 
 
+class BrokerSettingsInEffect:
+    """The settings of one broker, worked out again only when the metadata says something new."""
+
+    def __init__(self, static: BrokerSettings, node_id: NodeId) -> None:
+        self._static = static
+        self._node_id = node_id
+        self._cluster: Mapping[str, str] = {}
+        self._broker: Mapping[str, str] = {}
+        self._settings = static
+
+    def in_metadata(self, metadata: Configured) -> BrokerSettings:
+        cluster = metadata.config(ResourceKind.BROKER, CLUSTER_DEFAULT)
+        broker = metadata.config(ResourceKind.BROKER, str(self._node_id))
+        if cluster != self._cluster or broker != self._broker:
+            self._cluster, self._broker = dict(cluster), dict(broker)
+            self._settings = effective_broker(self._static, metadata, self._node_id)
+        return self._settings
+
+
 def effective_topic(topic: str, metadata: Configured, broker: BrokerSettings) -> TopicSettings:
     """The settings of a topic on a broker with these effective settings."""
     return resolve_topic(metadata.config(ResourceKind.TOPIC, topic), broker)

@@ -35,9 +35,9 @@ from penstock.metadata.controller.decide import (
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
-from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.controller.fencing import FenceBroker, waiting_for_operator
 from penstock.metadata.controller.state import ControllerState
-from penstock.metadata.effective import effective_broker
+from penstock.metadata.effective import BrokerSettingsInEffect
 from penstock.metadata.framing import FrameReader
 from penstock.metadata.image.difference import difference
 from penstock.metadata.image.image import Delta, Image
@@ -51,6 +51,7 @@ from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.raft.effects import Became
 from penstock.wire.definition import Message
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -58,6 +59,7 @@ from penstock.world.tasks import TaskGroup
 logger = logging.getLogger(__name__)
 
 Publish = Callable[[Delta, Image], None]
+WAITING_SAID_MAX = 10  # partitions, one line each
 NOT_ACTIVE = "this controller is not the active one"
 # A refusal of the whole request is a reply too: it is held like a read.
 Outcome = ControllerReply | RequestError
@@ -81,6 +83,7 @@ class LocalController:
         self._member = member
         self._node_id = member.key.node_id
         self._settings = settings
+        self._in_effect = BrokerSettingsInEffect(settings, self._node_id)
         self._publish = publish
         self._first_records = first_records
         self._journal = MetadataJournal(
@@ -285,7 +288,10 @@ class LocalController:
             journal.abort_frame()
         if not self.image.features and not any(entry.records for entry in entries):
             first = self._first_records
-            journal.append(bootstrap_records() if first is None else first)
+            if first is None:
+                in_sync_min = self._settings.min_insync_replicas
+                first = bootstrap_records(min_insync_replicas=in_sync_min)
+            journal.append(first)
         for entry in journal.tail[len(entries) :]:
             host.replay(frames.read(entry.records), next_offset=entry.next_offset)
         assert not frames.is_open
@@ -328,6 +334,7 @@ class LocalController:
         if host is None or driver is None:
             return answer(RequestError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
         end_offset = self._journal.end_offset
+        fenced_before = _fenced_sender(self._state, request)
         accepted: list[ControllerReply] = []
 
         def decided() -> Decision[MetadataRecord, Outcome]:
@@ -347,9 +354,25 @@ class LocalController:
             # Only now: a broker whose fencing could not be stored keeps its session, and is fenced
             # when there is room again.
             self.watch.note(request, reply, connection=connection)
+            if fenced_before is not None and not self._state.brokers[fenced_before].fenced:
+                self._say_what_waits(fenced_before)
         if self._journal.end_offset > end_offset:
             driver.appended()
         return None
+
+    def _say_what_waits(self, node_id: NodeId) -> None:
+        """A broker was unfenced, and some of its partitions still have no leader."""
+        waiting = waiting_for_operator(self._state, node_id)
+        for place in waiting[:WAITING_SAID_MAX]:
+            name = self._state.topics_by_id[place.topic_id].name
+            logger.warning(
+                "partition=%s-%d leader=none broker=%d has come back without the log directory in"
+                " which it led last; if that is lost: kafka-leader-election --election-type"
+                " unclean --topic %s --partition %d",
+                name, place.partition, node_id, name, place.partition,
+            )  # fmt: skip
+        if len(waiting) > WAITING_SAID_MAX:
+            logger.warning("partitions=%d leader=none broker=%d", len(waiting), node_id)
 
     def _fence(self, node_id: NodeId, broker_epoch: int) -> None:
         self._submit(
@@ -410,7 +433,7 @@ class LocalController:
         context = DecisionContext(
             state=self._state,
             node_id=self._node_id,
-            settings=effective_broker(self._settings, self._state, self._node_id),
+            settings=self._in_effect.in_metadata(self._state),
             next_offset=self._journal.end_offset,
             fresh_ids=self._fresh_ids(request),
             replicas_max=REPLICAS_MAX,
@@ -450,6 +473,14 @@ class LocalController:
                     await self._sooner_deadline.wait()
             except TimeoutError:
                 continue
+
+
+def _fenced_sender(state: ControllerState, request: ControllerRequest) -> NodeId | None:
+    """The broker whose heartbeat this is, if it is fenced."""
+    if not isinstance(request, BrokerHeartbeatRequest):
+        return None
+    broker = state.brokers.get(NodeId(request.broker_id))
+    return None if broker is None or not broker.fenced else broker.node_id
 
 
 def _code(outcome: NotDone) -> ErrorCode:

@@ -1,26 +1,30 @@
 """How brokers register, and how they are forgotten.
 
 A new process of a broker is treated as if the one before had been fenced first, in the same
-decision: it leaves the in-sync sets that have other members, and what it led gets a new leader
-epoch, however much that is. Records that were not synced may be lost, and readers detect a
-truncated log only by its epochs. Where nobody else is in sync the broker stays the leader.
+decision: it leaves the in-sync sets, and what it led gets a new leader epoch, however much that is.
+A process that has lost nothing names the epoch that its broker was registered with; it stays, or
+becomes, eligible to lead. One that does not may lack records, so it is not eligible any more; what
+nobody else can lead it leads again as the last known leader, but only from the log directories that
+it had before (`partition_change`).
 
-The only broker of a cluster that stopped cleanly, in the epoch that the cluster knows of, has lost
-nothing and goes on in the leader epochs that it had.
+The only broker of a cluster that has lost nothing goes on in the leader epochs that it had.
 """
 
 from collections.abc import Iterator
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
-from penstock.metadata.controller.fencing import leader_change, without_broker
+from penstock.metadata.controller.fencing import without_broker
 from penstock.metadata.controller.registration_checks import check_registration
-from penstock.metadata.controller.state import ControllerState, Place
+from penstock.metadata.controller.state import ControllerState
+from penstock.metadata.effective import CLUSTER_DEFAULT
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import broker_of
-from penstock.metadata.records import FEATURE_LEVELS, MetadataRecord
+from penstock.metadata.records import ELR_VERSION_FEATURE, FEATURE_LEVELS, MetadataRecord
+from penstock.metadata.topic_rules import MIN_IN_SYNC
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import RESERVED_IDS, NodeId, TopicId, id_text
+from penstock.model.identity import RESERVED_IDS, NodeId, id_text
 from penstock.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -31,6 +35,7 @@ from penstock.wire.messages.metadata_records.broker import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
+from penstock.wire.messages.metadata_records.config import ConfigRecord
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 from penstock.wire.messages.unregister_broker import (
@@ -39,19 +44,41 @@ from penstock.wire.messages.unregister_broker import (
 )
 
 
-def bootstrap_records() -> tuple[MetadataRecord, ...]:
-    """The first records of a metadata log."""
-    return missing_features(ControllerState())
-
-
-def missing_features(state: ControllerState) -> tuple[FeatureLevelRecord, ...]:
-    """The features that a metadata log has not finalised yet; the log of an older version lacks
-    some.
+def bootstrap_records(*, min_insync_replicas: int | str = 1) -> tuple[MetadataRecord, ...]:
+    """The first records of a metadata log: what a node's settings say of `min.insync.replicas` when
+    the cluster begins is the default of the cluster from then on.
     """
-    return tuple(
+    return missing_records(ControllerState(), min_insync_replicas=min_insync_replicas)
+
+
+def missing_records(
+    state: ControllerState, *, min_insync_replicas: int | str
+) -> tuple[MetadataRecord, ...]:
+    """The features that a metadata log has not finalised yet, and what they need: the log of an
+    older version lacks some. For eligible leader replicas the cluster has one default of
+    `min.insync.replicas`, and no broker has one of its own.
+    """
+    features = tuple(
         FeatureLevelRecord(name=name, feature_level=level)
         for name, level in FEATURE_LEVELS.items()
         if name not in state.features
+    )
+    if ELR_VERSION_FEATURE in state.features:
+        return features
+    defaults = []
+    if MIN_IN_SYNC not in state.config(ResourceKind.BROKER, CLUSTER_DEFAULT):
+        defaults.append(_min_in_sync_record(CLUSTER_DEFAULT, str(min_insync_replicas)))
+    defaults.extend(
+        _min_in_sync_record(resource.name, None)
+        for resource, config in state.configs.items()
+        if resource.kind == ResourceKind.BROKER and resource.name and MIN_IN_SYNC in config
+    )
+    return (*features, *defaults)
+
+
+def _min_in_sync_record(broker: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=ResourceKind.BROKER, resource_name=broker, name=MIN_IN_SYNC, value=value
     )
 
 
@@ -75,9 +102,10 @@ def register_broker(
     _check_features(state, request)
     if present is not None and present.incarnation == request.incarnation_id:
         return Decision(reply=BrokerRegistrationResponse(broker_epoch=present.epoch))
-    fencing = () if present is None else _replaced(state, present, request)
+    fencing = () if present is None else _replaced(context, present, request)
+    missing = missing_records(state, min_insync_replicas=context.settings.min_insync_replicas)
     return Decision(
-        records=(*fencing, record, *missing_features(state)),
+        records=(*fencing, record, *missing),
         reply=BrokerRegistrationResponse(broker_epoch=context.next_offset),
         framed=True,
     )
@@ -96,7 +124,8 @@ def unregister_broker(
             f"Broker ID {request.broker_id} is not currently registered",
         )
     records: tuple[MetadataRecord, ...] = (
-        *without_broker(context.state, broker.node_id),
+        # It is not known what a process has lost that registers under this id later.
+        *without_broker(context, broker.node_id, has_lost_records=True),
         UnregisterBrokerRecord(broker_id=broker.node_id, broker_epoch=broker.epoch),
     )
     return Decision(
@@ -158,17 +187,14 @@ def _check_features(state: ControllerState, request: BrokerRegistrationRequest) 
 
 
 def _replaced(
-    state: ControllerState, present: BrokerImage, request: BrokerRegistrationRequest
+    context: DecisionContext, present: BrokerImage, request: BrokerRegistrationRequest
 ) -> Iterator[PartitionChangeRecord]:
     """The changes to partitions because the present process has ended."""
-    node_id = present.node_id
-    is_only_broker = len(state.brokers) == 1
-    if is_only_broker and request.previous_broker_epoch == present.epoch:
+    is_clean = request.previous_broker_epoch == present.epoch
+    is_only_broker = len(context.state.brokers) == 1
+    if is_only_broker and is_clean:
         return
-    for change in without_broker(state, node_id):
-        place = Place(TopicId(change.topic_id), change.partition_id)
-        alone = state.partition(place).isr == (node_id,)
-        yield leader_change(place, node_id) if alone else change
+    yield from without_broker(context, present.node_id, has_lost_records=not is_clean)
 
 
 def _record(request: BrokerRegistrationRequest, *, broker_epoch: int) -> RegisterBrokerRecord:

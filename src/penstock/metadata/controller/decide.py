@@ -1,11 +1,12 @@
 """The controller's table of requests: start here. Its state is in `state`.
 
-Requests and replies are those of the wire, except the one that the controller makes of itself.
+Requests and replies are those of the wire, except those that the controller makes of itself.
 """
 
 from typing import assert_never
 
 from penstock.machine.decision import Decision
+from penstock.metadata.controller.alter_partition import alter_partition
 from penstock.metadata.controller.brokers import register_broker, unregister_broker
 from penstock.metadata.controller.controllers import register_controller
 from penstock.metadata.controller.decision_context import DecisionContext
@@ -21,6 +22,7 @@ from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from penstock.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -59,6 +61,7 @@ ControllerRequest = (
     | BrokerHeartbeatRequest
     | UnregisterBrokerRequest
     | ControllerRegistrationRequest
+    | AlterPartitionRequest
     | FenceBroker
 )
 ControllerReply = (
@@ -72,6 +75,7 @@ ControllerReply = (
     | BrokerHeartbeatResponse
     | UnregisterBrokerResponse
     | ControllerRegistrationResponse
+    | AlterPartitionResponse
     | BrokerFenced
 )
 
@@ -103,6 +107,8 @@ def decide(
             return unregister_broker(context, request)
         case ControllerRegistrationRequest():
             return register_controller(context, request)
+        case AlterPartitionRequest():
+            return alter_partition(context, request)
         case FenceBroker():
             return fence_broker(context, request)
         case _:

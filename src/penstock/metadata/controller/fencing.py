@@ -1,18 +1,19 @@
 """What becomes of partitions when a broker goes or comes: in-sync sets shrink, leaders change.
 
-A broker that is fenced leaves the in-sync sets that have other members and leads nothing; the next
-in-sync replica that can lead takes over, in a new leader epoch, else the partition has no leader. A
-broker that is unfenced takes the partitions without leader that it is in sync with. An in-sync set
-is never emptied: its last members are those who have all records.
+A broker that is fenced leaves the in-sync sets and leads nothing; another replica takes over, in a
+new leader epoch, or the partition has no leader until one comes back (`partition_change`).
 """
 
 from collections.abc import Iterator
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.partition_change import (
+    BrokerChange,
+    change_partition,
+)
 from penstock.metadata.controller.state import ControllerState, Place
-from penstock.metadata.image.changes import FENCED, LEADER_UNCHANGED, NO_LEADER
-from penstock.metadata.image.topic import PartitionImage
+from penstock.metadata.image.changes import FENCED
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
@@ -41,7 +42,7 @@ def fence_broker(
     if broker is None or broker.epoch != request.broker_epoch:
         # A later process has registered, or the broker was unregistered: neither is to be fenced.
         raise RequestError(ErrorCode.STALE_BROKER_EPOCH)
-    records: list[MetadataRecord] = list(without_broker(context.state, request.node_id))
+    records: list[MetadataRecord] = list(without_broker(context, request.node_id))
     if not broker.fenced:
         records.append(
             BrokerRegistrationChangeRecord(
@@ -51,43 +52,43 @@ def fence_broker(
     return Decision(records=tuple(records), reply=BrokerFenced(), framed=True)
 
 
-def without_broker(state: ControllerState, node_id: NodeId) -> Iterator[PartitionChangeRecord]:
-    """The changes to partitions when a broker is fenced or leaves."""
+def without_broker(
+    context: DecisionContext, node_id: NodeId, *, has_lost_records: bool = False
+) -> Iterator[PartitionChangeRecord]:
+    """The changes to partitions when a broker is fenced, leaves, or has come back with less than it
+    had.
+    """
+    state = context.state
+    brokers = BrokerChange(leaving=node_id, has_lost_records=has_lost_records)
     for place in sorted(state.replicated_by(node_id)):
         partition = state.partition(place)
-        others = [replica for replica in partition.isr if replica != node_id]
-        leads = partition.leader == node_id
-        leaves = node_id in partition.isr and len(others) > 0
-        if leads or leaves:
-            yield PartitionChangeRecord(
-                topic_id=place.topic_id,
-                partition_id=place.partition,
-                isr=list(others) if leaves else None,
-                leader=_elected(state, partition, others) if leads else LEADER_UNCHANGED,
-            )
+        if node_id in partition.isr or (has_lost_records and node_id in partition.elr):
+            others = [replica for replica in partition.isr if replica != node_id]
+            change = change_partition(context, place, isr=others, brokers=brokers)
+            if change is not None:
+                yield change
 
 
-def led_again(state: ControllerState, node_id: NodeId) -> Iterator[PartitionChangeRecord]:
-    """The elections when a broker is unfenced. Nobody else in the in-sync set can lead, or the
-    partition would have a leader.
-    """
+def led_again(context: DecisionContext, node_id: NodeId) -> Iterator[PartitionChangeRecord]:
+    """The elections when a broker is unfenced: it leads what nobody else could."""
+    state = context.state
+    brokers = BrokerChange(joining=node_id)
     for place in sorted(state.leaderless()):
-        if node_id in state.partition(place).isr:
-            yield leader_change(place, node_id)
+        if node_id in state.partition(place).replicas:
+            change = change_partition(context, place, brokers=brokers)
+            if change is not None:
+                yield change
 
 
-def leader_change(place: Place, leader: NodeId) -> PartitionChangeRecord:
-    """A new leader epoch, also when the leader stays the same."""
-    return PartitionChangeRecord(
-        topic_id=place.topic_id, partition_id=place.partition, leader=leader
-    )
-
-
-def _elected(state: ControllerState, partition: PartitionImage, candidates: list[NodeId]) -> int:
-    """The first replica, in the order of preference, that is in sync and can lead."""
-    for replica in partition.replicas:
-        if replica in candidates:
-            broker = state.brokers.get(replica)
-            if broker is not None and broker.is_usable:
-                return replica
-    return NO_LEADER
+def waiting_for_operator(state: ControllerState, node_id: NodeId) -> list[Place]:
+    """Partitions of a broker that lives which only an unclean election gives a leader: nobody has
+    all records, and the last leader has come back without its log directory, or is not known.
+    """
+    return [
+        place
+        for place in sorted(state.leaderless())
+        if node_id in (partition := state.partition(place)).replicas
+        and not partition.isr
+        and not partition.elr
+        and partition.last_known_elr in ((), (node_id,))
+    ]

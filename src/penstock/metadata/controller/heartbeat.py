@@ -51,10 +51,10 @@ def heartbeat(
     if broker.fenced:
         if is_caught_up and not request.want_fence and not shuts_down:
             change = _change(broker, fenced=UNFENCED)
-            records, fenced = (change, *led_again(state, broker.node_id)), False
+            records, fenced = (change, *led_again(context, broker.node_id)), False
     elif request.want_fence or (shuts_down and not _stops_with_controller(context, broker)):
         change = _change(broker, fenced=FENCED, shuts_down=shuts_down)
-        records, fenced = (*without_broker(state, broker.node_id), change), True
+        records, fenced = (*without_broker(context, broker.node_id), change), True
     reply = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=shuts_down
     )

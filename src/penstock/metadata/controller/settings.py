@@ -7,9 +7,11 @@ from typing import TypeVar
 from penstock.machine.decision import Decision
 from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
+from penstock.metadata.controller.settings_of_elections import consequences
 from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.image.image import ConfigResource
 from penstock.metadata.records import MetadataRecord
+from penstock.metadata.topic_rules import MIN_IN_SYNC
 from penstock.model.configs import Operation, ResourceKind
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
@@ -54,7 +56,8 @@ def incremental_alter_configs(
             for resource, outcome in zip(request.resources, outcomes, strict=True)
         ]
     )
-    return Decision(records=_records(outcomes, request.validate_only), reply=reply)
+    records = _records(context, outcomes, request.validate_only)
+    return Decision(records=records, reply=reply, framed=True)
 
 
 def alter_configs(
@@ -73,7 +76,8 @@ def alter_configs(
             for resource, outcome in zip(request.resources, outcomes, strict=True)
         ]
     )
-    return Decision(records=_records(outcomes, request.validate_only), reply=reply)
+    records = _records(context, outcomes, request.validate_only)
+    return Decision(records=records, reply=reply, framed=True)
 
 
 def _alter(
@@ -211,6 +215,16 @@ def _broker_error(
         if setting is None:
             unknown = UnknownSetting(kind="broker", name=name, known=BROKER_SETTINGS)
             return Refusal(code=ErrorCode.INVALID_CONFIG, message=str(unknown))
+        if name == MIN_IN_SYNC and resource.name:
+            return Refusal(
+                code=ErrorCode.INVALID_CONFIG,
+                message=f"Broker-level {MIN_IN_SYNC} cannot be altered while ELR is enabled.",
+            )
+        if name == MIN_IN_SYNC and name not in after:
+            return Refusal(
+                code=ErrorCode.INVALID_CONFIG,
+                message=f"Cluster-level {MIN_IN_SYNC} cannot be removed while ELR is enabled.",
+            )
         if setting.change == Change.AT_START:
             return _invalid(f"Cannot update these configs dynamically: {name}")
         if setting.change == Change.PER_BROKER and not resource.name:
@@ -239,8 +253,8 @@ def _changes(resource: ConfigResource, *, before: Config, after: Config) -> list
 
 
 def _records(
-    outcomes: list[list[ConfigRecord] | Refusal], validate_only: bool
-) -> tuple[ConfigRecord, ...]:
+    context: DecisionContext, outcomes: list[list[ConfigRecord] | Refusal], validate_only: bool
+) -> tuple[MetadataRecord, ...]:
     if validate_only:
         return ()
     records = tuple(
@@ -248,7 +262,7 @@ def _records(
     )
     if len(records) > DECISION_RECORDS_MAX:
         raise RequestError(ErrorCode.POLICY_VIOLATION, TOO_LARGE)
-    return records
+    return (*records, *consequences(context, records))
 
 
 def _invalid(message: str) -> Refusal:

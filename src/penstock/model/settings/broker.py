@@ -409,7 +409,7 @@ class BrokerSettings:
     )
     penstock_ack_fsync: bool = flag(False, "Default of the topic setting of that name.", DYNAMIC)
     unclean_leader_election_enable: bool = flag(
-        False, "Default of the topic setting of that name.", DYNAMIC, effective=False
+        False, "Default of the topic setting of that name.", DYNAMIC
     )
 
     # Of several brokers: see replication.py

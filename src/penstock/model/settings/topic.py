@@ -298,7 +298,6 @@ class TopicSettings:
         T.BOOLEAN,
         boolean,
         "Whether a replica out of sync may lead when no other is left, at the cost of records.",
-        effective=False,
         servers=(ServerName("unclean.leader.election.enable"),),
     )
 

@@ -1,0 +1,129 @@
+"""A leader changes the in-sync set of its partition: replicas that lag leave, others join.
+
+Only the present leader may, in its leader epoch, knowing the latest partition epoch; so what it
+asks for follows from what it knows. A replica joins only as the process that the leader has seen:
+one that has restarted meanwhile, is fenced or shuts down is refused (KIP-841, KIP-903). A leader
+that was elected uncleanly says that it has recovered before, or while, the set grows.
+"""
+
+from penstock.machine.decision import Decision
+from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.heartbeat import registered_broker
+from penstock.metadata.controller.partition_change import change_partition
+from penstock.metadata.controller.state import ControllerState, Place
+from penstock.metadata.image.changes import changed_partition
+from penstock.metadata.image.topic import LeaderRecovery, PartitionImage
+from penstock.metadata.records import MetadataRecord
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId, TopicId
+from penstock.wire.messages.alter_partition import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    BrokerState,
+)
+
+ANY_EPOCH = -1  # the leader does not know the epoch of that broker
+
+
+def alter_partition(
+    context: DecisionContext, request: AlterPartitionRequest
+) -> Decision[MetadataRecord, AlterPartitionResponse]:
+    """Changes each partition that can be changed; the reply has its state after that."""
+    broker = registered_broker(context.state, request.broker_id, epoch=request.broker_epoch)
+    records: list[MetadataRecord] = []
+    asked: set[Place] = set()
+    reply = AlterPartitionResponse()
+    for topic in request.topics:
+        altered = AlteredTopic(topic_id=topic.topic_id)
+        reply.topics.append(altered)
+        for data in topic.partitions:
+            place = Place(TopicId(topic.topic_id), data.partition_index)
+            result: AlteredPartition | ErrorCode = ErrorCode.INVALID_REQUEST
+            if place not in asked:
+                result = _alter(context, broker.node_id, place, data, records)
+            asked.add(place)
+            if isinstance(result, ErrorCode):
+                result = AlteredPartition(partition_index=data.partition_index, error_code=result)
+            altered.partitions.append(result)
+    return Decision(records=tuple(records), reply=reply, framed=True)
+
+
+def _alter(
+    context: DecisionContext,
+    node_id: NodeId,
+    place: Place,
+    data: AlterPartitionData,
+    records: list[MetadataRecord],
+) -> AlteredPartition | ErrorCode:
+    topic = context.state.topics_by_id.get(place.topic_id)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not 0 <= place.partition < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition = topic.partitions[place.partition]
+    members = data.new_isr_with_epochs or [BrokerState(broker_id=node) for node in data.new_isr]
+    error = _error(partition, node_id, data, members) or _ineligible(context.state, members)
+    if error is not None:
+        return error
+    change = change_partition(
+        context,
+        place,
+        isr=[NodeId(member.broker_id) for member in members],
+        recovery=LeaderRecovery(data.leader_recovery_state),
+    )
+    if change is not None:
+        records.append(change)
+        partition = changed_partition(partition, change)
+    if partition.leader != node_id:  # it cannot lead: its log directory is gone
+        return ErrorCode.NEW_LEADER_ELECTED
+    return AlteredPartition(
+        partition_index=place.partition,
+        leader_id=node_id,
+        leader_epoch=partition.leader_epoch,
+        isr=list(partition.isr),
+        leader_recovery_state=partition.leader_recovery_state,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _error(
+    partition: PartitionImage,
+    node_id: NodeId,
+    data: AlterPartitionData,
+    members: list[BrokerState],
+) -> ErrorCode | None:
+    """Why the broker may not change the partition in this way."""
+    if (
+        data.leader_epoch > partition.leader_epoch
+        or data.partition_epoch > partition.partition_epoch
+    ):
+        return ErrorCode.NOT_CONTROLLER  # the leader knows more than this controller
+    if data.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if node_id != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if data.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    isr = [member.broker_id for member in members]
+    if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or node_id not in isr:
+        return ErrorCode.INVALID_REQUEST
+    if data.leader_recovery_state not in tuple(LeaderRecovery):
+        return ErrorCode.INVALID_REQUEST
+    if data.leader_recovery_state == LeaderRecovery.RECOVERING:
+        recovered = partition.leader_recovery_state == LeaderRecovery.RECOVERED
+        if recovered or len(isr) > 1:
+            return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _ineligible(state: ControllerState, members: list[BrokerState]) -> ErrorCode | None:
+    for member in members:
+        broker = state.brokers.get(NodeId(member.broker_id))
+        if broker is None or not broker.is_usable:
+            return ErrorCode.INELIGIBLE_REPLICA
+        if member.broker_epoch not in (ANY_EPOCH, broker.epoch):
+            return ErrorCode.INELIGIBLE_REPLICA
+    return None

@@ -1,0 +1,200 @@
+"""Who may lead when in-sync replicas go: eligible leader replicas, last known leaders (KIP-966)."""
+
+from penstock.metadata.image.topic import LeaderRecovery
+from penstock.model.identity import NodeId
+from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
+from rig.cluster import Cluster
+from rig.replicated_topic import partition_of, replicated
+
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+
+
+def restart(cluster: Cluster, node_id: NodeId, *, cleanly: bool) -> None:
+    """A new process of the broker, which is not unfenced yet."""
+    before = cluster.image.brokers[node_id]
+    cluster.register(
+        node_id,
+        incarnation=before.incarnation[1] + 1,
+        previous_broker_epoch=before.epoch if cleanly else None,
+    )
+
+
+def come_back(cluster: Cluster, node_id: NodeId, *, cleanly: bool) -> None:
+    restart(cluster, node_id, cleanly=cleanly)
+    cluster.unfence(node_id)
+
+
+# Who is eligible
+
+
+def test_who_leaves_a_set_that_stays_large_enough_is_not_eligible() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    cluster.fence(THREE)
+    assert (partition_of(cluster).isr, partition_of(cluster).elr) == ((ONE, TWO), ())
+
+
+def test_who_leaves_a_set_below_the_minimum_is_eligible() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    cluster.fence(THREE)
+    cluster.fence(TWO)
+    assert (partition_of(cluster).isr, partition_of(cluster).elr) == ((ONE,), (TWO,))
+    cluster.fence(ONE)
+    partition = partition_of(cluster)
+    assert (partition.isr, partition.elr, partition.leader) == ((), (ONE, TWO), None)
+    assert partition.last_known_elr == (ONE,)
+
+
+def test_the_minimum_is_never_more_than_there_are_replicas() -> None:
+    cluster = replicated(ONE, TWO, in_sync_min=3)
+    cluster.fence(TWO)
+    assert (partition_of(cluster).isr, partition_of(cluster).elr) == ((ONE,), (TWO,))
+
+
+def test_the_minimum_of_the_topic_goes_before_that_of_the_cluster() -> None:
+    cluster = replicated(ONE, TWO, THREE, in_sync_min=1, min_insync_replicas="3")
+    cluster.fence(THREE)
+    assert (partition_of(cluster).isr, partition_of(cluster).elr) == ((ONE, TWO), (THREE,))
+
+
+def test_the_minimum_does_not_come_from_the_file_of_a_controller() -> None:
+    cluster = replicated(ONE, TWO, THREE, in_sync_min=2)
+    cluster.settings = Cluster(0, min_insync_replicas="1").settings
+    cluster.fence(THREE)
+    cluster.fence(TWO)
+    assert partition_of(cluster).elr == (TWO,)
+
+
+# Who is elected
+
+
+def test_an_eligible_replica_leads_and_is_the_only_one_in_sync() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    for node_id in (THREE, TWO, ONE):
+        cluster.fence(node_id)
+    cluster.unfence(TWO)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.isr, partition.elr) == (TWO, (TWO,), (ONE,))
+    assert (partition.last_known_elr, partition.leader_recovery_state) == ((), 0)
+
+
+def test_who_is_neither_in_sync_nor_eligible_does_not_lead() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    for node_id in (THREE, TWO, ONE):
+        cluster.fence(node_id)
+    cluster.unfence(THREE)
+    assert partition_of(cluster).leader is None
+    assert partition_of(cluster).elr == (ONE, TWO)
+
+
+def test_a_clean_start_keeps_a_replica_eligible() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    for node_id in (THREE, TWO, ONE):
+        cluster.fence(node_id)
+    come_back(cluster, TWO, cleanly=True)
+    assert (partition_of(cluster).leader, partition_of(cluster).elr) == (TWO, (ONE,))
+
+
+def test_an_unclean_start_takes_a_replica_out_of_the_eligible_set_before_it_may_lead() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    for node_id in (THREE, TWO, ONE):
+        cluster.fence(node_id)
+    restart(cluster, TWO, cleanly=False)
+    assert partition_of(cluster).elr == (ONE,)
+    cluster.unfence(TWO)
+    assert partition_of(cluster).leader is None
+    cluster.unfence(ONE)
+    assert (partition_of(cluster).leader, partition_of(cluster).isr) == (ONE, (ONE,))
+
+
+def test_an_unclean_start_takes_a_replica_out_of_the_in_sync_set_in_the_same_decision() -> None:
+    """The process was restarted before anybody noticed that it had ended."""
+    cluster = replicated(ONE, TWO)
+    restart(cluster, ONE, cleanly=False)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.leader_epoch) == (TWO, 1)
+    assert (partition.isr, partition.elr) == ((TWO,), ())
+
+
+def test_a_clean_start_before_anybody_noticed_is_a_fencing_too() -> None:
+    cluster = replicated(ONE, TWO)
+    restart(cluster, ONE, cleanly=True)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.leader_epoch) == (TWO, 1)
+    assert (partition.isr, partition.elr) == ((TWO,), (ONE,))
+
+
+def test_a_new_process_that_is_elected_again_has_a_new_leader_epoch() -> None:
+    cluster = replicated(ONE)
+    come_back(cluster, ONE, cleanly=True)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.leader_recovery_state) == (ONE, LeaderRecovery.RECOVERED)
+    assert partition.leader_epoch > 0
+
+
+# The last known leader
+
+
+def test_a_partition_with_one_replica_comes_back_from_an_unclean_start() -> None:
+    cluster = replicated(ONE)
+    restart(cluster, ONE, cleanly=False)
+    partition = partition_of(cluster)
+    assert (partition.isr, partition.elr, partition.last_known_elr) == ((), (), (ONE,))
+    cluster.unfence(ONE)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.isr, partition.last_known_elr) == (ONE, (ONE,), ())
+    assert partition.leader_recovery_state == LeaderRecovery.RECOVERING
+
+
+def test_the_last_leader_is_elected_when_nobody_is_eligible_any_more() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    for node_id in (THREE, TWO, ONE):
+        cluster.fence(node_id)
+    for node_id in (THREE, TWO):
+        come_back(cluster, node_id, cleanly=False)
+    assert partition_of(cluster).leader is None
+    come_back(cluster, ONE, cleanly=False)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.isr, partition.elr) == (ONE, (ONE,), ())
+    assert partition.leader_recovery_state == LeaderRecovery.RECOVERING
+
+
+def test_the_last_leader_does_not_lead_while_another_replica_is_eligible() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    for node_id in (THREE, TWO, ONE):
+        cluster.fence(node_id)
+    come_back(cluster, ONE, cleanly=False)
+    assert (partition_of(cluster).leader, partition_of(cluster).elr) == (None, (TWO,))
+    come_back(cluster, TWO, cleanly=True)
+    assert partition_of(cluster).leader == TWO
+
+
+def test_the_last_leader_does_not_lead_from_another_disk() -> None:
+    cluster = replicated(ONE)
+    request = cluster.registration(ONE, incarnation=1)
+    request.log_dirs = [b"n" * 16]
+    cluster.ask(request)
+    cluster.unfence(ONE)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.last_known_elr) == (None, (ONE,))
+
+
+def test_the_last_leader_leads_again_when_its_disk_is_back() -> None:
+    cluster = replicated(ONE)
+    before = cluster.image.brokers[ONE].directories
+    request = cluster.registration(ONE, incarnation=1)
+    request.log_dirs = [b"n" * 16]
+    cluster.ask(request)
+    cluster.unfence(ONE)
+    request = cluster.registration(ONE, incarnation=2)
+    assert request.log_dirs == list(before)
+    cluster.ask(request)
+    cluster.unfence(ONE)
+    assert partition_of(cluster).leader == ONE
+
+
+def test_a_broker_that_was_forgotten_is_not_eligible_any_more() -> None:
+    cluster = replicated(ONE, TWO)
+    cluster.fence(TWO)
+    assert partition_of(cluster).elr == (TWO,)
+    cluster.ask(UnregisterBrokerRequest(broker_id=TWO))
+    assert partition_of(cluster).elr == ()
