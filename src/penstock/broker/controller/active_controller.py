@@ -21,8 +21,9 @@ from penstock.broker.controller.links import AnyReply, Lane, Links, NodeDown, No
 from penstock.broker.controller.local_controller import LocalController
 from penstock.client.network.errors import ClientError
 from penstock.metadata.controller.decide import ControllerRequest
+from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import random_id
+from penstock.model.identity import TopicId, random_id
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.definition import Message
 from penstock.wire.embedded import write_embedded
@@ -33,6 +34,11 @@ from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.wire.messages.alter_partition import (
+    AlteredPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -86,6 +92,7 @@ DIRECT: Mapping[type[Message], type[Message]] = {
     BrokerHeartbeatRequest: BrokerHeartbeatResponse,
     AllocateProducerIdsRequest: AllocateProducerIdsResponse,
     ControllerRegistrationRequest: ControllerRegistrationResponse,
+    AlterPartitionRequest: AlterPartitionResponse,
 }
 # A broker is known to live by the connection of its heartbeats.
 HEARTBEATS = (BrokerRegistrationRequest, BrokerHeartbeatRequest)
@@ -182,7 +189,23 @@ class ActiveController:
             raise _NotActive
         if code != ErrorCode.NONE:
             raise RequestError(_known(code), getattr(reply, "error_message", None))
+        if isinstance(reply, AlterPartitionResponse):
+            await self._image_shows(reply, deadline_ms)
         return reply
+
+    async def _image_shows(self, reply: AlterPartitionResponse, deadline_ms: int) -> None:
+        """Waits until the image has the new in-sync sets. A setting that was changed before, such
+        as `min.insync.replicas`, is then known, too: the leader must not judge by an older one.
+        """
+        while not all(
+            _has(self._local.image, TopicId(topic.topic_id), partition)
+            for topic in reply.topics
+            for partition in topic.partitions
+        ):
+            if not await self._change_before(deadline_ms):
+                raise RequestError(
+                    ErrorCode.REQUEST_TIMED_OUT, "the change has not reached this node in time"
+                )
 
     async def _forward(
         self, request: Message, reply_type: type[AnyReply], deadline_ms: int
@@ -278,6 +301,16 @@ class ActiveController:
 
     def _left_ms(self, deadline_ms: int) -> int:
         return max(0, deadline_ms - self._clock.monotonic_ms())
+
+
+def _has(image: Image, topic_id: TopicId, altered: AlteredPartition) -> bool:
+    topic = image.topics_by_id.get(topic_id)
+    if altered.error_code != ErrorCode.NONE or topic is None:
+        return True  # nothing was changed, or the topic is gone
+    if altered.partition_index >= len(topic.partitions):
+        return False
+    partition = topic.partitions[altered.partition_index]
+    return partition.partition_epoch >= altered.partition_epoch
 
 
 def _version_of(request: Message) -> int:

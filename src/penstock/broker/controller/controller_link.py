@@ -11,6 +11,7 @@ from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from penstock.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -96,6 +97,10 @@ class ControllerLink(Protocol):
     async def ask(
         self, request: ControllerRegistrationRequest, *, wait_ms_max: int = ...
     ) -> ControllerRegistrationResponse: ...
+    @overload
+    async def ask(
+        self, request: AlterPartitionRequest, *, wait_ms_max: int = ...
+    ) -> AlterPartitionResponse: ...
     @overload
     async def ask(self, request: FenceBroker, *, wait_ms_max: int = ...) -> BrokerFenced: ...
 

@@ -7,6 +7,7 @@ active controller answers and the others refuse with NOT_CONTROLLER.
 from penstock.broker.api import (
     allocate_producer_ids,
     alter_configs,
+    alter_partition,
     api_versions,
     begin_quorum_epoch,
     broker_heartbeat,
@@ -40,6 +41,7 @@ SERVED_BY_CONTROLLERS: tuple[AnyApi, ...] = (
     begin_quorum_epoch.API,
     end_quorum_epoch.API,
     describe_quorum.API,
+    alter_partition.API,
     envelope.API,
     fetch_snapshot.API,
     describe_controllers.API,

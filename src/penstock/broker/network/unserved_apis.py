@@ -30,7 +30,7 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.UPDATE_METADATA,
                 ApiKey.CONTROLLED_SHUTDOWN,
             ),
-            Unserved.REPLICATION: (ApiKey.ALTER_PARTITION, ApiKey.ASSIGN_REPLICAS_TO_DIRS),
+            Unserved.REPLICATION: (ApiKey.ASSIGN_REPLICAS_TO_DIRS,),
             Unserved.OPERATION: (
                 ApiKey.ALTER_REPLICA_LOG_DIRS,
                 ApiKey.ELECT_LEADERS,
