@@ -139,10 +139,17 @@ class BrokerParts:
         self._groups.check()
         self._transactions.check()
 
+    async def recover(self) -> None:
+        """Opens all logs, and finds out whether anything is lost: the registration tells it. A
+        broker alone opens them when it knows their topics, and registers afterwards.
+        """
+        if not self._is_alone:
+            await self._directories.recover(now_ms=self._world.clock.now_ms())
+
     async def open(self) -> None:
         self.services.endpoints = self._endpoints()
         if not self._is_alone:
-            # Partitions are opened when all is known that was decided before this broker came.
+            # Partitions are led when all is known that was decided before this broker came.
             await self._register()
         # What was acked must be seen at once again: readers see no further than what is synced.
         await self.partitions.sync_wanted()
@@ -181,7 +188,10 @@ class BrokerParts:
         await self.server.drain(wait_ms=wait_ms)
 
     async def _register(self) -> None:
-        await self._membership.register(
+        directories = self._directories
+        # Alone, only a clean stop counts: it keeps the leader epochs (ADR 34).
+        previous = directories.stopped_epoch if self._is_alone else directories.clean_epoch
+        epoch = await self._membership.register(
             registration_of(
                 node_id=self._config.node_id,
                 cluster_id=self.services.cluster_id,
@@ -189,9 +199,15 @@ class BrokerParts:
                 rack=self._config.settings.broker_rack,
                 endpoints=self.services.endpoints,
                 directories=sorted(one.directory_id for one in self._identities),
-                previous_broker_epoch=self._directories.stopped_epoch,
+                previous_broker_epoch=previous,
             )
         )
+        if not self._is_alone:
+            directories.note_start(epoch)
+            logger.info(
+                "registered broker=%d epoch=%d previous_epoch=%s",
+                self._config.node_id, epoch, "unknown" if previous is None else previous,
+            )  # fmt: skip
         await self._membership.catch_up()
 
     def _endpoints(self) -> tuple[Endpoint, ...]:

@@ -87,6 +87,7 @@ async def open_node(
             paths=config.log_directories,
             metadata_path=config.metadata_directory,
             producer_expiry_ms=config.settings.producer_id_expiration_ms,
+            boot_id=world.boot_id,
         )
         opened.callback(directories.abandon)
         node = OpenNode(world, config, directories, listeners, group)
@@ -208,11 +209,13 @@ class OpenNode:
         if self._place.member.is_alone:  # others could give it the metadata again
             refuse_lost_metadata(self._directories)
         self.local.open()
-        self._log_recovery(started_ms)
         peers = None if self._connections is None else self._connections.peers
         self._group.start(self.local.run(peers), name="controller")
         if self._connections is not None:
             self._connections.open()
+        if self.broker is not None:
+            await self.broker.recover()
+        self._log_recovery(started_ms)
         if self.broker is not None:
             await self.broker.open()
         self._write_process_id()

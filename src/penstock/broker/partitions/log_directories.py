@@ -5,16 +5,22 @@ directory that holds fewest. A directory that fails is offline until the next st
 are served no longer, the others are. Without the directory of the metadata log, or without any, a
 node cannot go on.
 
+Before a broker registers, all logs are opened (`recover`): then it is known whether everything is
+there that it wrote before (`clean_epoch`). From then on each directory has a start file, until a
+write or a sync in it fails.
+
 Invariants:
  1. A partition has at most one home, and its log is open nowhere else.
  2. A directory is online or failed, never both; nothing is written to a failed one.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 
-from penstock.log.directory import LogDirectory, LogWanted, OpenError
+from penstock.log.directory import NO_BROKER_EPOCH, LogDirectory, LogWanted, OpenError
 from penstock.log.partition_log import PartitionLog
 from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
@@ -42,7 +48,9 @@ class LogDirectories:
         *,
         metadata: LogDirectory | None = None,
         failed: Mapping[str, str] | None = None,
+        boot_id: str = "",
     ) -> None:
+        self._boot_id = boot_id
         self.online = {directory.path: directory for directory in online}
         self.failed = dict(failed or {})  # why, by path
         self._metadata = metadata
@@ -54,7 +62,13 @@ class LogDirectories:
 
     @classmethod
     def open(
-        cls, *, disk: Disk, paths: Iterable[str], metadata_path: str, producer_expiry_ms: int
+        cls,
+        *,
+        disk: Disk,
+        paths: Iterable[str],
+        metadata_path: str,
+        producer_expiry_ms: int,
+        boot_id: str = "",
     ) -> "LogDirectories":
         """Takes all of them. One that cannot be had is offline; the metadata's is a DiskError."""
         opened: dict[str, LogDirectory] = {}
@@ -72,11 +86,15 @@ class LogDirectories:
                         raise
                     logger.error("directory=%s state=offline reason=%s", path, error.reason)
                     failed[path] = error.reason
-            return cls(
+            made = cls(
                 [opened[path] for path in paths if path in opened],
                 metadata=opened[metadata_path],
                 failed=failed,
+                boot_id=boot_id,
             )
+            for directory in made:
+                disk.watch(directory.path, partial(made.io_failed, directory))
+            return made
         except BaseException:
             for directory in opened.values():
                 directory.abandon()
@@ -109,6 +127,16 @@ class LogDirectories:
         intact = not self.failed and not self._made_anew
         return epochs.pop() if intact and len(epochs) == 1 else None
 
+    @property
+    def clean_epoch(self) -> int | None:
+        """The epoch of the broker that wrote here last, if everything that it wrote is here: it
+        stopped cleanly, or was killed and nothing was lost. Ask after `recover`.
+
+        None when a directory is missing or new, when they do not agree, or when one is not sure.
+        """
+        epochs = {directory.clean_epoch(self._boot_id) for directory in self}
+        return epochs.pop() if len(epochs) == 1 and not self.failed else None
+
     def log_of(self, partition: TopicPartition) -> PartitionLog | None:
         """A partition's log, if it is open."""
         home = self._homes.get(partition)
@@ -127,6 +155,37 @@ class LogDirectories:
         """From now on a producer is forgotten once it has been silent for so long."""
         for directory in self:
             directory.remember_producers(expiry_ms)
+
+    async def recover(self, *, now_ms: int) -> None:
+        """Opens every log that is found, before the metadata says what they are: those that belong
+        to no topic are set aside later. Others have their turn between two logs.
+        """
+        for partition, home in sorted(self._homes.items(), key=lambda found: found[0]):
+            for error in home.open_found([partition], now_ms=now_ms):
+                logger.error("partition=%s recovered=false reason=%s", partition, error)
+            await asyncio.sleep(0)
+
+    def note_start(self, broker_epoch: int) -> None:
+        """The broker has this epoch from now on. Without the file its next start is unclean."""
+        for directory in self:
+            try:
+                directory.note_start(boot_id=self._boot_id, broker_epoch=broker_epoch)
+            except DiskError as error:
+                logger.error("directory=%s start_file=unsaved reason=%s", directory.path, error)
+
+    def io_failed(self, directory: LogDirectory) -> None:
+        """What the disk has of this directory may be less than was written: if the process ends
+        now, its next start is not clean. Called before anybody acts on the failure.
+        """
+        try:
+            directory.start_file.remove()
+        except DiskError as error:
+            if not self._removed_elsewhere(directory):
+                logger.critical(
+                    "directory=%s start_file=%s removed=false reason=%s remove it by hand before"
+                    " this node starts again: else the node is taken to have lost nothing",
+                    directory.path, directory.start_file.path, error.reason,
+                )  # fmt: skip
 
     def open_logs(
         self, wanted: Iterable[LogWanted], *, now_ms: int, unheard_of: Container[TopicPartition]
@@ -192,7 +251,7 @@ class LogDirectories:
         """
         for directory in self.online.values():
             for partition, topic_id in directory.partitions_found().items():
-                if partition.topic == METADATA_TOPIC or partition in directory.logs:
+                if partition.topic == METADATA_TOPIC:
                     continue
                 if not isinstance(topic_id, bytes) or belongs.get(partition) == topic_id:
                     continue
@@ -230,6 +289,7 @@ class LogDirectories:
         directory = self.online.pop(path, None)
         if directory is None:
             return
+        self.io_failed(directory)
         self.failed[path] = reason
         self._homes = {name: home for name, home in self._homes.items() if home is not directory}
         if directory is self._metadata:
@@ -240,7 +300,13 @@ class LogDirectories:
             raise DirectoryLost(path, f"all log directories have failed: {lost}: {reason}")
 
     def close(self, *, broker_epoch: int) -> None:
-        """Marks each as cleanly stopped; one that cannot be is looked through by the next start."""
+        """Marks each as cleanly stopped; one that cannot be is looked through by the next start.
+
+        A broker that has got no epoch yet leaves what it found.
+        """
+        if broker_epoch == NO_BROKER_EPOCH:
+            found = self.clean_epoch if self.stopped_epoch is None else self.stopped_epoch
+            broker_epoch = NO_BROKER_EPOCH if found is None else found
         for directory in self:
             try:
                 directory.close(broker_epoch=broker_epoch)
@@ -251,6 +317,18 @@ class LogDirectories:
     def abandon(self) -> None:
         for directory in self:
             directory.abandon()
+
+    def _removed_elsewhere(self, directory: LogDirectory) -> bool:
+        """A start is clean only if every directory says so: one that does not is enough."""
+        for other in self:
+            if other is directory:
+                continue
+            try:
+                other.start_file.remove()
+            except DiskError:
+                continue
+            return True
+        return False
 
     def _by_home(
         self,
