@@ -298,3 +298,27 @@ def test_with_fsync_acks_only_what_is_synced_is_named(run: Callable[..., None]) 
         await until(lambda: cluster.has_all("orders", orders))
 
     run(scenario)
+def test_a_corrupt_batch_is_logged_once_and_the_others_go_on(
+    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(cluster: Following) -> None:
+        bad, good = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        bad.append(b"whole")
+        [whole] = bad.batches
+        bad.batches = [whole[:-1] + b"!"]
+        good.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", good, 1))
+        tried = len(leader.requests)
+        await until(lambda: len(leader.requests) > tried + 8)
+        assert cluster.follower("orders").log.end_offset == 0
+        bad.batches = [whole]
+        await until(lambda: cluster.has_all("orders", bad))
+
+    run(scenario, replica_fetch_backoff_ms=5)
+    told = [line for line in caplog.messages if "state=failed" in line]
+    assert len(told) == 1
+    assert "partition=orders-0" in told[0]
+
+

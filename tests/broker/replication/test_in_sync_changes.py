@@ -180,9 +180,12 @@ def test_a_follower_that_is_silent_is_removed(run: Callable[..., None]) -> None:
         lead(broker, in_sync=REPLICAS)
         partition = broker.partition("t")
         partition.append(produced(), all_acks=False, now_ms=NOW_MS)
-        await until(lambda: partition.in_sync_count == 1)
-        assert partition.high_watermark == 1
-        assert members(controller.requests[-1]) == [(NODE, OWN_EPOCH)]
+        await until(lambda: len(controller.requests) == 1)
+        assert members(controller.requests[0]) == [(NODE, OWN_EPOCH)]
+        topic = broker.services.image.topics_by_name["t"]
+        alone = replace(topic.partitions[0], isr=(NODE,), partition_epoch=2)
+        broker.change_topic(replace(topic, partitions=(alone,)))
+        assert (partition.in_sync_count, partition.high_watermark) == (1, 1)
 
     run(scenario, lag_ms_max=100)
 
