@@ -1,5 +1,6 @@
 """The controller makes snapshots, trims its log, and starts from them, also when one is damaged."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -294,6 +295,42 @@ def test_a_foreign_snapshot_takes_the_place_of_the_log() -> None:
         return control.image.epoch
 
     assert run_with(disk, epoch) == snapshot_id.epoch + 1
+
+
+def test_a_snapshot_that_comes_while_one_is_made_takes_its_place() -> None:
+    class SlowForSnapshots(MemoryDisk):
+        def __init__(self) -> None:
+            super().__init__()
+            self.writes = asyncio.Event()
+            self.goes_on = asyncio.Event()
+
+        async def sync(self, files: Sequence[File]) -> None:
+            if any(file.path.endswith(".part") for file in files):
+                self.writes.set()
+                await self.goes_on.wait()
+            await super().sync(files)
+
+    source, _ = with_snapshots(4)
+    name = snapshots_on(source)[-1]
+    data = source.read(f"{DIRECTORY}/{name}")
+    disk = SlowForSnapshots()
+
+    async def scenario(control: Control) -> None:
+        for index in range(4):
+            await create_and_delete(control, f"passing-{index}")
+        await disk.writes.wait()
+        journal = control.controller._journal
+        received = SnapshotId(Offset(control.image.offset + 100), control.image.epoch)
+        part = journal.snapshots.begin(received)
+        part.append([data])
+        journal.install(part)
+        control.controller._install(received)
+        disk.goes_on.set()
+        await until(lambda: not [one for one in disk.names(DIRECTORY) if one.endswith(".part")])
+        assert snapshots_on(disk) == [f"{received}.checkpoint"]
+        assert control.controller._snapshotting._log_bytes == 0
+
+    run_with(disk, scenario)
 
 
 def chunks(data: bytes, size: int) -> list[bytes]:

@@ -66,6 +66,7 @@ class Snapshotting:
         self._timestamp_ms = 0  # of the last record that was committed
         self._since_ms = world.clock.monotonic_ms()
         self._noted = asyncio.Event()
+        self._installs = 0  # snapshots of the leader that took the place of the log
 
     def opened(self) -> None:
         """The journal was recovered: what the latest snapshot measures is known."""
@@ -113,6 +114,7 @@ class Snapshotting:
         self._snapshot_bytes = self._journal.snapshots.size_bytes(snapshot_id)
         self._timestamp_ms = self._journal.snapshots.timestamp_ms(snapshot_id)
         self._log_bytes = self._retry_log_bytes = 0
+        self._installs += 1
         self._since_ms = self._world.clock.monotonic_ms()
 
     def _is_due(self) -> bool:
@@ -143,10 +145,12 @@ class Snapshotting:
     async def _make(self) -> None:
         image, log_bytes, timestamp_ms = self._image(), self._log_bytes, self._timestamp_ms
         snapshot_id = SnapshotId(image.offset, image.epoch)
-        journal = self._journal
+        journal, installs = self._journal, self._installs
         part = journal.begin_snapshot(snapshot_id)
         try:
             await self._write(part, image, timestamp_ms)
+            if self._installs != installs:  # a later snapshot has come meanwhile
+                return journal.snapshots.drop(part)
             journal.snapshots.publish(part)
         except BaseException as error:
             if isinstance(error, DiskError):
