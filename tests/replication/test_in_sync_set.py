@@ -104,6 +104,20 @@ def test_a_follower_that_falls_behind_again_is_not_waited_for() -> None:
     assert leader.high_watermark == 8
 
 
+def test_a_new_incarnation_is_not_waited_for() -> None:
+    leader = lead(in_sync=(ONE,))
+    append(leader, 5)
+    fetched(leader, TWO, 0)
+    append(leader)
+    fetched(leader, TWO, 5)
+    change(leader)
+    append(leader)
+    assert leader.high_watermark == 6
+    fetched(leader, TWO, 5, broker_epoch=8)
+    append(leader)
+    assert leader.high_watermark == 8
+
+
 def test_one_that_can_no_longer_join_is_not_waited_for() -> None:
     leader = lead(in_sync=(ONE,))
     append(leader, 5)

@@ -218,6 +218,7 @@ class Followers:
         state = self._by_node.get(node)
         if state is None or broker_epoch < state.broker_epoch or offset > leader_end_offset:
             return None
+        was_awaited = state.is_awaited
         state.fetched(
             offset=offset,
             leader_end_offset=leader_end_offset,
@@ -225,7 +226,7 @@ class Followers:
             log_start_offset=log_start_offset,
             now_ms=now_ms,
         )
-        if state.is_awaited and not state.keeps_up:
+        if was_awaited and not (state.is_awaited and state.keeps_up):
             state.is_awaited = False
             self._recount()
         return state
