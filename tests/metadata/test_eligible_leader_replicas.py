@@ -1,7 +1,19 @@
 """Who may lead when in-sync replicas go: eligible leader replicas, last known leaders (KIP-966)."""
 
-from penstock.metadata.image.topic import LeaderRecovery
-from penstock.model.identity import NodeId
+from penstock.metadata.image.topic import (
+    LOST_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    LeaderRecovery,
+)
+from penstock.model.identity import NodeId, TopicId
+from penstock.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+    ReplicaOfDirectory,
+    TopicOfDirectory,
+)
+from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
 from rig.cluster import Cluster
 from rig.replicated_topic import partition_of, replicated
@@ -192,9 +204,97 @@ def test_the_last_leader_leads_again_when_its_disk_is_back() -> None:
     assert partition_of(cluster).leader == ONE
 
 
+def test_a_replica_whose_directory_is_not_known_may_be_in_the_one_that_is_missing() -> None:
+    cluster = replicated(TWO)
+    topic_id = cluster.topic("orders").topic_id
+    request = cluster.registration(ONE, incarnation=1)
+    request.log_dirs = [b"a" * 16, b"b" * 16]
+    cluster.ask(request)
+    cluster.unfence(ONE)
+    cluster.follow(
+        PartitionChangeRecord(
+            topic_id=topic_id,
+            partition_id=0,
+            replicas=[ONE],
+            isr=[ONE],
+            leader=ONE,
+            directories=[UNASSIGNED_DIRECTORY],
+        )
+    )
+    come_back_with = cluster.registration(ONE, incarnation=2)
+    come_back_with.log_dirs = [b"a" * 16, b"b" * 16]
+    cluster.ask(come_back_with)
+    cluster.unfence(ONE)
+    assert partition_of(cluster).leader == ONE, "it has both directories"
+    come_back_with = cluster.registration(ONE, incarnation=3)
+    come_back_with.log_dirs = [b"a" * 16, b"c" * 16]
+    cluster.ask(come_back_with)
+    cluster.unfence(ONE)
+    assert partition_of(cluster).leader is None
+    assert partition_of(cluster).directories == (LOST_DIRECTORY,)
+
+
 def test_a_broker_that_was_forgotten_is_not_eligible_any_more() -> None:
     cluster = replicated(ONE, TWO)
     cluster.fence(TWO)
     assert partition_of(cluster).elr == (TWO,)
     cluster.ask(UnregisterBrokerRequest(broker_id=TWO))
     assert partition_of(cluster).elr == ()
+
+
+# Where the replicas of a broker are
+
+
+def assign(cluster: Cluster, node_id: NodeId, directory: bytes, topic_id: TopicId) -> int:
+    reply = cluster.ask(
+        AssignReplicasToDirsRequest(
+            broker_id=node_id,
+            broker_epoch=cluster.image.brokers[node_id].epoch,
+            directories=[
+                DirectoryData(
+                    id=directory,
+                    topics=[
+                        TopicOfDirectory(
+                            topic_id=topic_id, partitions=[ReplicaOfDirectory(partition_index=0)]
+                        )
+                    ],
+                )
+            ],
+        )
+    )
+    assert isinstance(reply, AssignReplicasToDirsResponse)
+    return reply.directories[0].topics[0].partitions[0].error_code
+
+
+def test_a_broker_tells_where_its_replica_is() -> None:
+    cluster = replicated(ONE, TWO)
+    topic_id = cluster.topic("orders").topic_id
+    request = cluster.registration(TWO, incarnation=1)
+    request.log_dirs = [b"n" * 16]
+    cluster.ask(request)
+    assert assign(cluster, TWO, b"n" * 16, topic_id) == 0
+    assert partition_of(cluster).directory(TWO) == b"n" * 16
+    count = len(cluster.records)
+    assert assign(cluster, TWO, b"n" * 16, topic_id) == 0
+    assert len(cluster.records) == count, "nothing is new"
+
+
+def test_a_replica_is_not_assigned_where_it_cannot_be() -> None:
+    cluster = replicated(ONE, TWO)
+    topic_id = cluster.topic("orders").topic_id
+    own = cluster.image.brokers[THREE].directories[0]
+    assert assign(cluster, THREE, own, topic_id) == 6  # NOT_LEADER_OR_FOLLOWER
+    assert assign(cluster, TWO, own, topic_id) == 57  # LOG_DIR_NOT_FOUND
+    assert assign(cluster, TWO, own, TopicId(b"?" * 16)) == 100  # UNKNOWN_TOPIC_ID
+
+
+def test_the_last_leader_does_not_lead_from_another_disk_after_it_has_said_so() -> None:
+    cluster = replicated(ONE)
+    topic_id = cluster.topic("orders").topic_id
+    for incarnation in (1, 2):
+        request = cluster.registration(ONE, incarnation=incarnation)
+        request.log_dirs = [b"n" * 16]
+        cluster.ask(request)
+        cluster.unfence(ONE)
+        assign(cluster, ONE, b"n" * 16, topic_id)
+        assert partition_of(cluster).leader is None

@@ -14,6 +14,7 @@ from penstock.broker.coordinators.transaction_coordinator import TransactionCoor
 from penstock.broker.network.api_registry import SERVED
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.cleaning import Cleaning
+from penstock.broker.partitions.directory_assignments import DirectoryAssignments
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Partitions
@@ -96,6 +97,16 @@ class BrokerParts:
             node_id=node_id,
             links=links,
         )
+        self._directory_assignments = DirectoryAssignments(
+            node_id=node_id,
+            directories=directories,
+            ids={
+                directory.path: identity.directory_id
+                for directory, identity in zip(directories, identities, strict=True)
+            },
+            controller=controller,
+            broker_epoch=self.broker_epoch,
+        )
         self.services = Services(
             node_id=node_id,
             cluster_id=place.member.cluster_id,
@@ -122,6 +133,7 @@ class BrokerParts:
         self.services.image = image
         self.services.settings = effective_broker(self._settings, image, self._config.node_id)
         self.partitions.apply(delta, image)
+        self._directory_assignments.note(delta, image)
         self._groups.apply(delta, image, self.services.settings.groups)
         self._transactions.apply(delta, image, self.services.settings.transactions)
 
@@ -169,6 +181,7 @@ class BrokerParts:
         if self._is_alone:
             await self._register()
         await self._membership.unfence()
+        self._group.start(self._directory_assignments.run(), name="directories of replicas")
         if not self._is_alone:
             self._group.start(self._membership.run(), name="heartbeats")
         self.server.serve()

@@ -39,6 +39,10 @@ from penstock.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
+from penstock.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -93,6 +97,7 @@ DIRECT: Mapping[type[Message], type[Message]] = {
     AllocateProducerIdsRequest: AllocateProducerIdsResponse,
     ControllerRegistrationRequest: ControllerRegistrationResponse,
     AlterPartitionRequest: AlterPartitionResponse,
+    AssignReplicasToDirsRequest: AssignReplicasToDirsResponse,
 }
 # A broker is known to live by the connection of its heartbeats.
 HEARTBEATS = (BrokerRegistrationRequest, BrokerHeartbeatRequest)

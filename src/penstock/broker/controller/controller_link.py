@@ -12,6 +12,10 @@ from penstock.wire.messages.allocate_producer_ids import (
 )
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from penstock.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -101,6 +105,10 @@ class ControllerLink(Protocol):
     async def ask(
         self, request: AlterPartitionRequest, *, wait_ms_max: int = ...
     ) -> AlterPartitionResponse: ...
+    @overload
+    async def ask(
+        self, request: AssignReplicasToDirsRequest, *, wait_ms_max: int = ...
+    ) -> AssignReplicasToDirsResponse: ...
     @overload
     async def ask(self, request: FenceBroker, *, wait_ms_max: int = ...) -> BrokerFenced: ...
 

@@ -9,6 +9,7 @@ from penstock.broker.api import (
     alter_configs,
     alter_partition,
     api_versions,
+    assign_replicas_to_dirs,
     begin_quorum_epoch,
     broker_heartbeat,
     broker_registration,
@@ -51,4 +52,5 @@ SERVED_BY_CONTROLLERS: tuple[AnyApi, ...] = (
     unregister_broker.API,
     allocate_producer_ids.API,
     controller_registration.API,
+    assign_replicas_to_dirs.API,
 )

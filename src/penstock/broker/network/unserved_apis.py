@@ -11,7 +11,6 @@ class Unserved(Enum):
     """Why an API is not served, as docs/protocol.md says it."""
 
     ENDED = "never: it ended with ZooKeeper"
-    REPLICATION = "with clusters: replicas of a partition"
     OPERATION = "with clusters: moving partitions and changing the nodes"
     SECURITY = "with security: authentication, ACLs and delegation tokens"
     QUOTAS = "with security: quotas of clients"
@@ -30,7 +29,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.UPDATE_METADATA,
                 ApiKey.CONTROLLED_SHUTDOWN,
             ),
-            Unserved.REPLICATION: (ApiKey.ASSIGN_REPLICAS_TO_DIRS,),
             Unserved.OPERATION: (
                 ApiKey.ALTER_REPLICA_LOG_DIRS,
                 ApiKey.ELECT_LEADERS,

@@ -10,21 +10,22 @@ it had before (`partition_change`).
 The only broker of a cluster that has lost nothing goes on in the leader epochs that it had.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.fencing import without_broker
 from penstock.metadata.controller.registration_checks import check_registration
-from penstock.metadata.controller.state import ControllerState
+from penstock.metadata.controller.state import ControllerState, Place
 from penstock.metadata.effective import CLUSTER_DEFAULT
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import broker_of
+from penstock.metadata.image.topic import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from penstock.metadata.records import ELR_VERSION_FEATURE, FEATURE_LEVELS, MetadataRecord
 from penstock.metadata.topic_rules import MIN_IN_SYNC
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import RESERVED_IDS, NodeId, id_text
+from penstock.model.identity import RESERVED_IDS, NodeId, TopicId, id_text
 from penstock.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -194,7 +195,37 @@ def _replaced(
     is_only_broker = len(context.state.brokers) == 1
     if is_only_broker and is_clean:
         return
-    yield from without_broker(context, present.node_id, has_lost_records=not is_clean)
+    changes = without_broker(context, present.node_id, has_lost_records=not is_clean)
+    if is_clean or set(present.directories) <= set(request.log_dirs):
+        yield from changes
+    else:
+        yield from _without_lost_directories(context.state, present.node_id, changes)
+
+
+def _without_lost_directories(
+    state: ControllerState, node_id: NodeId, changes: Iterable[PartitionChangeRecord]
+) -> Iterator[PartitionChangeRecord]:
+    """The changes, for a broker that comes back without some of its directories. Where it has not
+    said in which one a replica is, that may be the missing one: then the broker must not lead as
+    the last known leader.
+    """
+    by_place = {Place(TopicId(one.topic_id), one.partition_id): one for one in changes}
+    for place in sorted(state.replicated_by(node_id)):
+        partition, change = state.partition(place), by_place.get(place)
+        last_known: Sequence[int] = partition.last_known_elr
+        if change is not None and change.last_known_elr is not None:
+            last_known = change.last_known_elr
+        if list(last_known) == [node_id] and partition.directory(node_id) == UNASSIGNED_DIRECTORY:
+            if change is None:
+                change = PartitionChangeRecord(
+                    topic_id=place.topic_id, partition_id=place.partition
+                )
+            change.directories = [
+                LOST_DIRECTORY if replica == node_id else partition.directory(replica)
+                for replica in partition.replicas
+            ]
+        if change is not None:
+            yield change
 
 
 def _record(request: BrokerRegistrationRequest, *, broker_epoch: int) -> RegisterBrokerRecord:

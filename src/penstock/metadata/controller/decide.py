@@ -14,6 +14,7 @@ from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker, fenc
 from penstock.metadata.controller.heartbeat import heartbeat
 from penstock.metadata.controller.partitions import create_partitions
 from penstock.metadata.controller.producer_ids import allocate_producer_ids
+from penstock.metadata.controller.replica_directories import assign_replicas
 from penstock.metadata.controller.settings import alter_configs, incremental_alter_configs
 from penstock.metadata.controller.topics import create_topics, delete_topics
 from penstock.metadata.records import MetadataRecord
@@ -23,6 +24,10 @@ from penstock.wire.messages.allocate_producer_ids import (
 )
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+)
 from penstock.wire.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -62,6 +67,7 @@ ControllerRequest = (
     | UnregisterBrokerRequest
     | ControllerRegistrationRequest
     | AlterPartitionRequest
+    | AssignReplicasToDirsRequest
     | FenceBroker
 )
 ControllerReply = (
@@ -76,6 +82,7 @@ ControllerReply = (
     | UnregisterBrokerResponse
     | ControllerRegistrationResponse
     | AlterPartitionResponse
+    | AssignReplicasToDirsResponse
     | BrokerFenced
 )
 
@@ -109,6 +116,8 @@ def decide(
             return register_controller(context, request)
         case AlterPartitionRequest():
             return alter_partition(context, request)
+        case AssignReplicasToDirsRequest():
+            return assign_replicas(context, request)
         case FenceBroker():
             return fence_broker(context, request)
         case _:

@@ -7,6 +7,7 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
 
 UNASSIGNED_DIRECTORY = bytes(15) + b"\x01"  # the broker chooses, and has not said yet
+LOST_DIRECTORY = bytes(15) + b"\x02"  # the broker does not have it any more
 
 
 class LeaderRecovery(IntEnum):
