@@ -18,6 +18,7 @@ from penstock.broker.api import (
     create_topics,
     delete_topics,
     describe_quorum,
+    elect_leaders,
     incremental_alter_configs,
     unregister_broker,
 )
@@ -37,6 +38,7 @@ FORWARDABLE = by_key(
         create_topics.API,
         delete_topics.API,
         create_partitions.API,
+        elect_leaders.API,
         alter_configs.API,
         incremental_alter_configs.API,
         describe_quorum.API,

@@ -58,6 +58,7 @@ from penstock.wire.messages.create_partitions import (
 )
 from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -90,6 +91,7 @@ FORWARDED: Mapping[type[Message], type[Message]] = {
     IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
     AlterConfigsRequest: AlterConfigsResponse,
     UnregisterBrokerRequest: UnregisterBrokerResponse,
+    ElectLeadersRequest: ElectLeadersResponse,
 }
 DIRECT: Mapping[type[Message], type[Message]] = {
     BrokerRegistrationRequest: BrokerRegistrationResponse,
@@ -112,6 +114,7 @@ REPEATABLE: tuple[type[Message], ...] = (
     IncrementalAlterConfigsRequest,
     AlterConfigsRequest,
     UnregisterBrokerRequest,
+    ElectLeadersRequest,
     *DIRECT,
 )
 

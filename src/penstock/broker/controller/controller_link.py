@@ -34,6 +34,7 @@ from penstock.wire.messages.create_partitions import (
 )
 from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -105,6 +106,10 @@ class ControllerLink(Protocol):
     async def ask(
         self, request: AlterPartitionRequest, *, wait_ms_max: int = ...
     ) -> AlterPartitionResponse: ...
+    @overload
+    async def ask(
+        self, request: ElectLeadersRequest, *, wait_ms_max: int = ...
+    ) -> ElectLeadersResponse: ...
     @overload
     async def ask(
         self, request: AssignReplicasToDirsRequest, *, wait_ms_max: int = ...

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 
 from penstock.broker.controller.broker_watch import BrokerWatch
 from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX, AnyReply
+from penstock.broker.controller.leader_balance import LeaderBalance
 from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.broker.controller.quorum_driver import (
     Listener,
@@ -35,6 +36,7 @@ from penstock.metadata.controller.decide import (
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.elections import BalanceLeaders
 from penstock.metadata.controller.fencing import FenceBroker, waiting_for_operator
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import BrokerSettingsInEffect
@@ -121,6 +123,11 @@ class LocalController:
             brokers=lambda: self._state.brokers,
             fence=self._fence,
         )
+        self._balance = LeaderBalance(
+            interval_s=settings.replication.leader_imbalance_check_interval_seconds,
+            is_due=lambda: self.is_active and any(self._state.imbalanced()),
+            balance=lambda: self.ask(BalanceLeaders()),
+        )
 
     @property
     def image(self) -> Image:
@@ -206,6 +213,8 @@ class LocalController:
             tasks.start(self._keep_expiring())
             tasks.start(self._snapshotting.run())
             tasks.start(self.watch.run())
+            if self._settings.replication.auto_leader_rebalance_enable:
+                tasks.start(self._balance.run())
 
     async def ask(
         self,

@@ -31,7 +31,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
             ),
             Unserved.OPERATION: (
                 ApiKey.ALTER_REPLICA_LOG_DIRS,
-                ApiKey.ELECT_LEADERS,
                 ApiKey.ALTER_PARTITION_REASSIGNMENTS,
                 ApiKey.LIST_PARTITION_REASSIGNMENTS,
                 ApiKey.UPDATE_FEATURES,

@@ -10,6 +10,12 @@ from penstock.metadata.controller.alter_partition import alter_partition
 from penstock.metadata.controller.brokers import register_broker, unregister_broker
 from penstock.metadata.controller.controllers import register_controller
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.elections import (
+    BalanceLeaders,
+    LeadersBalanced,
+    balance_leaders,
+    elect_leaders,
+)
 from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker, fence_broker
 from penstock.metadata.controller.heartbeat import heartbeat
 from penstock.metadata.controller.partitions import create_partitions
@@ -46,6 +52,7 @@ from penstock.wire.messages.create_partitions import (
 )
 from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -67,8 +74,10 @@ ControllerRequest = (
     | UnregisterBrokerRequest
     | ControllerRegistrationRequest
     | AlterPartitionRequest
+    | ElectLeadersRequest
     | AssignReplicasToDirsRequest
     | FenceBroker
+    | BalanceLeaders
 )
 ControllerReply = (
     CreateTopicsResponse
@@ -82,8 +91,10 @@ ControllerReply = (
     | UnregisterBrokerResponse
     | ControllerRegistrationResponse
     | AlterPartitionResponse
+    | ElectLeadersResponse
     | AssignReplicasToDirsResponse
     | BrokerFenced
+    | LeadersBalanced
 )
 
 
@@ -116,9 +127,13 @@ def decide(
             return register_controller(context, request)
         case AlterPartitionRequest():
             return alter_partition(context, request)
+        case ElectLeadersRequest():
+            return elect_leaders(context, request)
         case AssignReplicasToDirsRequest():
             return assign_replicas(context, request)
         case FenceBroker():
             return fence_broker(context, request)
+        case BalanceLeaders():
+            return balance_leaders(context, request)
         case _:
             assert_never(request)

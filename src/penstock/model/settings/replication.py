@@ -8,15 +8,21 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.settings.setting import Setting, declared, flag, int32, integer, long
+from penstock.model.settings.setting import Setting, declared, flag, int32, int64, integer, long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationSettings:
     """What followers and leaders obey. Field names are Kafka's, with underscores."""
 
+    auto_leader_rebalance_enable: bool = flag(
+        True, "Whether preferred replicas lead again once they are in sync."
+    )
     controlled_shutdown_enable: bool = flag(
         True, "Whether a broker that stops has its partitions led by others first."
+    )
+    leader_imbalance_check_interval_seconds: int = long(
+        300, "How often leaders are compared with preferred replicas.", int64(1)
     )
     replica_fetch_backoff_ms: int = integer(
         1000, "How long a follower waits at most before it fetches again after an error.", int32(0)

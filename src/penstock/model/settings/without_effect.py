@@ -42,7 +42,6 @@ alter.config.policy.class.name class -
 alter.log.dirs.replication.quota.window.num int 11
 alter.log.dirs.replication.quota.window.size.seconds int 1
 authorizer.class.name string ""
-auto.leader.rebalance.enable boolean true
 background.threads int 10 cluster-wide
 broker.id int -1
 client.quota.callback.class class -
@@ -117,7 +116,6 @@ internal.metadata.log.segment.bytes int - internal
 internal.metadata.max.batch.size.in.bytes int 8388608 internal
 kafka.metrics.polling.interval.secs int 10
 kafka.metrics.reporters list ""
-leader.imbalance.check.interval.seconds long 300
 leader.replication.throttled.rate long - cluster-wide internal
 log.cleaner.io.buffer.size int 524288 cluster-wide
 log.cleaner.threads int 1 cluster-wide
