@@ -1,10 +1,14 @@
 """ListOffsets: where to begin reading."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from penstock.broker.api import list_offsets
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.offset import Offset
+from penstock.model.identity import NodeId
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -14,7 +18,7 @@ from penstock.wire.messages.list_offsets import (
 )
 from rig.data_requests import produce
 from rig.produced import NOW_MS, produced
-from rig.services import OTHER, Broker
+from rig.services import NODE, OTHER, Broker
 
 
 def ask(
@@ -161,3 +165,58 @@ def test_a_damaged_batch_costs_its_partition_the_answer_and_no_more(broker: Brok
     reply = broker.ask(list_offsets.API, request, ListOffsetsResponse, version=7)
     codes = [answer.error_code for answer in reply.topics[0].partitions]
     assert codes == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]
+
+
+def change_epoch(broker: Broker, *, leader: NodeId = NODE) -> None:
+    """The next leader epoch."""
+    topic = broker.services.image.topics_by_name["t"]
+    [partition] = topic.partitions
+    changed = replace(
+        partition,
+        leader=leader,
+        leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+        partition_epoch=partition.partition_epoch + 1,
+    )
+    broker.change_topic(replace(topic, partitions=(changed,)))
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)],
+)
+@pytest.mark.parametrize("isolation", [0, 1])
+def test_a_new_leader_does_not_tell_an_end_that_may_have_been_passed(
+    broker: Broker, version: int, expected: ErrorCode, isolation: int
+) -> None:
+    broker.create_topic("t", replicas=(NODE, OTHER))
+    partition = broker.partition("t")
+    for offset in range(3):
+        partition.append(produced(timestamp_ms=NOW_MS + offset), all_acks=False, now_ms=NOW_MS)
+        if offset == 0:
+            partition.follower_fetched(OTHER, offset=1, now_ms=0)
+    change_epoch(broker)
+    options: dict[str, Any] = {"isolation": isolation, "version": version, "epoch": -1}
+    assert ask(broker, -1, **options).error_code == expected
+    assert ask(broker, NOW_MS + 2, **options).error_code == expected
+    assert ask(broker, NOW_MS + 9, **options).error_code == expected
+    # What does not depend on the end is told, and other brokers see all of the log.
+    assert ask(broker, -2, **options).offset == 0
+    assert ask(broker, NOW_MS, **options).offset == 0
+    assert ask(broker, -1, replica_id=OTHER, **options).offset == 3
+    partition.follower_fetched(OTHER, offset=3, now_ms=0)
+    assert ask(broker, -1, **options).offset == 3
+    assert ask(broker, NOW_MS + 9, **options).offset == -1
+    # Later the high watermark may be behind as it will.
+    partition.append(produced(), all_acks=False, now_ms=NOW_MS)
+    assert ask(broker, -1, **options).offset == 3
+
+
+def test_the_log_of_a_follower_is_told_for_debugging_only(broker: Broker) -> None:
+    broker.create_topic("t", replicas=(NODE, OTHER))
+    broker.partition("t").append(produced(), all_acks=False, now_ms=NOW_MS)
+    change_epoch(broker, leader=OTHER)
+    assert ask(broker, -1, epoch=-1).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    answer = ask(broker, -1, epoch=-1, replica_id=-2)
+    assert (answer.error_code, answer.offset, answer.leader_epoch) == (0, 1, 1)
+    stale = ask(broker, -1, epoch=0, replica_id=-2)
+    assert stale.error_code == ErrorCode.FENCED_LEADER_EPOCH

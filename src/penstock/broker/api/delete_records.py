@@ -1,16 +1,19 @@
 """DeleteRecords: a partition begins later than it did.
 
 The offset given becomes the first that can be read; -1 stands for the high watermark. What lies
-below is out of reach at once, whole segments of it are dropped from disk.
+below is out of reach at once, whole segments of it are dropped from disk. The reply waits until all
+living replicas have followed, and tells the least start among them: the low watermark.
 """
 
 from collections.abc import Awaitable
 from dataclasses import field
 
+from penstock.broker.partitions.waiting import satisfied
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.model.topic_name import INTERNAL_TOPICS
@@ -30,7 +33,12 @@ TO_HIGH_WATERMARK = -1
 def handle(
     services: Services, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    return by_turns(_delete_all(services, request))
+    moved = by_turns(_delete_all(services, request))
+    if not isinstance(moved, Moved):
+        return _when_moved(services, request, moved)
+    if _all_followed(services, moved):
+        return _tell(services, moved)
+    return _when_followed(services, request, moved)
 
 
 def refuse(
@@ -54,7 +62,15 @@ class Asked:
     answers: list[DeleteRecordsPartitionResult] = field(default_factory=list)
 
 
-def _delete_all(services: Services, request: DeleteRecordsRequest) -> Steps[DeleteRecordsResponse]:
+@dataclass(slots=True, kw_only=True)
+class Moved:
+    """The reply so far, and the partitions whose starts have moved here."""
+
+    response: DeleteRecordsResponse
+    starts: dict[Partition, Asked]
+
+
+def _delete_all(services: Services, request: DeleteRecordsRequest) -> Steps[Moved]:
     """Looks at each partition in turn, and then moves the starts of all in one step."""
     response = DeleteRecordsResponse()
     starts: dict[Partition, Asked] = {}
@@ -64,8 +80,7 @@ def _delete_all(services: Services, request: DeleteRecordsRequest) -> Steps[Dele
         for asked in topic.partitions:
             answers.partitions.append(_plan(services, topic.name, asked, starts))
             yield
-    _move(services, starts)
-    return response
+    return Moved(response=response, starts=_move(services, starts))
 
 
 def _plan(
@@ -94,8 +109,60 @@ def _plan(
     return answer
 
 
-def _move(services: Services, starts: dict[Partition, Asked]) -> None:
-    """One write for all; what has gone since it was looked at is told so."""
+async def _when_moved(
+    services: Services, request: DeleteRecordsRequest, moving: Awaitable[Moved]
+) -> DeleteRecordsResponse:
+    return await _when_followed(services, request, await moving)
+
+
+async def _when_followed(
+    services: Services, request: DeleteRecordsRequest, moved: Moved
+) -> DeleteRecordsResponse:
+    await satisfied(
+        moved.starts, lambda: _all_followed(services, moved), wait_ms=request.timeout_ms
+    )
+    return _tell(services, moved)
+
+
+def _tell(services: Services, moved: Moved) -> DeleteRecordsResponse:
+    for partition, start in moved.starts.items():
+        code, low_watermark = ErrorCode.NONE, NO_OFFSET
+        if partition.has_ended:
+            is_lost = partition.is_offline
+            code = ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            low_watermark = _low_watermark(services, partition)
+            if low_watermark < start.until_offset:
+                code = ErrorCode.REQUEST_TIMED_OUT
+        for answer in start.answers:
+            answer.error_code = code
+            answer.low_watermark = low_watermark
+    return moved.response
+
+
+def _all_followed(services: Services, moved: Moved) -> bool:
+    return all(
+        partition.has_ended or _low_watermark(services, partition) >= start.until_offset
+        for partition, start in moved.starts.items()
+    )
+
+
+def _low_watermark(services: Services, partition: Partition) -> Offset:
+    """Of the replicas on living brokers: the others truncate, or are told, when they come back."""
+    brokers = services.image.brokers
+
+    def is_live(node: NodeId) -> bool:
+        broker = brokers.get(node)
+        return broker is not None and not broker.fenced
+
+    return partition.low_watermark(is_live)
+
+
+def _move(services: Services, starts: dict[Partition, Asked]) -> dict[Partition, Asked]:
+    """One write for all; what has gone since it was looked at is told so. Returns what has moved,
+    of which followers are told.
+    """
+    moved: dict[Partition, Asked] = {}
     failed = services.partitions.directories.advance_starts(
         {
             partition.name: start.until_offset
@@ -109,9 +176,13 @@ def _move(services: Services, starts: dict[Partition, Asked]) -> None:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif partition.name in failed:
             code = ErrorCode.KAFKA_STORAGE_ERROR
+        else:
+            moved[partition] = start
+            partition.start_moved()
         for answer in start.answers:
             answer.error_code = code
-            answer.low_watermark = NO_OFFSET if code else partition.log.start_offset
+            answer.low_watermark = NO_OFFSET
+    return moved
 
 
 def _refused(asked: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:

@@ -5,6 +5,11 @@
        level would wait for new records              -6   earliest not yet uploaded: -1, nothing
 -2     earliest                                           is uploaded
 -3     the record of the largest time
+
+A leader that was just elected may know less of the high watermark than its predecessor. Until it
+has reached the start of the new leader epoch, consumers are not told where the log ends for them
+(KIP-207): OFFSET_NOT_AVAILABLE, for which old versions have LEADER_NOT_AVAILABLE. Other brokers see
+all of the log, and a request for debugging (replica -2) also that of a replica that is followed.
 """
 
 from collections import Counter
@@ -16,9 +21,12 @@ from penstock.broker.request.yielding import Steps, by_turns
 from penstock.log.errors import CorruptData
 from penstock.log.reading import TimedOffset
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import TopicPartition
 from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.records.layout import NO_TIMESTAMP
+from penstock.replication.leader import check_leader_epoch
 from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -45,6 +53,8 @@ SERVED_FROM = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 CONSUMER = -1
+DEBUGGING = -2
+OFFSET_NOT_AVAILABLE_FROM = 5
 READ_COMMITTED = 1
 ISOLATION_LEVELS = (0, READ_COMMITTED)
 
@@ -105,19 +115,27 @@ def _answer(
     version = context.header.api_version
     if asked.timestamp < 0 and version < SERVED_FROM.get(asked.timestamp, version + 1):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
-    partition = services.partitions.find(topic, asked.partition_index)
-    if isinstance(partition, ErrorCode):
-        return _refused(asked, partition)
-    code = partition.check_leader_epoch(asked.current_leader_epoch)
+    replica = _replica(services, request, TopicPartition(topic, asked.partition_index))
+    if isinstance(replica, ErrorCode):
+        return _refused(asked, replica)
+    code = check_leader_epoch(asked=asked.current_leader_epoch, known=replica.leader_epoch)
     if code != ErrorCode.NONE:
         return _refused(asked, code)
     try:
-        found = _find(partition, asked.timestamp, until_offset=_end_for(partition, request))
+        found = _find(replica, asked.timestamp, until_offset=_end_for(replica, request))
     except CorruptData as damage:
-        services.partitions.damage_found(partition, damage)
+        services.partitions.damage_found(replica, damage)
         return _refused(asked, ErrorCode.CORRUPT_MESSAGE)
     except DiskError:
         return _refused(asked, ErrorCode.KAFKA_STORAGE_ERROR)
+    if found is None:
+        if request.replica_id == CONSUMER and _may_go_back(replica):
+            known = version >= OFFSET_NOT_AVAILABLE_FROM
+            code = ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
+            return _refused(asked, code)
+        found = _untimed(NO_OFFSET, None)
+        if asked.timestamp == LATEST:
+            found = _untimed(_end_for(replica, request), replica.leader_epoch)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=found.timestamp_ms,
@@ -126,20 +144,35 @@ def _answer(
     )
 
 
-def _end_for(partition: Partition, request: ListOffsetsRequest) -> Offset:
+def _replica(
+    services: Services, request: ListOffsetsRequest, name: TopicPartition
+) -> Replica | ErrorCode:
+    found = services.partitions.find(name.topic, name.partition)
+    if isinstance(found, ErrorCode) and request.replica_id == DEBUGGING:
+        return services.partitions.replica(name) or found
+    return found
+
+
+def _may_go_back(replica: Replica) -> bool:
+    """Whether a reader may have seen more of the log than this leader can show by now."""
+    return isinstance(replica, Partition) and replica.high_watermark < replica.epoch_start_offset
+
+
+def _end_for(replica: Replica, request: ListOffsetsRequest) -> Offset:
     """Where the log ends for the one who asks: another broker sees all of it."""
     if request.replica_id != CONSUMER:
-        return partition.log.end_offset
+        return replica.log.end_offset
     if request.isolation_level == READ_COMMITTED:
-        return partition.last_stable_offset
-    return partition.high_watermark
+        return replica.last_stable_offset
+    return replica.high_watermark
 
 
-def _find(partition: Partition, timestamp: int, *, until_offset: Offset) -> TimedOffset:
-    log = partition.log
+def _find(replica: Replica, timestamp: int, *, until_offset: Offset) -> TimedOffset | None:
+    """None when the answer depends on where the log ends for the one who asks."""
+    log = replica.log
     match timestamp:
         case -1:
-            return _untimed(until_offset, partition.leader_epoch)
+            return None
         case -2 | -4:
             return _untimed(log.start_offset, log.epoch_at(log.start_offset))
         case -5 | -6:
@@ -148,9 +181,7 @@ def _find(partition: Partition, timestamp: int, *, until_offset: Offset) -> Time
             found = log.offset_of_max_timestamp()
         case _:
             found = log.offset_at_time(timestamp)
-    if found is None or found.offset >= until_offset:
-        return _untimed(NO_OFFSET, None)
-    return found
+    return None if found is None or found.offset >= until_offset else found
 
 
 def _untimed(offset: Offset, leader_epoch: LeaderEpoch | None) -> TimedOffset:

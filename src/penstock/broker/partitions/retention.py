@@ -93,6 +93,7 @@ class Retention:
                 partition.name, expired.start_offset, expired.surplus_segments,
                 expired.old_segments, expired.size_bytes,
             )  # fmt: skip
+            partition.start_moved()
         return found
 
     async def _drop(self, partition: Replica, expired: Expired, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Requests that wait for partitions: a fetch for more data, a produce for its acks.
+"""Requests that wait for partitions: a fetch for more data, markers for their acks.
 
 A waiting request is one future and one timer, however many partitions it waits for; nobody polls.
 Each partition knows who observes it, so an append that nobody waits for pays nothing, and what is
@@ -6,7 +6,7 @@ cancelled leaves no trace.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.model.offset import Offset
 from penstock.replication.partition import Partition
@@ -45,6 +45,20 @@ async def all_acked(
     return await _observe(waiter, woken, places, wait_ms=wait_ms)
 
 
+async def satisfied(
+    partitions: Iterable[Partition], is_satisfied: Callable[[], bool], *, wait_ms: int
+) -> bool:
+    """Waits until the condition holds, which is looked at whenever one of the partitions changes.
+
+    False when the time passed first.
+    """
+    woken = _new_future()
+    waiter = _ConditionWaiter(woken, is_satisfied)
+    if is_satisfied():
+        return True
+    return await _observe(waiter, woken, [one.observers for one in partitions], wait_ms=wait_ms)
+
+
 def is_acked(partition: Partition, offset: Offset, *, all_acks: bool) -> bool:
     """Whether all in-sync replicas have the log up to `offset`; else whether the leader has."""
     return partition.high_watermark >= offset if all_acks else partition.vouches_for(offset)
@@ -64,6 +78,24 @@ class _DataWaiter:
 
     def ended(self, partition: Replica) -> None:
         _wake(self._woken)
+
+
+class _ConditionWaiter:
+    __slots__ = ("_is_satisfied", "_woken")
+
+    def __init__(self, woken: asyncio.Future[bool], is_satisfied: Callable[[], bool]) -> None:
+        self._woken = woken
+        self._is_satisfied = is_satisfied
+
+    def advanced(self, partition: Replica, byte_count: int) -> None:
+        if self._is_satisfied():
+            _wake(self._woken)
+
+    def ended(self, partition: Replica) -> None:
+        if self._is_satisfied():
+            _wake(self._woken)
+        elif not partition.has_ended:
+            partition.observers[self] = None  # it is led here still, under another epoch
 
 
 class _AckWaiter:
