@@ -147,8 +147,7 @@ def test_a_follower_of_another_incarnation_or_fenced_is_not_added(
         changes.want(second)
         await asyncio.sleep(0)
         broker.services.image = image
-        catches_up(broker, second)
-        changes.want(second)
+        changes.brokers_changed()
         await until(lambda: second.in_sync_count == 2)
         assert first.in_sync_count == 1
         assert len(controller.requests) == 1
@@ -190,6 +189,21 @@ def test_a_follower_that_is_silent_is_removed(run: Callable[..., None]) -> None:
     run(scenario, lag_ms_max=100)
 
 
+def test_a_follower_that_the_controller_does_not_take_yet_is_asked_for_again(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker)
+        controller.partition_codes = [ErrorCode.INELIGIBLE_REPLICA]
+        partition = broker.partition("t")
+        catches_up(broker, partition)
+        changes.want(partition)
+        await until(lambda: partition.in_sync_count == 2)
+        assert len(controller.requests) == 2
+
+    run(scenario)
+
+
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.STALE_BROKER_EPOCH]
 )
@@ -229,7 +243,7 @@ def test_a_change_of_an_older_partition_epoch_waits_for_the_metadata(
     run(scenario)
 
 
-def test_a_leader_that_was_elected_uncleanly_reports_that_it_has_recovered(
+def test_a_leader_that_was_elected_uncleanly_recovers_before_others_join(
     run: Callable[..., None],
 ) -> None:
     async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
@@ -246,7 +260,9 @@ def test_a_leader_that_was_elected_uncleanly_reports_that_it_has_recovered(
         broker.change_topic(replace(topic, partitions=(elected,)))
         changes.led(broker.applied.led)
         partition = broker.partition("t")
-        await until(lambda: not partition.is_recovering)
+        catches_up(broker, partition)  # and waits for records since
+        await until(lambda: partition.in_sync_count == 2)
         assert members(controller.requests[0]) == [(NODE, OWN_EPOCH)]
+        assert not partition.is_recovering
 
     run(scenario)

@@ -1,8 +1,10 @@
 """Changes of in-sync sets: what leaders here ask of the controller (AlterPartition, KIP-497).
 
 `want` is called when a follower has caught up, or when a leader has to report that its log is
-recovered; a round now and then looks for followers that lag. What to ask for is decided by the
-partition (`replication/followers`). One request is outstanding at a time, for all partitions that
+recovered. A follower that has caught up and waits for records says nothing more, so partitions that
+lack some are looked at when a broker has been unfenced, and after each change; a round now and then
+looks for followers that lag. What to ask for is decided by the partition (`replication/followers`).
+One request is outstanding at a time, for all partitions that
 have something to ask: what gathers meanwhile goes out in the next one.
 """
 
@@ -37,6 +39,8 @@ RETRY_WAIT_MS_MAX = 1_000
 ROUND_MS_MIN = 50
 PARTITIONS_PER_REQUEST_MAX = 5_000
 RECOVERED = 0  # in AlterPartition
+# The controller knows a broker to be fenced, or another change came first: this passes.
+NOT_YET = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 
 Asked = Mapping[Partition, InSyncChange]
 
@@ -79,6 +83,12 @@ class InSyncChanges:
             if partition.is_recovering:
                 self.want(partition)
 
+    def brokers_changed(self) -> None:
+        """One may have been unfenced, whose replicas can join again."""
+        for partition in self._partitions.led():
+            if lacks_some(partition):
+                self.want(partition)
+
     async def run(self) -> None:
         """Until cancelled."""
         async with TaskGroup() as tasks:
@@ -90,7 +100,7 @@ class InSyncChanges:
         while True:
             await asyncio.sleep(max(self._lag_ms_max // 2, ROUND_MS_MIN) / 1000)
             for partition in self._partitions.led():
-                if partition.in_sync_count > 1 or partition.is_recovering:
+                if len(partition.followers.replicas) > 1:
                     self.want(partition)
 
     async def _keep_asking(self) -> None:
@@ -163,6 +173,8 @@ class InSyncChanges:
             recovered=answer.leader_recovery_state == RECOVERED,
             now_ms=self._clock.monotonic_ms(),
         )
+        if lacks_some(partition):
+            self.want(partition)  # others may have caught up, or may join a leader that recovered
         if is_news and before > len(in_sync):
             logger.warning(
                 "partition=%s in_sync=%s shrunk=true",
@@ -170,7 +182,7 @@ class InSyncChanges:
             )  # fmt: skip
 
     def _refused(self, partition: Partition, change: InSyncChange, code: ErrorCode) -> None:
-        if partition.in_sync_refused(change, code):
+        if partition.in_sync_refused(change, code) or code in NOT_YET:
             wait_ms = min(RETRY_WAIT_MS_MIN << min(self._failures, 10), RETRY_WAIT_MS_MAX)
             asyncio.get_running_loop().call_later(wait_ms / 1000, self.want, partition)
 
@@ -199,3 +211,8 @@ class InSyncChanges:
         return AlterPartitionRequest(
             broker_id=self._node_id, broker_epoch=own_epoch, topics=list(topics.values())
         )
+
+
+def lacks_some(partition: Partition) -> bool:
+    """Whether not all replicas are in sync."""
+    return partition.in_sync_count < len(partition.followers.replicas)
