@@ -1,7 +1,8 @@
 """The broker of a node: partitions, coordinators, and the listeners of its clients."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.links import Links
@@ -31,6 +32,9 @@ from penstock.replication.fetch_session import FetchSessions
 from penstock.world.ports import Listener, World
 from penstock.world.tasks import TaskGroup
 
+if TYPE_CHECKING:
+    from penstock.broker.replication.replicating import Replicating
+
 logger = logging.getLogger(__name__)
 
 
@@ -49,6 +53,7 @@ class BrokerParts:
         local: LocalController,
         controller: ControllerLink,
         links: Links | None,  # to other brokers; None: there are none
+        replicating: "Callable[..., Replicating] | None",  # the same
         place: QuorumPlace,
     ) -> None:
         self._world = world
@@ -77,6 +82,11 @@ class BrokerParts:
             disk=world.disk,
             clock=world.clock,
         )
+        self._replicating = None
+        if replicating is not None:
+            self._replicating = replicating(
+                self.partitions, broker_epoch=lambda: self.registered_epoch
+            )
         self._groups = GroupCoordinator(
             node_id=node_id,
             world=world,
@@ -126,13 +136,17 @@ class BrokerParts:
             served=versions_served(SERVED),
             local=local,
         )
+        if self._replicating is not None:
+            self.services.in_sync_changes = self._replicating.in_sync_changes
         self.server = Server(self.services, SERVED, group, listeners)
 
     def publish(self, delta: Delta, image: Image) -> None:
         """A metadata change takes effect: in one step, before those who asked for it are told."""
         self.services.image = image
         self.services.settings = effective_broker(self._settings, image, self._config.node_id)
-        self.partitions.apply(delta, image)
+        applied = self.partitions.apply(delta, image)
+        if self._replicating is not None:
+            self._replicating.applied(delta, applied)
         self._directory_assignments.note(delta, image)
         self._groups.apply(delta, image, self.services.settings.groups)
         self._transactions.apply(delta, image, self.services.settings.transactions)
@@ -148,6 +162,8 @@ class BrokerParts:
 
     def check(self) -> None:
         self.partitions.check()
+        if self._replicating is not None:
+            self._replicating.check()
         self._groups.check()
         self._transactions.check()
 
@@ -167,6 +183,8 @@ class BrokerParts:
         await self.partitions.sync_wanted()
         self._group.start(self.partitions.keep_syncing(), name="sync logs")
         self._group.start(self.partitions.ack_deadlines.keep(), name="late acks")
+        if self._replicating is not None:
+            self._replicating.start()
         self._group.start(self._groups.run(), name="group coordinator")
         self._group.start(self._transactions.run(), name="transaction coordinator")
         Housekeeping(
@@ -195,6 +213,8 @@ class BrokerParts:
 
     async def drain(self, *, wait_ms: int) -> None:
         self.server.take_no_more()
+        if self._replicating is not None:
+            self._replicating.close()
         self._groups.close()
         self._transactions.close()
         self.partitions.close()  # long polls have nothing to wait for any more

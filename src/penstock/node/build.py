@@ -174,6 +174,7 @@ class OpenNode:
                 local=self.local,
                 controller=self.controller,
                 links=None if self._connections is None else self._connections.broker_links,
+                replicating=None if self._connections is None else self._connections.replicating,
                 place=self._place,
             )
 

@@ -3,12 +3,13 @@
     broker_links       to other brokers, by their inter-broker listener, as the metadata names it
     controller_links   to the voters, by their listener of controllers
     server             of this node's own listener of controllers, if it is one
+    replicating        of a broker: what it fetches from others, and reports of its own followers
 
 A node that is a cluster of its own has none of this, and does not import it: that is why its parts
 stand in a module of their own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from penstock.broker.controller.active_controller import ActiveController
 from penstock.broker.controller.links import Links
@@ -17,9 +18,12 @@ from penstock.broker.controller.quorum_peers import QuorumPeers
 from penstock.broker.controller.registration import register_controller, supported_features
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.replication.replicating import Replicating
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.services import ControllerServices
 from penstock.client.network.channel import open_channel
+from penstock.client.network.view_channel import open_view_channel
 from penstock.model.identity import NodeId
 from penstock.node.config import NodeConfig
 from penstock.node.quorum import QuorumPlace
@@ -62,6 +66,7 @@ class Connections:
             address_of=self._address_of,
             tasks=group,
             open_channel=open_channel,
+            open_view_channel=open_view_channel,
         )
         self.controller = ActiveController(local=local, links=self._controller_links, world=world)
         self.peers = QuorumPeers(links=self._controller_links, member=place.member)
@@ -78,6 +83,22 @@ class Connections:
             group,
             listeners,
             closed=local.watch.connection_lost,
+        )
+
+    def replicating(
+        self, partitions: Partitions, *, broker_epoch: Callable[[], int]
+    ) -> Replicating:
+        """What a broker does for the replicas of other brokers."""
+        return Replicating(
+            links=self.broker_links,
+            controller=self.controller,
+            node_id=self._config.node_id,
+            broker_epoch=broker_epoch,
+            image=lambda: self._local.image,
+            partitions=partitions,
+            settings=self._config.settings.replication,
+            clock=self._world.clock,
+            tasks=self._group,
         )
 
     def open(self) -> None:

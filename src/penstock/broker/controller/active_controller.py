@@ -191,6 +191,8 @@ class ActiveController:
         self, request: Message, reply_type: type[AnyReply], deadline_ms: int
     ) -> AnyReply:
         lane = Lane.HEARTBEATS if isinstance(request, HEARTBEATS) else Lane.FORWARDING
+        if isinstance(request, AlterPartitionRequest):
+            lane = Lane.IN_SYNC  # acks wait for it
         reply = await self._ask_leader(request, reply_type, lane, deadline_ms)
         code: int = getattr(reply, "error_code", ErrorCode.NONE)
         if code == ErrorCode.NOT_CONTROLLER:

@@ -3,8 +3,9 @@
 A node that is a cluster of its own does not import this (see `node/connections`).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.links import Links
 from penstock.broker.partitions.partitions import Applied, Partitions
 from penstock.broker.replication.fetchers import ReplicaFetchers
@@ -16,15 +17,19 @@ from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterP
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
 
+CHANGE_WAIT_MS_MAX = 5_000
+
 
 class Replicating:
-    """From its making on until `close`. Its tasks belong to `tasks`."""
+    """From its making on until `close`. Its tasks belong to `tasks`. `broker_epoch` is the one that
+    this broker was registered with.
+    """
 
     def __init__(
         self,
         *,
         links: Links,
-        ask: Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]],
+        controller: ControllerLink,
         node_id: NodeId,
         broker_epoch: Callable[[], int],
         image: Callable[[], Image],
@@ -33,6 +38,7 @@ class Replicating:
         clock: Clock,
         tasks: TaskGroup,
     ) -> None:
+        self._controller = controller
         self._tasks = tasks
         self._fetchers = ReplicaFetchers(
             links=links,
@@ -45,7 +51,7 @@ class Replicating:
         )
         partitions.follower_synced = self._fetchers.synced
         self.in_sync_changes = InSyncChanges(
-            ask=ask,
+            ask=self._alter_partitions,
             node_id=node_id,
             broker_epoch=broker_epoch,
             image=image,
@@ -65,7 +71,12 @@ class Replicating:
         self._fetchers.follow(applied.followed)
         self._fetchers.brokers_changed(delta.brokers_changed)
         self.in_sync_changes.led(applied.led)
+        if delta.brokers_changed:
+            self.in_sync_changes.brokers_changed()
 
     def close(self) -> None:
         """Fetches no more: the node is stopping."""
         self._fetchers.close()
+
+    async def _alter_partitions(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._controller.ask(request, wait_ms_max=CHANGE_WAIT_MS_MAX)
