@@ -298,6 +298,8 @@ def test_with_fsync_acks_only_what_is_synced_is_named(run: Callable[..., None]) 
         await until(lambda: cluster.has_all("orders", orders))
 
     run(scenario)
+
+
 def test_a_corrupt_batch_is_logged_once_and_the_others_go_on(
     run: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -320,5 +322,3 @@ def test_a_corrupt_batch_is_logged_once_and_the_others_go_on(
     told = [line for line in caplog.messages if "state=failed" in line]
     assert len(told) == 1
     assert "partition=orders-0" in told[0]
-
-
