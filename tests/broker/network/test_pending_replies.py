@@ -16,23 +16,22 @@ from penstock.wire.messages.metadata import (
 from rig.raw_serving import Answer, Serving, run, serving, until
 
 
-class Named(PendingReply):
+class Named:
     """A reply that the test fills."""
 
     def __init__(self, name: str, context: RequestContext) -> None:
-        super().__init__()
-        self.abandoned = False
+        self.reply = PendingReply()
         self._name = name
         self._header = context.header
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.reply.line is None
 
     def let_go(self, *, more_bytes: int = 0) -> None:
         response = MetadataResponse(cluster_id=self._name + "x" * more_bytes)
         header = self._header
-        self.fill(encode_response(header.correlation_id, response, header.api_version))
-
-    def abandon(self) -> None:
-        super().abandon()
-        self.abandoned = True
+        self.reply.fill(encode_response(header.correlation_id, response, header.api_version))
 
 
 class Held:
@@ -50,7 +49,7 @@ class Held:
         if name.startswith("now"):
             return MetadataResponse(cluster_id=name)
         self.replies.append(Named(name, context))
-        return self.replies[-1]
+        return self.replies[-1].reply
 
     async def wait_for(self, count: int) -> None:
         await until(lambda: len(self.replies) >= count)
@@ -151,7 +150,7 @@ def test_replies_are_abandoned_when_the_peer_hangs_up() -> None:
                 await client.ask(about("slow"), number)
             await held.wait_for(2)
             client.stream.close()
-            await until(lambda: all(reply.abandoned for reply in held.replies))
+            await until(lambda: all(reply.is_abandoned for reply in held.replies))
             for reply in held.replies:
                 reply.let_go()  # harms nobody
             other = await served.connect()
@@ -189,7 +188,7 @@ def test_bug_in_what_fills_a_reply_ends_the_server() -> None:
             client = await served.connect()
             await client.ask(about("slow"), 1)
             await held.wait_for(1)
-            line = held.replies[0].line
+            line = held.replies[0].reply.line
             assert line is not None
             line.call_soon(fail)
             await asyncio.Event().wait()

@@ -384,13 +384,20 @@ def copied(span: FileRange) -> bytes:
 
 
 def in_memory(parts: Parts) -> list[Buffer] | None:
-    """The parts, if all of them are in memory."""
+    """The parts as bytes; None when there is a range of a file that is not to be copied."""
     buffers: list[Buffer] = []
+    has_ranges = False
     for part in parts:
         if isinstance(part, FileRange):
-            return None
-        assert isinstance(part, (bytes, bytearray, memoryview))
-        buffers.append(part)
+            if part.byte_count > COPIED_BYTES_MAX:
+                return None
+            has_ranges = True
+    for part in parts:
+        if has_ranges and isinstance(part, FileRange):
+            buffers.append(copied(part))
+        else:
+            assert isinstance(part, (bytes, bytearray, memoryview))
+            buffers.append(part)
     return buffers
 
 
