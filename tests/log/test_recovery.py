@@ -10,9 +10,10 @@ from penstock.model.offset import Offset
 from penstock.model.settings.topic import TopicSettings
 from rig.compacting import end_transaction, put
 from rig.logs import NOW_MS, append, make_batch, open_log, read, values
-from rig.memory_disk import MemoryDisk
+from rig.memory_disk import Crashed, MemoryDisk
 
 FOLDER = "/data/orders-0"
+CALLS_MAX = 200
 
 
 def filled(segments: int = 4) -> tuple[MemoryDisk, PartitionLog]:
@@ -428,3 +429,38 @@ def test_gap_before_the_recovery_point_is_no_loss() -> None:
     left.files[f"{FOLDER}/{3:020d}.log"].data.clear()
     again = open_log(left).log
     assert again.end_offset == 9
+
+
+def damaged_in_the_middle() -> MemoryDisk:
+    """A log of many segments and one timestamp; a batch of the second segment is damaged."""
+    disk = MemoryDisk()
+    disk.make_directory("/data")
+    disk.sync_directory("/")
+    opened = open_log(disk)
+    while len(opened.log.segments) < 7:
+        batch = make_batch(opened.log.end_offset, timestamp_ms=NOW_MS)
+        opened.log.append([batch], now_ms=NOW_MS)
+    opened.log.sync()  # but no checkpoint says so
+    left = disk.after_kill()
+    left.files[opened.log.segments[1].file.path].data[-1] ^= 1
+    return left
+
+
+def test_a_crash_at_any_call_of_recovery_leaves_no_hole() -> None:
+    """Not even where no timestamp tells that the end of a segment is gone."""
+    damaged = damaged_in_the_middle()
+    for crash_at in range(CALLS_MAX):
+        recovering = damaged.after_kill()
+        recovering.faults.crash_at = crash_at
+        try:
+            open_log(recovering)
+        except Crashed:
+            pass
+        else:
+            assert crash_at > 20
+            return
+        lost = [recovering.after_power_loss(random.Random(crash_at * 100 + n)) for n in range(10)]
+        for left in (recovering.after_kill(), *lost):
+            log = open_log(left).log
+            assert [offset for offset, _ in values(log)] == list(range(log.end_offset))
+    pytest.fail(f"recovery takes more than {CALLS_MAX} calls")

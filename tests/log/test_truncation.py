@@ -1,11 +1,15 @@
 """Cutting the log back, at its end and at its start."""
 
+import random
+
 import pytest
 
 from penstock.log.partition_log import PartitionLog
 from penstock.model.offset import LeaderEpoch, Offset
 from rig.logs import append, open_log, values
-from rig.memory_disk import MemoryDisk
+from rig.memory_disk import Crashed, MemoryDisk
+
+CALLS_MAX = 200
 
 
 @pytest.fixture
@@ -156,3 +160,50 @@ def test_start_never_goes_back(log: PartitionLog) -> None:
     log.advance_start(Offset(50))
     log.advance_start(Offset(20))
     assert log.start_offset == 50
+
+
+@pytest.mark.parametrize("offset", [0, 5, 20, 41])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_power_lost_at_any_call_of_a_truncation_over_segments_leaves_no_hole(
+    offset: int, compacted: bool
+) -> None:
+    """Of the segments that go, a power loss may bring back any; compaction leaves gaps, too."""
+    for crash_at in range(CALLS_MAX):
+        disk = MemoryDisk()
+        disk.make_directory("/data")
+        disk.sync_directory("/")
+        opened = open_log(disk)
+        while len(opened.log.segments) < 6:
+            append(opened.log, 3, epoch=opened.log.end_offset // 10, producer=7)
+        opened.log.sync()
+        opened.log.cleaned_offset = opened.log.segments[-1].base_offset if compacted else None
+        opened.directory.save_checkpoints()
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        try:
+            opened.log.truncate_to(Offset(offset))
+        except Crashed:
+            pass
+        else:
+            assert crash_at > 20
+            return
+        for seed in range(10):
+            log = open_log(disk.after_power_loss(random.Random(crash_at * 100 + seed))).log
+            log.check()
+            found = [one for one, _ in values(log)]
+            assert found == list(range(log.start_offset, log.end_offset))
+            assert log.end_offset >= offset // 3 * 3
+    pytest.fail(f"the truncation takes more than {CALLS_MAX} calls")
+
+
+def test_a_truncation_leaves_an_index_in_memory_without_reading_the_segment_again(
+    disk: MemoryDisk,
+) -> None:
+    log = open_log(disk).log
+    for _ in range(40):
+        append(log, 2)
+    kept = log.segments[1]
+    before = kept.indexes.offset.encode()
+    log.truncate_to(log.segments[2].base_offset)
+    assert log.segments[-1] is kept
+    assert before.startswith(kept.indexes.offset.encode())
+    assert not disk.exists(kept.path(".index"))

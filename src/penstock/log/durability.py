@@ -29,6 +29,8 @@ class Checkpoints(Protocol):
 
     def save_watermarks(self) -> None: ...
 
+    def save_cleaned_offsets(self) -> None: ...
+
 
 class Durability:
     """See the module's invariants. Without checkpoints nothing is stored."""
@@ -128,6 +130,11 @@ class Durability:
             self.watermark = before
             raise
         self._watermark_max = offset
+
+    def save_cleaned_offset(self) -> None:
+        """Recovery takes gaps below it for those that compaction has left."""
+        if self._checkpoints is not None:
+            self._checkpoints.save_cleaned_offsets()
 
     def save_start_offset(self) -> None:
         if self._checkpoints is not None:

@@ -472,8 +472,9 @@ class PartitionLog:
         self._durability.lower(offset)
         self._durability.lower_watermark(offset)
         self._as_closed = False
-        if self.cleaned_offset is not None:
-            self.cleaned_offset = min(self.cleaned_offset, offset)
+        if self.cleaned_offset is not None and offset < self.cleaned_offset:
+            self.cleaned_offset = offset
+            self._durability.save_cleaned_offset()
 
     def _settle(self, *, fresh: bool) -> None:
         """The last step of opening: nothing remembers what the log does not hold."""

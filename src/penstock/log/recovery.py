@@ -206,13 +206,15 @@ def _scan_all(
         is_last = slot + 1 == len(segments)
         if reason is not None and not (scanned.is_incomplete and is_last):
             _lose(report, about_to_lose)
+        if reason is not None:
+            # First: cut off behind the damage, the segment may look whole and leave a gap.
+            _drop(segments, slot + 1, report)
         _cut(segment, scanned, report)
         # The index saved with a segment knows its largest timestamp. A clean stop saves one too,
         # of a segment that may grow afterwards; the recovery point tells the two apart.
         whole = sealed_with == segment.largest_timestamp[0] and end_offset != recovery_point
         if reason is not None:
             report.reasons.append(f"{segment.path(layout.LOG)}: {reason}")
-            _drop(segments, slot + 1, report)
             break
     return end_offset
 
@@ -316,9 +318,17 @@ def _error(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | N
 
 
 def _drop(segments: list[Segment], kept: int, report: RecoveryReport) -> None:
-    """Removes segments from the end on, so that a crash in here leaves no hole."""
+    """Removes segments from the end on, so that a kill in here leaves no hole. A power loss may
+    bring back any of them: without a saved index none of these is taken to be whole.
+    """
+    if len(segments) == kept:
+        return
+    for segment in segments[kept:]:
+        segment.remove_saved_indexes()
+    segments[-1].sync_names()
     while len(segments) > kept:
         segment = segments.pop()
         report.segments_dropped += 1
         report.bytes_cut += segment.size_bytes
         segment.remove_files()
+    segment.sync_names()

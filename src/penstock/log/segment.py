@@ -323,8 +323,11 @@ class Segment:
 
     def remove_saved_indexes(self) -> tuple[str, ...]:
         """Call it before a truncation, which makes saved indexes invalid; returns their paths."""
-        assert self._active is not None
         return self._files.remove_indexes()
+
+    def sync_names(self) -> None:
+        """Syncs the directory: what was renamed or removed stays so."""
+        self._files.sync_names()
 
     def hold(self) -> None:
         """Call it before the .log file is renamed: readers can continue."""

@@ -133,6 +133,9 @@ class SegmentFiles:
         self._ending = ending
         self.let_go()
 
+    def sync_names(self) -> None:
+        self._disk.sync_directory(self._directory)
+
     def hold(self) -> None:
         """Call it before the .log file is renamed: readers can continue."""
         if self._log is not None:

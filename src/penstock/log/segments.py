@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from penstock.log.aborted_index import AbortedTransaction, collect_aborted
 from penstock.log.creation import new_segment
-from penstock.log.loaded_indexes import LoadedIndexes
+from penstock.log.loaded_indexes import Indexes, LoadedIndexes
 from penstock.log.reading import LogSlice
 from penstock.log.removals import Removals
 from penstock.log.rolling import RollLimits, must_roll, roll_limits
@@ -151,11 +151,11 @@ class Segments:
         self.row.pop()
         return segment
 
-    def reactivate(self) -> None:
-        """Continues writing in what is now the last segment."""
+    def reactivate(self, indexes: Indexes) -> None:
+        """Continues writing in what is now the last segment, which has these indexes."""
         self.active = self.row[-1]
         if not self.active.is_active:
-            self.active.activate()
+            self.active.activate(indexes)
 
     def truncate_active(self, offset: Offset) -> None:
         """Removes every batch of the active segment that reaches `offset` or beyond."""
