@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.metadata.controller.broker_sessions import BrokerSessions
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -50,8 +51,7 @@ def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:
     cluster = Cluster(3)
     cluster.create("orders", partitions=3, replicas=2)
     cluster.create("alone", partitions=3)
-    reply = cluster.heartbeat(TWO, want_shut_down=True)
-    assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+    cluster.shut_down(TWO)
     assert not list(cluster.state.led_by(TWO))
     assert all(partition.leader for partition in cluster.topic("orders").partitions)
     without = [part for part in cluster.topic("alone").partitions if part.leader is None]
@@ -59,6 +59,78 @@ def test_a_broker_that_shuts_down_hands_over_what_it_leads() -> None:
     broker = cluster.image.brokers[TWO]
     assert broker.fenced
     assert broker.in_controlled_shutdown
+
+
+def test_a_broker_that_shuts_down_stays_until_the_others_know_the_new_leaders() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", partitions=3, replicas=2)
+    cluster.beat(THREE)
+    reply = cluster.beat(TWO, want_shut_down=True)
+    assert (reply.is_fenced, reply.should_shut_down) == (False, False)
+    assert not list(cluster.state.led_by(TWO))
+    assert all(TWO not in partition.isr for partition in cluster.topic("orders").partitions)
+    count = len(cluster.records)
+    cluster.beat(ONE)
+    assert not cluster.beat(TWO, want_shut_down=True).should_shut_down, "Three does not know yet"
+    assert len(cluster.records) == count, "it has said so already"
+    cluster.heartbeat_at(THREE, count - 2)
+    assert not cluster.beat(TWO, want_shut_down=True).should_shut_down, "Three lags behind"
+    cluster.heartbeat_at(THREE, count - 1)
+    reply = cluster.beat(TWO, want_shut_down=True)
+    assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+
+
+def test_a_broker_that_shuts_down_leads_what_only_it_has_until_it_goes() -> None:
+    cluster = Cluster(3)
+    cluster.create("alone", partitions=3)
+    led = list(cluster.state.led_by(TWO))
+    assert len(led) == 1
+    cluster.beat(TWO, want_shut_down=True)
+    assert list(cluster.state.led_by(TWO)) == led
+    cluster.shut_down(TWO)
+    assert not list(cluster.state.led_by(TWO))
+    epoch = cluster.image.brokers[TWO].epoch
+    cluster.register(TWO, incarnation=1, previous_broker_epoch=epoch)
+    cluster.unfence(TWO)
+    assert list(cluster.state.led_by(TWO)) == led
+
+
+def test_a_broker_that_shuts_down_does_not_wait_for_others_that_do_so_too_or_are_gone() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", partitions=3, replicas=3)
+    cluster.beat(THREE)
+    cluster.beat(ONE, want_shut_down=True)
+    cluster.beat(TWO, want_shut_down=True)
+    cluster.fence(THREE)
+    assert cluster.beat(ONE, want_shut_down=True).should_shut_down
+    assert cluster.beat(TWO, want_shut_down=True).should_shut_down
+
+
+def test_a_new_controller_lets_a_broker_go_once_the_others_have_spoken_to_it() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", partitions=3, replicas=2)
+    cluster.beat(TWO, want_shut_down=True)
+    cluster.sessions = BrokerSessions(ONE, timeout_ms=9000)
+    cluster.sessions.begin(cluster.image.brokers.values(), cluster.now_ms)
+    assert not cluster.beat(TWO, want_shut_down=True).should_shut_down
+    cluster.beat(ONE)
+    assert not cluster.beat(TWO, want_shut_down=True).should_shut_down
+    cluster.beat(THREE)
+    assert cluster.beat(TWO, want_shut_down=True).should_shut_down
+
+
+def test_a_broker_that_leads_nothing_may_go_at_once() -> None:
+    cluster = Cluster(2)
+    reply = cluster.beat(TWO, want_shut_down=True)
+    assert (reply.is_fenced, reply.should_shut_down) == (True, True)
+
+
+def test_a_broker_that_shuts_down_leaves_those_below_the_minimum_as_an_eligible_replica() -> None:
+    cluster = Cluster(2, min_insync_replicas="2")
+    cluster.create("orders", partitions=2, replicas=2)
+    cluster.shut_down(TWO)
+    for partition in cluster.topic("orders").partitions:
+        assert (partition.leader, partition.isr, partition.elr) == (ONE, (ONE,), (TWO,))
 
 
 def test_a_broker_that_was_told_to_shut_down_is_not_unfenced_any_more() -> None:

@@ -28,6 +28,7 @@ class Controlled:
             request,
             reply,
             connection=None if sender == ONE else f"from {sender}",
+            last_offset=len(self.cluster.records) - 1,
             now_ms=self.cluster.now_ms,
         )
         self.cluster.sessions.check()

@@ -3,6 +3,7 @@
 from penstock.broker.controller.registration import registration_of
 from penstock.metadata.controller.broker_sessions import BrokerSessions
 from penstock.metadata.controller.brokers import bootstrap_records
+from penstock.metadata.controller.contact import note_contact
 from penstock.metadata.controller.decide import (
     ControllerReply,
     ControllerRequest,
@@ -174,6 +175,39 @@ class Cluster:
         )
         assert isinstance(reply, BrokerHeartbeatResponse)
         return reply
+
+    def beat(self, node_id: NodeId, *, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+        """A heartbeat that the controller's sessions take note of."""
+        return self.heartbeat_at(node_id, len(self.records) - 1, want_shut_down=want_shut_down)
+
+    def heartbeat_at(
+        self, node_id: NodeId, metadata_offset: int, *, want_shut_down: bool = False
+    ) -> BrokerHeartbeatResponse:
+        """As `beat`, from a broker that has applied the records up to this one."""
+        request = BrokerHeartbeatRequest(
+            broker_id=node_id,
+            broker_epoch=self.image.brokers[node_id].epoch,
+            current_metadata_offset=metadata_offset,
+            want_shut_down=want_shut_down,
+        )
+        reply = self.ask(request)
+        assert isinstance(reply, BrokerHeartbeatResponse)
+        note_contact(
+            self.sessions,
+            request,
+            reply,
+            connection=f"from {node_id}",
+            last_offset=len(self.records) - 1,
+            now_ms=self.now_ms,
+        )
+        return reply
+
+    def shut_down(self, node_id: NodeId) -> None:
+        """The broker asks, the others have applied what it handed over, and it goes."""
+        while not self.beat(node_id, want_shut_down=True).should_shut_down:
+            for other, broker in self.image.brokers.items():
+                if other != node_id and broker.is_usable:
+                    self.beat(other)
 
     def alter_isr(self, topic: str, *isr: NodeId, index: int = 0) -> None:
         """The leader of a partition has asked for this in-sync set."""

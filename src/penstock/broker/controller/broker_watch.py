@@ -93,11 +93,22 @@ class BrokerWatch:
                 )
 
     def note(
-        self, request: ControllerRequest, reply: ControllerReply, *, connection: Hashable
+        self,
+        request: ControllerRequest,
+        reply: ControllerReply,
+        *,
+        connection: Hashable,
+        last_offset: int,
     ) -> None:
         """A request was accepted: it may keep or end a broker's session."""
-        now_ms = self._now_ms()
-        note_contact(self.sessions, request, reply, connection=connection, now_ms=now_ms)
+        note_contact(
+            self.sessions,
+            request,
+            reply,
+            connection=connection,
+            last_offset=last_offset,
+            now_ms=self._now_ms(),
+        )
         self._sooner.set()
 
     def note_directories(self, request: ControllerRequest) -> None:

@@ -362,7 +362,8 @@ class LocalController:
         for reply in accepted:
             # Only now: a broker whose fencing could not be stored keeps its session, and is fenced
             # when there is room again.
-            self.watch.note(request, reply, connection=connection)
+            last_offset = self._journal.end_offset - 1
+            self.watch.note(request, reply, connection=connection, last_offset=last_offset)
             if fenced_before is not None and not self._state.brokers[fenced_before].fenced:
                 self._say_what_waits(fenced_before)
         if self._journal.end_offset > end_offset:

@@ -24,7 +24,9 @@ logger = logging.getLogger(__name__)
 RETRY_WAIT_S = 0.05
 ASK_WAIT_MS = 1_000
 SAID_EVERY_MS = 5_000
-LEAVE_WAIT_MS_MAX = 2_000
+# A stop waits so long for a controller that answers, and for others to learn of new leaders.
+ANSWER_WAIT_MS_MAX = 2_000
+LEAVE_WAIT_MS_MAX = 15_000
 # The cluster may take the broker later: there is no controller just now, its disk is full or it has
 # too much to do, or the session of the process before this one has not ended yet.
 RETRIABLE = frozenset(
@@ -155,16 +157,23 @@ class Membership:
         """Heartbeats until cancelled. NotRegistered when another process has taken this broker's
         place.
         """
+        told_of: frozenset[NodeId] = frozenset()  # of those that shut down, at the last heartbeat
         while True:
             leader_id = self._local.leader_id
             until_ms = self._clock.monotonic_ms() + self._heartbeat_interval_ms
             # A new controller hears from its brokers at once: others are taken for dead sooner.
-            while self._local.leader_id == leader_id and not self._is_fenced:
+            # A broker that shuts down waits until all others say that they know the new leaders.
+            while (
+                self._local.leader_id == leader_id
+                and not self._is_fenced
+                and self._shutting_down() <= told_of
+            ):
                 left_ms = until_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or not await self._wait(left_ms / 1000):
                     break
             if self._is_leaving:
                 return
+            told_of = self._shutting_down()
             try:
                 await self._beat()
             except RequestError as refusal:
@@ -180,28 +189,45 @@ class Membership:
                     await asyncio.sleep(RETRY_WAIT_S)
 
     async def leave(self) -> None:
-        """Gives up what this broker leads. Without a controller there is nobody to tell."""
+        """Gives up what this broker leads, and returns when the others know who leads instead.
+        Without a controller there is nobody to tell.
+        """
         self._is_leaving = True
-        deadline_ms = self._clock.monotonic_ms() + LEAVE_WAIT_MS_MAX
-        while self._clock.monotonic_ms() < deadline_ms:
+        began_ms = answered_ms = self._clock.monotonic_ms()
+        while (
+            self._clock.monotonic_ms() - answered_ms < ANSWER_WAIT_MS_MAX
+            and self._clock.monotonic_ms() - began_ms < LEAVE_WAIT_MS_MAX
+        ):
             try:
                 reply = await self._beat(shut_down=True)
             except RequestError as refusal:
                 if refusal.code in REGISTRATION_ENDED:
                     return
             else:
+                answered_ms = self._clock.monotonic_ms()
                 if reply.should_shut_down:
                     return
             if self._local.quorum.has_lost_majority:
                 break
             await asyncio.sleep(RETRY_WAIT_S)
-        logger.warning("broker=%d left=false no controller has answered", self._node_id)
+        logger.warning(
+            "broker=%d left=false waited_ms=%d no controller has let it go",
+            self._node_id, self._clock.monotonic_ms() - began_ms,
+        )  # fmt: skip
 
     @property
     def _is_fenced(self) -> bool:
         """As this node's own image has it."""
         broker = self._local.image.brokers.get(self._node_id)
         return broker is None or broker.epoch != self._broker_epoch or broker.fenced
+
+    def _shutting_down(self) -> frozenset[NodeId]:
+        """The other brokers that have handed over what they led, and are still there."""
+        return frozenset(
+            node_id
+            for node_id, broker in self._local.image.brokers.items()
+            if broker.in_controlled_shutdown and not broker.fenced
+        )
 
     async def _beat(self, *, shut_down: bool = False) -> BrokerHeartbeatResponse:
         reply: BrokerHeartbeatResponse = await self._controller.ask(

@@ -33,6 +33,9 @@ class Session:
     is_heard: bool = False
     is_connected: bool = False
     connection: Hashable = None  # of the latest contact; None in the same process
+    metadata_offset: int = -1  # of the last record that the broker has applied, as it says
+    # While it shuts down: the last record that the others have to apply before it may go.
+    shutdown_offset: int | None = None
 
 
 class BrokerSessions:
@@ -70,6 +73,19 @@ class BrokerSessions:
         """Whether the connection is there over which the broker was last heard from."""
         session = self._sessions.get(node_id)
         return session is not None and session.is_connected
+
+    def may_go(self, node_id: NodeId, active: Iterable[NodeId]) -> bool:
+        """Whether the others know already who leads what the broker has handed over."""
+        session = self._sessions.get(node_id)
+        if session is None or session.shutdown_offset is None:
+            return False
+        for other in active:
+            known = self._sessions.get(other)
+            if other == node_id or known is None:
+                continue
+            if known.metadata_offset < session.shutdown_offset:
+                return False
+        return True
 
     def unheard(self) -> tuple[NodeId, ...]:
         """The brokers of other processes that have not spoken to this controller yet."""
@@ -130,16 +146,27 @@ class BrokerSessions:
         for node_id, refused_ms in self._refused_ms.items():
             self._refused_ms[node_id] = min(now_ms, refused_ms + pause_ms)
 
-    def heard_from(self, node_id: NodeId, *, epoch: int, connection: Hashable, now_ms: int) -> None:
+    def heard_from(
+        self,
+        node_id: NodeId,
+        *,
+        epoch: int,
+        connection: Hashable,
+        now_ms: int,
+        metadata_offset: int = -1,
+    ) -> None:
         """A registration or heartbeat of the broker was accepted; `connection` is None when it came
         from this process.
         """
         self._disconnect(node_id)
+        before = self._sessions.get(node_id)
+        if before is not None and before.epoch != epoch:
+            before = None  # of another process
         self._refused_ms.pop(node_id, None)
         if connection is not None:
-            before = self._by_connection.get(connection)
-            if before is not None:  # it speaks for another broker now
-                self._disconnect(before)
+            spoke_for = self._by_connection.get(connection)
+            if spoke_for is not None:  # it speaks for another broker now
+                self._disconnect(spoke_for)
             self._by_connection[connection] = node_id
         self._sessions[node_id] = Session(
             epoch=epoch,
@@ -147,7 +174,15 @@ class BrokerSessions:
             is_heard=True,
             is_connected=True,
             connection=connection,
+            metadata_offset=metadata_offset,
+            shutdown_offset=None if before is None else before.shutdown_offset,
         )
+
+    def shuts_down(self, node_id: NodeId, *, last_offset: int) -> None:
+        """The broker has handed over what it led, at the latest with the record at this offset."""
+        session = self._sessions[node_id]
+        if session.shutdown_offset is None:
+            session.shutdown_offset = last_offset
 
     def connection_lost(self, connection: Hashable) -> NodeId | None:
         """The broker that was last heard from over it, if any: now its endpoint is to be tried."""

@@ -23,10 +23,12 @@ def note_contact(
     reply: ControllerReply,
     *,
     connection: Hashable,
+    last_offset: int,
     now_ms: int,
 ) -> None:
     """To be called in the same step as the decision: the next one has to know. `connection` is the
-    one that the request came over, None when it came from this process.
+    one that the request came over, None when it came from this process; `last_offset` is that of
+    the last record after the decision.
     """
     match request, reply:
         case BrokerRegistrationRequest(), BrokerRegistrationResponse():
@@ -45,7 +47,10 @@ def note_contact(
                     epoch=request.broker_epoch,
                     connection=connection,
                     now_ms=now_ms,
+                    metadata_offset=request.current_metadata_offset,
                 )
+                if request.want_shut_down:
+                    sessions.shuts_down(NodeId(request.broker_id), last_offset=last_offset)
         case FenceBroker(), _:
             sessions.ended(request.node_id)
         case UnregisterBrokerRequest(), _:

@@ -10,6 +10,7 @@ from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.partition_change import (
     BrokerChange,
+    can_lead,
     change_partition,
 )
 from penstock.metadata.controller.state import ControllerState, Place
@@ -67,6 +68,26 @@ def without_broker(
             change = change_partition(context, place, isr=others, brokers=brokers)
             if change is not None:
                 yield change
+
+
+def handed_over(context: DecisionContext, node_id: NodeId) -> Iterator[PartitionChangeRecord]:
+    """The changes to partitions when a broker is about to shut down: it leaves the in-sync sets,
+    and others lead what they can. It goes on to lead what nobody else can.
+    """
+    state = context.state
+    brokers = BrokerChange(leaving=node_id)
+    for place in sorted(state.replicated_by(node_id)):
+        partition = state.partition(place)
+        if node_id not in partition.isr:
+            continue
+        others = [replica for replica in partition.isr if replica != node_id]
+        if partition.leader == node_id and not any(
+            can_lead(state, partition, replica, brokers) for replica in others
+        ):
+            continue
+        change = change_partition(context, place, isr=others, brokers=brokers)
+        if change is not None:
+            yield change
 
 
 def led_again(context: DecisionContext, node_id: NodeId) -> Iterator[PartitionChangeRecord]:

@@ -1,16 +1,18 @@
 """What a broker's heartbeat leads to: it is unfenced, fenced, or may shut down.
 
-A broker is unfenced once it has applied its own registration. One that wants to shut down hands
-over what it leads and is fenced in the same decision, so it may go at once. The only broker of a
-cluster, in the process of the controller, has nobody to hand over to, and nobody decides anything
-while it is gone: it stays as it is and goes on in its leader epochs after the restart (`brokers`).
-Elsewhere the only broker is fenced like any other: another one may join while it is gone, and no
-partition must be given to a broker that does not run.
+A broker is unfenced once it has applied its own registration. One that wants to shut down first
+leaves the in-sync sets and hands over what others can lead; it stays unfenced, and goes on to serve
+what it still leads, until all others have applied that. Then it is fenced and may go: clients that
+ask anybody find the new leaders. The only broker of a cluster, in the process of the controller,
+has nobody to hand over to, and nobody decides anything while it is gone: it stays as it is and goes
+on in its leader epochs after the restart (`brokers`). Elsewhere the only broker is fenced like any
+other: another one may join while it is gone, and no partition must be given to a broker that does
+not run.
 """
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
-from penstock.metadata.controller.fencing import led_again, without_broker
+from penstock.metadata.controller.fencing import handed_over, led_again, without_broker
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import FENCED, SHUTTING_DOWN, UNFENCED
@@ -42,23 +44,38 @@ def registered_broker(state: ControllerState, node_id: int, *, epoch: int) -> Br
 def heartbeat(
     context: DecisionContext, request: BrokerHeartbeatRequest
 ) -> Decision[MetadataRecord, BrokerHeartbeatResponse]:
-    state = context.state
-    broker = registered_broker(state, request.broker_id, epoch=request.broker_epoch)
+    broker = registered_broker(context.state, request.broker_id, epoch=request.broker_epoch)
     is_caught_up = request.current_metadata_offset >= broker.epoch
     shuts_down = request.want_shut_down or broker.in_controlled_shutdown
     records: tuple[MetadataRecord, ...] = ()
-    fenced = broker.fenced
+    is_fenced, may_go = broker.fenced, shuts_down
     if broker.fenced:
         if is_caught_up and not request.want_fence and not shuts_down:
             change = _change(broker, fenced=UNFENCED)
-            records, fenced = (change, *led_again(context, broker.node_id)), False
-    elif request.want_fence or (shuts_down and not _stops_with_controller(context, broker)):
+            records, is_fenced = (change, *led_again(context, broker.node_id)), False
+    elif shuts_down and not request.want_fence and _stops_with_controller(context, broker):
+        pass
+    elif shuts_down and not request.want_fence and not _has_handed_over(context, broker):
+        may_go = False
+        if not broker.in_controlled_shutdown:
+            change = _change(broker, shuts_down=True)
+            records = (*handed_over(context, broker.node_id), change)
+    elif request.want_fence or shuts_down:
         change = _change(broker, fenced=FENCED, shuts_down=shuts_down)
-        records, fenced = (*without_broker(context, broker.node_id), change), True
+        records, is_fenced = (*without_broker(context, broker.node_id), change), True
     reply = BrokerHeartbeatResponse(
-        is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=shuts_down
+        is_caught_up=is_caught_up, is_fenced=is_fenced, should_shut_down=may_go
     )
     return Decision(records=records, reply=reply, framed=True)
+
+
+def _has_handed_over(context: DecisionContext, broker: BrokerImage) -> bool:
+    """Whether others lead all that they can, and all of them know it."""
+    state = context.state
+    if not broker.in_controlled_shutdown:
+        return not any(state.led_by(broker.node_id))
+    active = [node_id for node_id, other in state.brokers.items() if other.is_usable]
+    return context.sessions.may_go(broker.node_id, active)
 
 
 def _stops_with_controller(context: DecisionContext, broker: BrokerImage) -> bool:
@@ -66,7 +83,7 @@ def _stops_with_controller(context: DecisionContext, broker: BrokerImage) -> boo
 
 
 def _change(
-    broker: BrokerImage, *, fenced: int, shuts_down: bool = False
+    broker: BrokerImage, *, fenced: int = 0, shuts_down: bool = False
 ) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(
         broker_id=broker.node_id,
