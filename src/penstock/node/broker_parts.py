@@ -22,9 +22,11 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.services import Services
 from penstock.log.checkpoint import DirectoryIdentity
-from penstock.metadata.effective import effective_broker
+from penstock.metadata.effective import CLUSTER_DEFAULT, BrokerSettingsInEffect
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
+from penstock.metadata.topic_rules import MIN_IN_SYNC
+from penstock.model.configs import ResourceKind
 from penstock.node.config import NodeConfig
 from penstock.node.endpoints import endpoint_of
 from penstock.node.quorum import QuorumPlace
@@ -65,6 +67,7 @@ class BrokerParts:
         self._is_alone = place.member.is_alone
         node_id = config.node_id
         settings = self._settings = config.complete_settings
+        self._in_effect = BrokerSettingsInEffect(settings, node_id)
         self._membership = Membership(
             controller=controller,
             local=local,
@@ -143,7 +146,7 @@ class BrokerParts:
     def publish(self, delta: Delta, image: Image) -> None:
         """A metadata change takes effect: in one step, before those who asked for it are told."""
         self.services.image = image
-        self.services.settings = effective_broker(self._settings, image, self._config.node_id)
+        self.services.settings = self._in_effect.in_metadata(image)
         applied = self.partitions.apply(delta, image)
         if self._replicating is not None:
             self._replicating.applied(delta, applied)
@@ -199,10 +202,23 @@ class BrokerParts:
         if self._is_alone:
             await self._register()
         await self._membership.unfence()
+        self._compare_in_sync_min()
         self._group.start(self._directory_assignments.run(), name="directories of replicas")
         if not self._is_alone:
             self._group.start(self._membership.run(), name="heartbeats")
         self.server.serve()
+
+    def _compare_in_sync_min(self) -> None:
+        """The cluster's default counts, whatever this node's file says."""
+        given = self._settings.given.get(MIN_IN_SYNC)
+        config = self.services.image.config(ResourceKind.BROKER, CLUSTER_DEFAULT)
+        default = config.get(MIN_IN_SYNC)
+        if given is not None and default is not None and int(given) != int(default):
+            logger.warning(
+                "%s=%s used=false the cluster's default is %s; to change it: kafka-configs --alter"
+                " --entity-type brokers --entity-default --add-config %s=%s",
+                MIN_IN_SYNC, given, default, MIN_IN_SYNC, given,
+            )  # fmt: skip
 
     async def leave(self) -> None:
         """What it leads is given up, so that the cluster knows it before this broker is gone. A

@@ -22,7 +22,7 @@ from penstock.broker.partitions.syncing import Syncing, run_all
 from penstock.log.directory import LogWanted
 from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
-from penstock.metadata.effective import effective_broker, effective_topic
+from penstock.metadata.effective import BrokerSettingsInEffect, effective_topic
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.image.topic import LeaderRecovery, PartitionImage, TopicImage
 from penstock.model.configs import ResourceKind
@@ -75,7 +75,7 @@ class Partitions:
         self.ack_deadlines = AckDeadlines(clock)
         self.follower_synced: Callable[[Follower], None] | None = None
         self._node_id = node_id
-        self._settings = settings
+        self._in_effect = BrokerSettingsInEffect(settings, node_id)
         self._clock = clock
         self._scratch = Scratch()
         self._image = Image()
@@ -169,7 +169,7 @@ class Partitions:
         if at_start:
             self._set_aside_strays()
         self._delete(delta.topics_deleted, applied)
-        broker = effective_broker(self._settings, image, self._node_id)
+        broker = self._in_effect.in_metadata(image)
         self.directories.remember_producers(broker.producer_id_expiration_ms)
         # Before the in-sync sets: a smaller one may be judged by a `min.insync.replicas` that came
         # with it, and the high watermark moves as soon as the set is known.

@@ -20,7 +20,8 @@ def view_partition(
 ) -> PartitionView:
     """A leader without an endpoint on the client's listener is as good as none.
 
-    So is one whose disk has failed (`leader_offline`).
+    So is one whose disk has failed (`leader_offline`). A replica is offline if its broker is not
+    there, or has come back without the replica's log directory.
     """
     offline = [
         node
@@ -28,6 +29,7 @@ def view_partition(
         if node not in image.brokers
         or image.brokers[node].fenced
         or (leader_offline and node == partition.leader)
+        or not image.brokers[node].has_directory(partition.directory(node))
     ]
     leader = None if partition.leader is None else image.brokers.get(partition.leader)
     if leader is None or leader.fenced or leader_offline:

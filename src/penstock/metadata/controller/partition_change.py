@@ -20,11 +20,7 @@ from typing import NamedTuple
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.state import ControllerState, Place
 from penstock.metadata.image.changes import LEADER_UNCHANGED, NO_LEADER, RECOVERY_UNCHANGED
-from penstock.metadata.image.topic import (
-    UNASSIGNED_DIRECTORY,
-    LeaderRecovery,
-    PartitionImage,
-)
+from penstock.metadata.image.topic import LeaderRecovery, PartitionImage
 from penstock.metadata.topic_rules import min_in_sync, unclean_election_enabled
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
@@ -124,8 +120,7 @@ def can_lead(
         return False
     if not broker.is_usable and replica != brokers.joining:
         return False
-    directory = partition.directory(replica)
-    return directory == UNASSIGNED_DIRECTORY or directory in broker.directories
+    return broker.has_directory(partition.directory(replica))
 
 
 def _sets(

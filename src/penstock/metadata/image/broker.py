@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.listener import SecurityProtocol
@@ -43,6 +44,10 @@ class BrokerImage:
     def is_usable(self) -> bool:
         """Whether it may lead, and be in sync with, new partitions."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    def has_directory(self, directory: bytes) -> bool:
+        """Whether it has the log directory of a replica, or has not said yet which one that is."""
+        return directory == UNASSIGNED_DIRECTORY or directory in self.directories
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The endpoint of one listener, by name."""
