@@ -109,8 +109,13 @@ class LeaderNode:
         change.set()
 
     def lose_sessions(self) -> None:
-        self._sessions = FetchSessions(random_below=self._world.entropy.random_below)
+        """What waits in them is answered."""
+        self.forget_sessions()
         self.changed()
+
+    def forget_sessions(self) -> None:
+        """As a new process would have; what waits in them waits on."""
+        self._sessions = FetchSessions(random_below=self._world.entropy.random_below)
 
     async def fetch(
         self, services: Services, request: FetchRequest, context: RequestContext

@@ -149,7 +149,7 @@ class BrokerParts:
         self.services.settings = self._in_effect.in_metadata(image)
         applied = self.partitions.apply(delta, image)
         if self._replicating is not None:
-            self._replicating.applied(delta, applied)
+            self._replicating.applied(delta, image, applied)
         self._directory_assignments.note(delta, image)
         self._groups.apply(delta, image, self.services.settings.groups)
         self._transactions.apply(delta, image, self.services.settings.transactions)

@@ -22,7 +22,7 @@ from penstock.replication.follower import Follower
 from penstock.world.ports import Address
 from penstock.world.tasks import TaskGroup
 from rig.leader_node import LeaderNode, LedLog, until
-from rig.services import NODE, Broker
+from rig.services import NODE, OTHER, Broker
 
 ONE, TWO = NodeId(11), NodeId(12)
 WAIT_S_MAX = 120
@@ -78,6 +78,13 @@ class Following:
         after = replace(before, partition_epoch=before.partition_epoch + 1, **changes)
         self.broker.change_topic(replace(topic, partitions=(after, *topic.partitions[1:])))
         self.fetchers.follow(self.broker.applied.followed)
+
+    def register(self, node: NodeId, *, epoch: int) -> None:
+        image = self.broker.services.image
+        registered = replace(image.brokers[OTHER], node_id=node, epoch=epoch)
+        image = replace(image, brokers={**image.brokers, node: registered})
+        self.broker.services.image = image
+        self.fetchers.brokers_changed([node], image)
 
     def topic(self, name: str) -> TopicImage:
         return self.broker.services.image.topics_by_name[name]
@@ -258,7 +265,25 @@ def test_a_leader_that_comes_back_elsewhere_is_found(run: Callable[..., None]) -
         leader.lose_sessions()
         await leader.serve(cluster.group)
         cluster.addresses[ONE] = leader.address
-        cluster.fetchers.brokers_changed([ONE])
+        cluster.register(ONE, epoch=2)
+        await until(lambda: cluster.has_all("orders", log))
+
+    run(scenario)
+
+
+def test_a_new_process_of_the_leader_is_asked_though_the_old_one_is_silent(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Following) -> None:
+        cluster.register(ONE, epoch=1)
+        [log] = cluster.follow("orders")
+        leader = cluster.leaders[ONE]
+        await until(lambda: len(leader.requests) == 2)  # the second one waits for 30 s
+        log.append()
+        leader.forget_sessions()
+        await leader.serve(cluster.group)
+        cluster.addresses[ONE] = leader.address
+        cluster.register(ONE, epoch=2)
         await until(lambda: cluster.has_all("orders", log))
 
     run(scenario)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from penstock.broker.controller.links import NodeDown
 from penstock.broker.partitions.partitions import Partitions
 from penstock.client.network.errors import ClientError
-from penstock.log.errors import CorruptRun
+from penstock.log.errors import CorruptData, CorruptRun
 from penstock.machine.deadlines import Deadlines
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
@@ -129,6 +129,12 @@ class ReplicaFetcher:
             self._want(partition, follower)
             self._look()
 
+    def reconnect(self) -> None:
+        """The node has another process, or another address: no reply comes from the old one."""
+        if self._channel is not None:
+            self._channel.close()
+        self.hurry()
+
     def hurry(self) -> None:
         """The metadata has changed: there may be something to fetch, or the node is back."""
         self._failures = 0
@@ -226,7 +232,7 @@ class ReplicaFetcher:
         """Appends what came, by turns. Nothing is received meanwhile: records are views."""
         session = self._session
         if not session.replied(response):
-            await self._session_lost(ErrorCode(response.error_code))
+            await self._session_lost(response.error_code)
             return
         self._replied()
         with_records: list[PartitionId] = []
@@ -257,6 +263,8 @@ class ReplicaFetcher:
             taken = follower.take(asked, data, now_ms=self._clock.now_ms())
         except CorruptRun as damage:
             self._failed(partition, follower, f"corrupt batch from leader: {damage}")
+        except CorruptData as damage:
+            self._failed(partition, follower, f"own log is corrupt: {damage}")
         except DiskError as error:
             self._disk_failed(partition, follower, error)
         else:
@@ -381,6 +389,9 @@ class ReplicaFetcher:
             is_restarted = follower.restart_at(
                 leader_epoch=leader_epoch, leader_start=leader_start, leader_end=leader_end
             )
+        except CorruptData as damage:
+            self._failed(partition, follower, f"own log is corrupt: {damage}")
+            return
         except DiskError as error:
             self._disk_failed(partition, follower, error)
             return
@@ -428,10 +439,12 @@ class ReplicaFetcher:
             logger.info("replica fetcher leader=%d connected=true", self.leader)
             self._failures = 0
 
-    async def _session_lost(self, code: ErrorCode) -> None:
+    async def _session_lost(self, code: int) -> None:
         """It is opened again at once; a leader that goes on so is given time."""
         if self._session.outstanding == 0:
-            await self._wait_after_failure(f"{code.name} for a whole fetch")
+            self._failures += 1
+            if self._failures > 1:
+                await self._wait_after_failure(f"error code {code} to each fetch")
 
     async def _wait_to_connect(self, error: ClientError) -> None:
         """The first time after a reply not at all: the leader may have closed an old connection."""

@@ -12,6 +12,7 @@ from functools import partial
 from penstock.broker.controller.links import Links
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.replication.fetcher import ReplicaFetcher, id_of
+from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.follower import Follower
@@ -45,6 +46,7 @@ class ReplicaFetchers:
         self._tasks = tasks
         self._by_leader: dict[NodeId, ReplicaFetcher] = {}
         self._by_partition: dict[PartitionId, ReplicaFetcher] = {}
+        self._epochs: dict[NodeId, int] = {}  # of brokers, as last seen
         self._running: list[asyncio.Task[None]] = []
         self._is_closed = False
 
@@ -74,12 +76,20 @@ class ReplicaFetchers:
         for fetcher in touched.values():
             fetcher.hurry()
 
-    def brokers_changed(self, nodes: Iterable[NodeId]) -> None:
-        """They may be reachable now, or at other addresses."""
+    def brokers_changed(self, nodes: Iterable[NodeId], image: Image) -> None:
+        """They may be reachable now, or be other processes, at other addresses."""
         for node_id in nodes:
+            broker = image.brokers.get(node_id)
+            before = self._epochs.pop(node_id, None)
+            if broker is not None:
+                self._epochs[node_id] = broker.epoch
             fetcher = self._by_leader.get(node_id)
-            if fetcher is not None:
+            if fetcher is None:
+                continue
+            if before == self._epochs.get(node_id):
                 fetcher.hurry()
+            else:
+                fetcher.reconnect()
 
     def synced(self, follower: Follower) -> None:
         fetcher = self._by_partition.get(id_of(follower))

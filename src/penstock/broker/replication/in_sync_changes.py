@@ -13,6 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from penstock.broker.partitions.partitions import Partitions
+from penstock.client.network.errors import error_code
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, TopicId
@@ -156,7 +157,7 @@ class InSyncChanges:
             if found is None:
                 self._refused(partition, change, code)
             elif found.error_code != ErrorCode.NONE:
-                self._refused(partition, change, ErrorCode(found.error_code))
+                self._refused(partition, change, error_code(found.error_code))
             else:
                 self._confirmed(partition, change, found)
 

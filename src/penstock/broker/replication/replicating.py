@@ -66,10 +66,10 @@ class Replicating:
     def start(self) -> None:
         self._tasks.start(self.in_sync_changes.run(), name="in-sync sets")
 
-    def applied(self, delta: Delta, applied: Applied) -> None:
+    def applied(self, delta: Delta, image: Image, applied: Applied) -> None:
         """A change of the metadata has taken effect here."""
         self._fetchers.follow(applied.followed)
-        self._fetchers.brokers_changed(delta.brokers_changed)
+        self._fetchers.brokers_changed(delta.brokers_changed, image)
         self.in_sync_changes.led(applied.led)
         if delta.brokers_changed:
             self.in_sync_changes.brokers_changed()
