@@ -277,9 +277,20 @@ class ReplicaFetcher:
             self._session.leave_out(partition)
             self._out_of_range[partition] = follower
         else:
+            if taken is Taken.TRUNCATED:
+                self._log_truncated(follower)
             if self._back_off_ms:
                 self._end_back_off(partition)
             self._want(partition, follower)
+
+    def _log_truncated(self, follower: Follower) -> None:
+        below = follower.cut_below_watermark
+        logger.log(
+            logging.INFO if below is None else logging.WARNING,
+            "replica partition=%s leader=%d leader_epoch=%d truncated_to=%d%s",
+            follower.name, self.leader, follower.leader_epoch, follower.log.end_offset,
+            "" if below is None else f" high_watermark={below} reason=unclean election",
+        )  # fmt: skip
 
     def _want(self, partition: PartitionId, follower: Follower) -> None:
         position = follower.position()
