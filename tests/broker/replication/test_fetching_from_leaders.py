@@ -289,6 +289,19 @@ def test_a_new_process_of_the_leader_is_asked_though_the_old_one_is_silent(
     run(scenario)
 
 
+def test_a_leader_that_is_silent_is_asked_on_a_new_connection(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [log] = cluster.follow("orders")
+        leader = cluster.leaders[ONE]
+        await until(lambda: len(leader.requests) == 2)  # the second one waits for 30 s
+        log.append()
+        leader.forget_sessions()  # and nobody wakes it
+        await until(lambda: cluster.has_all("orders", log))
+        assert len(set(leader.peers)) == 2
+
+    run(scenario, replica_socket_timeout_ms=200)
+
+
 def test_a_partition_that_is_gone_is_fetched_no_more(run: Callable[..., None]) -> None:
     async def scenario(cluster: Following) -> None:
         cluster.follow("orders")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from penstock.client.network.bootstrap import parse_addresses
-from penstock.client.network.errors import ConnectionLost
+from penstock.client.network.errors import ConnectionLost, TimedOut
 from penstock.client.network.view_channel import ViewChannel, open_view_channel
 from penstock.records.batch import BatchHeader
 from penstock.testing import Broker
@@ -45,7 +45,7 @@ def fetch(topic: str, offset: int) -> FetchRequest:
 
 
 async def receive(channel: ViewChannel) -> PartitionData:
-    reply = await channel.receive(FetchResponse, timeout_ms=TIMEOUT_MS)
+    reply = await channel.receive(FetchResponse)
     [topic] = reply.responses
     [data] = topic.partitions
     return data
@@ -92,5 +92,19 @@ def test_a_broker_that_goes_is_a_lost_connection(penstock: Broker) -> None:
         await asyncio.to_thread(penstock.kill)
         with pytest.raises(ConnectionLost):
             await channel.ask(fetch("orders", 0), FetchResponse, timeout_ms=TIMEOUT_MS)
+
+    talk(penstock, work)
+
+
+def test_who_waits_for_a_reply_is_told_why_the_connection_was_closed(penstock: Broker) -> None:
+    penstock.produce("orders", ["first"])
+
+    async def work(channel: ViewChannel) -> None:
+        waits = fetch("orders", 1)
+        waits.max_wait_ms, waits.min_bytes = TIMEOUT_MS, 1
+        await channel.send(waits, FetchResponse, version=BY_NAME)
+        asyncio.get_running_loop().call_later(0.01, channel.close, TimedOut("late"))
+        with pytest.raises(TimedOut, match="late"):
+            await channel.receive(FetchResponse)
 
     talk(penstock, work)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.controller.links import NodeDown
 from penstock.broker.partitions.partitions import Partitions
-from penstock.client.network.errors import ClientError
+from penstock.client.network.errors import ClientError, TimedOut
 from penstock.log.errors import CorruptData, CorruptRun
 from penstock.machine.deadlines import Deadlines
 from penstock.model.error import ErrorCode
@@ -52,6 +52,7 @@ RECONNECT_WAIT_MS_MAX = 1_000
 # After a change of leader the follower may know of it before the leader does: asked again at once,
 # it is in step. Other errors last longer, and the wait doubles up to replica.fetch.backoff.ms.
 BACK_OFF_MS_MIN = 10
+WATCHES_PER_TIMEOUT = 4  # for replies that are late
 EARLIEST = -2
 LATEST = -1
 
@@ -90,6 +91,7 @@ class ReplicaFetcher:
         self._channel: ViewChannel | None = None
         self._version = FetchRequest.VERSIONS.max
         self._is_waiting = False  # for the reply to a request
+        self._waiting_since_ms = 0
         self._news = asyncio.Event()  # there may be something to fetch
         self._hurry = asyncio.Event()  # the metadata has changed: a connection may succeed now
         self._timer: asyncio.TimerHandle | None = None
@@ -169,12 +171,14 @@ class ReplicaFetcher:
             await self._wait_to_connect(error)
             return
         self._channel = channel
+        watching = self._tasks.start(self._watch(channel))
         try:
             await self._fetch(channel)
         except ClientError as error:
             await self._wait_to_connect(error)
         finally:
             self._channel = None
+            watching.cancel()
             self._is_waiting = False
             channel.close()
             self._session.reconnected()
@@ -192,14 +196,26 @@ class ReplicaFetcher:
                     await self._news.wait()
                     continue
                 await channel.send(self._next_request(), FetchResponse, version=self._version)
+            self._waiting_since_ms = self._clock.monotonic_ms()
             self._is_waiting = True
             try:
-                response = await channel.receive(
-                    FetchResponse, timeout_ms=self._settings.replica_socket_timeout_ms
-                )
+                response = await channel.receive(FetchResponse)
             finally:
                 self._is_waiting = False
             await self._take(response)
+
+    async def _watch(self, channel: "ViewChannel") -> None:
+        """Closes the connection when a reply is late. A timer for each request would cost more
+        than all else that one for a few records does here.
+        """
+        timeout_ms = self._settings.replica_socket_timeout_ms
+        while True:
+            await asyncio.sleep(timeout_ms / WATCHES_PER_TIMEOUT / 1000)
+            if (
+                self._is_waiting
+                and self._clock.monotonic_ms() - self._waiting_since_ms > timeout_ms
+            ):
+                channel.close(TimedOut(f"{channel.address}: no answer within {timeout_ms} ms"))
 
     async def _interrupt(self) -> None:
         """A second request, which ends the wait of the first one at the leader."""

@@ -28,6 +28,7 @@ class ViewChannel:
         self._stream = stream
         self._connection = connection
         self._is_closed = False
+        self._reason: ClientError | None = None
 
     @property
     def in_flight(self) -> int:
@@ -47,22 +48,20 @@ class ViewChannel:
             self.close()
             raise ConnectionLost(str(error)) from error
 
-    async def receive(self, reply_type: type[AnyReply], *, timeout_ms: int) -> AnyReply:
+    async def receive(self, reply_type: type[AnyReply]) -> AnyReply:
         """The next reply, which is of the type that was given with its request. Its predecessor's
-        records are gone.
+        records are gone. `close` ends the wait.
         """
+        connection, stream = self._connection, self._stream
         try:
-            event = self._connection.next_event()
-            if event is None:
-                async with asyncio.timeout(timeout_ms / 1000):
-                    while event is None:
-                        event = await self._receive_more()
-        except TimeoutError as error:
-            self.close()
-            raise TimedOut(f"{self.address}: no answer within {timeout_ms} ms") from error
+            while (event := connection.next_event()) is None:
+                count = await stream.receive_into(connection.receive_view())
+                if count == 0:
+                    raise NetworkError(f"{self.address}: the broker closed the connection")
+                connection.add_received(count)
         except NetworkError as error:
             self.close()
-            raise ConnectionLost(str(error)) from error
+            raise self._reason or ConnectionLost(str(error)) from error
         except ClientError:
             self.close()
             raise
@@ -75,23 +74,21 @@ class ViewChannel:
     ) -> AnyReply:
         """Sends a request, with none before it outstanding, and receives its reply."""
         assert self.in_flight == 0
-        await self.send(request, reply_type, version=self.version_for(type(request)))
-        return await self.receive(reply_type, timeout_ms=timeout_ms)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self.send(request, reply_type, version=self.version_for(type(request)))
+                return await self.receive(reply_type)
+        except TimeoutError as error:
+            late = TimedOut(f"{self.address}: no answer within {timeout_ms} ms")
+            self.close(late)
+            raise late from error
 
-    def close(self) -> None:
-        """At once; closing twice is harmless."""
+    def close(self, reason: ClientError | None = None) -> None:
+        """At once; who receives is told the reason. Closing twice is harmless."""
         if not self._is_closed:
             self._is_closed = True
+            self._reason = reason
             self._stream.close()
-
-    async def _receive_more(self) -> Reply | None:
-        count = await self._stream.receive_into(self._connection.receive_view())
-        if count == 0:
-            raise NetworkError(f"{self.address}: the broker closed the connection")
-        self._connection.add_received(count)
-        event = self._connection.next_event()
-        assert event is None or isinstance(event, Reply), event
-        return event
 
 
 async def open_view_channel(
