@@ -57,6 +57,10 @@ class LedLog:
         batch.assign(base_offset=Offset(self.end_offset), leader_epoch=LeaderEpoch(leader_epoch))
         self.batches.append(bytes(batch.view))
 
+    def remove_first(self) -> None:
+        self.start_offset += 1
+        del self.batches[0]
+
     def read(self, offset: int) -> PartitionData:
         if self.error is not ErrorCode.NONE:
             return PartitionData(error_code=self.error, high_watermark=-1, records=b"")
@@ -94,6 +98,15 @@ class LeaderNode:
         """What the followers in its sessions ask for next: that is what they have acked."""
         return {
             (TopicId(one.topic_id), one.asked.partition): one.asked.fetch_offset
+            for session in self._sessions.by_id.values()
+            for one in session.partitions.values()
+        }
+
+    @property
+    def follower_starts(self) -> dict[tuple[TopicId, int], int]:
+        """Where the logs of the followers in its sessions begin."""
+        return {
+            (TopicId(one.topic_id), one.asked.partition): one.asked.log_start_offset
             for session in self._sessions.by_id.values()
             for one in session.partitions.values()
         }

@@ -55,7 +55,7 @@ class Taken(Enum):
 class Follower(Replica):
     """The follower's side of one partition."""
 
-    __slots__ = ("cut_below_watermark", "error", "leader")
+    __slots__ = ("_leader_start", "cut_below_watermark", "error", "leader")
 
     def __init__(
         self,
@@ -74,6 +74,7 @@ class Follower(Replica):
         )
         self.leader = leader
         self.error = ErrorCode.NONE  # of the last reply
+        self._leader_start = log.start_offset  # as of the last reply
         # The high watermark before records below it were cut off: an unclean election.
         self.cut_below_watermark: Offset | None = None
         # An epoch in which this replica led and wrote nothing is unknown to other leaders.
@@ -92,8 +93,17 @@ class Follower(Replica):
             log_start_offset=log.start_offset,
         )
 
-    def take(self, asked: Position, data: PartitionData, *, now_ms: int) -> Taken:
-        """Does what the leader's reply asks for.
+    @property
+    def start_behind(self) -> Offset | None:
+        """Where the log is to begin by the last reply; None: where it does."""
+        start_offset = min(self._leader_start, self.high_watermark)
+        return start_offset if start_offset > self.log.start_offset else None
+
+    def take(
+        self, asked: Position, data: PartitionData, *, now_ms: int, moves_start: bool = True
+    ) -> Taken:
+        """Does what the leader's reply asks for. Without `moves_start`, the start of the log is
+        left to the caller: `start_behind` says where it belongs.
 
         CorruptRun: a batch from the leader is damaged. DiskError: the log is as it was.
         """
@@ -121,8 +131,8 @@ class Follower(Replica):
         assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
         appended = len(records) > 0 and self._append(memoryview(records), now_ms=now_ms)
         self._advance(Offset(data.high_watermark))
-        start_offset = min(Offset(data.log_start_offset), self.high_watermark)
-        if start_offset > log.start_offset:
+        self._leader_start = Offset(data.log_start_offset)
+        if moves_start and (start_offset := self.start_behind) is not None:
             self.advance_start(start_offset)
         return Taken.APPENDED if appended else Taken.UNCHANGED
 

@@ -94,6 +94,9 @@ class Following:
         assert isinstance(found, Follower)
         return found
 
+    def followers(self) -> list[Follower]:
+        return self.broker.partitions.followed()
+
     def has_all(self, name: str, log: LedLog, index: int = 0) -> bool:
         """Whether the follower has the leader's log, and the leader knows it."""
         follower = self.follower(name, index)
@@ -139,6 +142,10 @@ async def following(path: Path, settings: dict[str, Any]) -> AsyncIterator[Follo
 def stored(follower: Follower) -> bytes:
     [segment] = follower.log.segments
     return segment.file.read_at(0, segment.size_bytes)
+
+
+def by_index(logs: list[LedLog]) -> list[tuple[LedLog, int]]:
+    return [(log, index) for index, log in enumerate(logs)]
 
 
 def test_a_follower_has_the_leaders_bytes(run: Callable[..., None]) -> None:
@@ -234,6 +241,27 @@ def test_a_follower_behind_the_leaders_start_begins_there(run: Callable[..., Non
         await until(lambda: cluster.has_all("orders", log))
         assert cluster.follower("orders").log.start_offset == 100
         assert cluster.follower("orders").log.end_offset == 101
+
+    run(scenario)
+
+
+def test_records_that_the_leader_has_removed_go_from_its_followers(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Following) -> None:
+        logs = cluster.follow("orders", partitions=150)
+        leader = cluster.leaders[ONE]
+        for log in logs:
+            log.append()
+            log.append()
+        leader.changed()
+        await until(lambda: all(cluster.has_all("orders", *each) for each in by_index(logs)))
+        for log in logs:
+            log.remove_first()
+        logs[7].append()  # a follower that waits is told with the next reply
+        leader.changed()
+        await until(lambda: all(one.log.start_offset == 1 for one in cluster.followers()))
+        await until(lambda: all(start == 1 for start in leader.follower_starts.values()))
 
     run(scenario)
 

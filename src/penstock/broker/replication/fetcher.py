@@ -52,6 +52,7 @@ RECONNECT_WAIT_MS_MAX = 1_000
 # After a change of leader the follower may know of it before the leader does: asked again at once,
 # it is in step. Other errors last longer, and the wait doubles up to replica.fetch.backoff.ms.
 BACK_OFF_MS_MIN = 10
+STARTS_PER_TURN = 100
 WATCHES_PER_TIMEOUT = 4  # for replies that are late
 EARLIEST = -2
 LATEST = -1
@@ -85,6 +86,7 @@ class ReplicaFetcher:
         self._followers: dict[PartitionId, Follower] = {}
         self._session = ReplicaSession()
         self._out_of_range: dict[PartitionId, Follower] = {}
+        self._starts_behind: dict[PartitionId, Follower] = {}
         self._back_offs: Deadlines[PartitionId] = Deadlines()
         self._back_off_ms: dict[PartitionId, int] = {}  # of those whose last fetch failed
         self._reasons: dict[PartitionId, str] = {}  # told already
@@ -268,6 +270,8 @@ class ReplicaFetcher:
                     await asyncio.sleep(0)
                     turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
         session.taken(with_records)
+        if self._starts_behind:
+            await self._move_starts()
 
     def _take_partition(
         self, partition: PartitionId, follower: Follower, asked: Position, data: PartitionData
@@ -276,7 +280,7 @@ class ReplicaFetcher:
             self._forget(partition)
             return
         try:
-            taken = follower.take(asked, data, now_ms=self._clock.now_ms())
+            taken = follower.take(asked, data, now_ms=self._clock.now_ms(), moves_start=False)
         except CorruptRun as damage:
             self._failed(partition, follower, f"corrupt batch from leader: {damage}")
         except CorruptData as damage:
@@ -298,6 +302,28 @@ class ReplicaFetcher:
             if self._back_off_ms:
                 self._end_back_off(partition)
             self._want(partition, follower)
+            if follower.start_behind is not None:
+                self._starts_behind[partition] = follower
+
+    async def _move_starts(self) -> None:
+        """The leader has removed records: so do the followers, many with one write."""
+        behind, self._starts_behind = self._starts_behind, {}
+        followers = list(behind.values())
+        for first in range(0, len(followers), STARTS_PER_TURN):
+            starts = {
+                follower.name: start_offset
+                for follower in followers[first : first + STARTS_PER_TURN]
+                if not follower.has_ended and (start_offset := follower.start_behind) is not None
+            }
+            failed = self._partitions.directories.advance_starts(starts)
+            for follower in followers[first : first + STARTS_PER_TURN]:
+                error = failed.get(follower.name)
+                if error is not None and not follower.has_ended:
+                    self._partitions.append_failed(follower, error)
+                partition = id_of(follower)
+                if self._followers.get(partition) is follower and partition in self._session.known:
+                    self._want(partition, follower)
+            await asyncio.sleep(0)
 
     def _log_truncated(self, follower: Follower) -> None:
         below = follower.cut_below_watermark
