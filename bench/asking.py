@@ -28,6 +28,11 @@ from penstock.wire.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from penstock.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -42,6 +47,7 @@ DELETE_VERSION = 6
 FETCH_VERSION = 17
 FIND_COORDINATOR_VERSION = 4
 INIT_PRODUCER_ID_VERSION = 5
+METADATA_VERSION = 12
 PRODUCE_VERSION = 13
 TRANSACTION = 1  # the type of a coordinator's key
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -71,18 +77,31 @@ class Asking:
         size = int.from_bytes(self._replies.read(4), "big")
         return decode_response(reply, version, memoryview(self._replies.read(size)))
 
-    def create_topic(self, name: str, partitions: int) -> bytes:
+    def create_topic(self, name: str, partitions: int, *, replicas: int = 1) -> bytes:
         """The new topic's id. Its partitions may take a moment to be led: see `await_served`."""
-        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas)
         reply = self.ask(CreateTopicsRequest(topics=[topic]), CreateTopicsResponse, CREATE_VERSION)
         created = reply.topics[0]
         if created.error_code:
             raise Refused(f"{name}: error {created.error_code}, {created.error_message}")
         return created.topic_id
 
-    def await_served(self, topic_id: bytes, partitions: int) -> None:
-        """Until every partition can be read and written."""
+    def await_served(self, topic_id: bytes, partitions: Sequence[int]) -> None:
+        """Until each of these partitions can be read and written at this node."""
         await_true("a leader", lambda: self._is_served(topic_id, partitions))
+
+    def leaders(self, name: str) -> list[str] | None:
+        """Where the leader of each partition is; None until all replicas are in sync."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+        reply = self.ask(request, MetadataResponse, METADATA_VERSION)
+        brokers = {one.node_id: f"{one.host}:{one.port}" for one in reply.brokers}
+        partitions = sorted(reply.topics[0].partitions, key=lambda one: one.partition_index)
+        if not partitions or any(
+            one.leader_id not in brokers or set(one.isr_nodes) != set(one.replica_nodes)
+            for one in partitions
+        ):
+            return None
+        return [brokers[one.leader_id] for one in partitions]
 
     def delete_topic(self, name: str) -> None:
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=30_000)
@@ -121,17 +140,15 @@ class Asking:
         reply = self.ask(request, InitProducerIdResponse, INIT_PRODUCER_ID_VERSION)
         return not reply.error_code
 
-    def _is_served(self, topic_id: bytes, partitions: int) -> bool:
-        asked = [
-            FetchPartition(partition=index, partition_max_bytes=1) for index in range(partitions)
-        ]
+    def _is_served(self, topic_id: bytes, partitions: Sequence[int]) -> bool:
+        asked = [FetchPartition(partition=index, partition_max_bytes=1) for index in partitions]
         topic = FetchTopic(topic_id=topic_id, partitions=asked)
         request = FetchRequest(max_wait_ms=0, min_bytes=0, session_epoch=-1, topics=[topic])
         reply = self.ask(request, FetchResponse, FETCH_VERSION)
         answers: Sequence[int] = [
             answer.error_code for found in reply.responses for answer in found.partitions
         ]
-        return len(answers) == partitions and not any(answers)
+        return len(answers) == len(partitions) and not any(answers)
 
 
 def first_asking(address: tuple[str, int], is_running: Callable[[], bool]) -> Asking:
@@ -146,9 +163,9 @@ def first_asking(address: tuple[str, int], is_running: Callable[[], bool]) -> As
             time.sleep(PAUSE_SECONDS)
 
 
-def await_true(what: str, is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
+def await_true(what: str, is_so: Callable[[], bool], seconds_max: float = WAIT_SECONDS_MAX) -> None:
+    deadline = time.monotonic() + seconds_max
     while not is_so():
         if time.monotonic() > deadline:
-            raise Refused(f"waited {WAIT_SECONDS_MAX} s for {what}")
+            raise Refused(f"waited {seconds_max:g} s for {what}")
         time.sleep(PAUSE_SECONDS)

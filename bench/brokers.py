@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from asking import Asking, first_asking
+from asking import Asking, Refused, await_true, first_asking
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 MIB = 1024 * 1024
@@ -69,25 +69,43 @@ rootLogger.appenderRef.out.ref = OUT
 
 
 class Broker(Protocol):
+    """One broker, or a cluster of them that is asked through one."""
+
     name: str
     address: tuple[str, int]
 
+    @property
+    def pids(self) -> list[int]:
+        """Its processes: one for each node."""
+
+    @property
+    def folders(self) -> list[Path]:
+        """Those with its partitions: one for each node."""
+
+    @property
+    def replicas(self) -> int:
+        """Of each partition."""
+
+    def start(self) -> float:
+        """Starts it; seconds from the start of the process to the first acked record."""
+
+    def stop(self) -> None: ...
+
+
+class LoneBroker(Broker, Protocol):
     @property
     def pid(self) -> int: ...
 
     @property
     def data(self) -> Path: ...
 
-    def start(self) -> float:
-        """Starts it; seconds from the start of the process to the first acked record."""
-
     def kill_and_start(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 class Served:
     """A process that serves on `address`, and how long it took to serve."""
+
+    replicas = 1
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -100,6 +118,14 @@ class Served:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def pids(self) -> list[int]:
+        return [self.pid]
+
+    @property
+    def folders(self) -> list[Path]:
+        return [self.data]
 
     @property
     def is_running(self) -> bool:
@@ -224,10 +250,32 @@ def free_port() -> int:
 
 
 def topic_on(broker: Broker, name: str, partitions: int) -> bytes:
+    """The id of a new topic that can be written; where it is replicated, all are in sync."""
     with Asking(broker.address) as asking:
-        topic_id = asking.create_topic(name, partitions)
-        asking.await_served(topic_id, partitions)
-        return topic_id
+        topic_id = asking.create_topic(name, partitions, replicas=broker.replicas)
+        if broker.replicas == 1:
+            asking.await_served(topic_id, range(partitions))
+            return topic_id
+        await_true("replicas in sync", lambda: asking.leaders(name) is not None)
+    # A node may show itself as leader a moment before it is one.
+    leaders = leaders_on(broker, name)
+    for leader in set(leaders):
+        host, port = leader.rsplit(":", 1)
+        with Asking((host, int(port))) as asking:
+            led = [index for index, one in enumerate(leaders) if one == leader]
+            asking.await_served(topic_id, led)
+    return topic_id
+
+
+def leaders_on(broker: Broker, name: str) -> list[str]:
+    """Where each partition of a topic is led; nothing if there is one node alone."""
+    if broker.replicas == 1:
+        return []
+    with Asking(broker.address) as asking:
+        leaders = asking.leaders(name)
+    if leaders is None:
+        raise Refused(f"{name}: not all replicas are in sync")
+    return leaders
 
 
 def forget_topic(broker: Broker, name: str) -> None:
@@ -235,5 +283,7 @@ def forget_topic(broker: Broker, name: str) -> None:
     with Asking(broker.address) as asking:
         asking.delete_topic(name)
     deadline = time.monotonic() + DELETE_SECONDS_MAX
-    while any(broker.data.glob(f"{name}-*")) and time.monotonic() < deadline:
+    while any(one for folder in broker.folders for one in folder.glob(f"{name}-*")):
+        if time.monotonic() > deadline:
+            return
         time.sleep(0.05)

@@ -54,11 +54,12 @@ class Case:
     quick: bool = False
 
 
-def chosen(pattern: str | None, *, quick: bool) -> list[Case]:
+def chosen(pattern: str | None, *, quick: bool, nodes: int = 1) -> list[Case]:
     """The cases whose names match or contain `pattern`; without one, all, or the quick ones."""
+    cases = ALL_CASES if nodes == 1 else REPLICATED_CASES
     if pattern is not None:
-        return [case for case in ALL_CASES if is_named(case, pattern)]
-    return [case for case in ALL_CASES if case.quick or not quick]
+        return [case for case in cases if is_named(case, pattern)]
+    return [case for case in cases if case.quick or not quick]
 
 
 def is_named(case: Case, pattern: str) -> bool:
@@ -164,6 +165,51 @@ ALL_CASES = [
     small_case(1, 1, 15_000, by_name=True),
     Case(
         name="latency/1KB/1000per_s/all",
+        kind=Kind.LATENCY,
+        batch_bytes=0,
+        acks=-1,
+        rate=1000,
+        requests=3000,
+        quick=True,
+    ),
+]
+
+
+def replicated_produce(batch_bytes: int, partitions: int = 12, *, quick: bool = False) -> Case:
+    """Each byte is written three times; connections are two to each leader."""
+    return Case(
+        name=f"rf3/produce/1KB/{BATCHES[batch_bytes]}/{partitions}p/all",
+        kind=Kind.PRODUCE,
+        batch_bytes=batch_bytes,
+        partitions=partitions,
+        acks=-1,
+        connections=6,
+        value_bytes=250_000_000,
+        quick=quick,
+    )
+
+
+def replicated_small(*, by_name: bool, quick: bool = False) -> Case:
+    return Case(
+        name=f"rf3/small/1KB/63x4/{'by-name' if by_name else 'by-id'}/all",
+        kind=Kind.SMALL,
+        batch_bytes=0,
+        acks=-1,
+        connections=63,
+        in_flight=4,
+        requests=50_000,
+        by_name=by_name,
+        quick=quick,
+    )
+
+
+REPLICATED_CASES = [
+    *(replicated_produce(batch_bytes, quick=True) for batch_bytes in CLIENT_BATCHES),
+    *(replicated_produce(64 * KIB, partitions) for partitions in (1, 4, 16, 64)),
+    replicated_small(by_name=True, quick=True),
+    replicated_small(by_name=False),
+    Case(
+        name="rf3/latency/1KB/1000per_s/all",
         kind=Kind.LATENCY,
         batch_bytes=0,
         acks=-1,

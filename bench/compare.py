@@ -5,6 +5,8 @@ first round warms them up and is not counted. A run writes 0.5 GB at most. Its t
 once, and the next run begins when the files are gone and the disk has taken what else was written.
 The figure of a case is the least cost of its rounds: what else happens on a machine, and memory
 that its host has to provide again, only adds to it. The median stands beside it.
+
+With `--nodes 3` they are clusters, with cases of their own; the cost is that of all nodes together.
 """
 
 import argparse
@@ -15,19 +17,23 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from brokers import (
     ApacheKafka,
     Broker,
+    LoneBroker,
     Penstock,
     forget_topic,
     kafka_jars,
+    leaders_on,
     resident_mib,
     topic_on,
 )
 from cases import Case, chosen
+from clusters import Cluster, kafka_cluster, penstock_cluster
 from library import library_cost
 from loading import (
     LoadFailed,
@@ -59,7 +65,7 @@ def main() -> None:
     console = Console()
     if not console.is_terminal:
         console.width = TABLE_WIDTH
-    cases = chosen(arguments.only, quick=arguments.quick)
+    cases = chosen(arguments.only, quick=arguments.quick, nodes=arguments.nodes)
     if not cases:
         raise SystemExit(f"no case is called {arguments.only}; --list names them all")
     if arguments.list:
@@ -69,14 +75,19 @@ def main() -> None:
     if isinstance(program, str):
         raise SystemExit(program)
     started = time.monotonic()
+    of_nodes = " of the largest node" if arguments.nodes > 1 else ""
     with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="penstock-bench-") as folder:
-        brokers = brokers_in(Path(folder), arguments, console)
+        brokers: Sequence[Broker] = (
+            clusters_in(Path(folder), arguments, console)
+            if arguments.nodes > 1
+            else brokers_in(Path(folder), arguments, console)
+        )
         ledger = Ledger(arguments.output)
         try:
             for broker in brokers:
                 ledger.add_single("start to first ack", broker.name, broker.start() * 1000, "ms")
-                resident = resident_mib(broker.pid)
-                ledger.add_single("RSS, idle", broker.name, resident, "MiB")
+                resident = max(resident_mib(pid) for pid in broker.pids)
+                ledger.add_single(f"RSS{of_nodes}, idle", broker.name, resident, "MiB")
             templates = {case.name: write_templates(case, Path(folder)) for case in cases}
             for case in cases:
                 if case.framing.codec is not Codec.NONE:
@@ -87,8 +98,8 @@ def main() -> None:
             except KeyboardInterrupt:
                 console.print("[yellow]stopped: the table has what was measured until then")
             for broker in brokers:
-                resident = resident_mib(broker.pid)
-                ledger.add_single("RSS, after load", broker.name, resident, "MiB")
+                resident = max(resident_mib(pid) for pid in broker.pids)
+                ledger.add_single(f"RSS{of_nodes}, after load", broker.name, resident, "MiB")
         finally:
             for broker in brokers:
                 broker.stop()
@@ -108,6 +119,13 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="the key cases, in about ten minutes")
     parser.add_argument("--only", metavar="TEXT,...", help="cases whose name has this in it")
     parser.add_argument("--broker", choices=("penstock", "kafka"), help="one of them alone")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        choices=(1, 3),
+        default=1,
+        help="3: clusters, with three replicas of each partition, min.insync.replicas=2, acks=all",
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--list", action="store_true", help="name the cases and do nothing")
     parser.add_argument(
@@ -120,27 +138,50 @@ def parsed() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def brokers_in(folder: Path, arguments: argparse.Namespace, console: Console) -> list[Broker]:
-    brokers: list[Broker] = []
+def brokers_in(folder: Path, arguments: argparse.Namespace, console: Console) -> list[LoneBroker]:
+    brokers: list[LoneBroker] = []
     if arguments.broker != "kafka":
-        settings = dict(pair.split("=", 1) for pair in arguments.set)
-        brokers.append(Penstock(folder / "penstock", settings=settings))
-    if arguments.broker != "penstock":
-        jars = kafka_jars()
-        if isinstance(jars, str):
-            console.print(f"[yellow]without Apache Kafka beside it: {jars}")
-        else:
-            brokers.append(ApacheKafka(folder / "kafka", jars=jars))
+        brokers.append(Penstock(folder / "penstock", settings=settings_of(arguments)))
+    jars = jars_for(arguments, console)
+    if jars is not None:
+        brokers.append(ApacheKafka(folder / "kafka", jars=jars))
     if not brokers:
         raise SystemExit("no broker to measure")
     return brokers
+
+
+def clusters_in(folder: Path, arguments: argparse.Namespace, console: Console) -> list[Cluster]:
+    clusters: list[Cluster] = []
+    if arguments.broker != "kafka":
+        clusters.append(penstock_cluster(folder / "penstock", settings=settings_of(arguments)))
+    jars = jars_for(arguments, console)
+    if jars is not None:
+        clusters.append(kafka_cluster(folder / "kafka", jars=jars))
+    if not clusters:
+        raise SystemExit("no cluster to measure")
+    return clusters
+
+
+def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in arguments.set)
+
+
+def jars_for(arguments: argparse.Namespace, console: Console) -> Path | None:
+    """Those of Apache Kafka, if it is wanted and there."""
+    if arguments.broker == "penstock":
+        return None
+    jars = kafka_jars()
+    if isinstance(jars, str):
+        console.print(f"[yellow]without Apache Kafka beside it: {jars}")
+        return None
+    return jars
 
 
 class Bench:
     def __init__(
         self,
         program: Path,
-        brokers: list[Broker],
+        brokers: Sequence[Broker],
         cases: list[Case],
         templates: dict[str, Templates],
         ledger: Ledger,
@@ -193,7 +234,8 @@ class Bench:
         await_clean_pages()
         self._topics += 1
         name = f"bench-{self._topics}"
-        topic = Topic(name=name, topic_id=topic_on(broker, name, case.partitions))
+        topic_id = topic_on(broker, name, case.partitions)
+        topic = Topic(name=name, topic_id=topic_id, leaders=leaders_on(broker, name))
         templates = self._templates[case.name]
         try:
             measured = apply_load(self._program, case, templates, broker, topic, scale=scale)

@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -70,6 +70,7 @@ class LoadFailed(Exception):
 class Topic:
     name: str
     topic_id: bytes
+    leaders: Sequence[str] = ()  # of its partitions; empty: the broker leads all
 
 
 def built_load() -> Path | str:
@@ -205,14 +206,18 @@ def _run(
         "passes": case.passes,
         "rate": case.rate or 1000,
         "readers": case.readers,
+        "leaders": ",".join(topic.leaders),
     }
     return run_program(program, broker, options)
 
 
 def run_program(program: Path, broker: Broker, options: dict[str, object]) -> Measured:
-    """Runs the load program against a broker, whose CPU time it counts; see its `Options`."""
+    """Runs the load program against a broker, or all nodes of a cluster, whose CPU time it counts;
+    see its `Options`.
+    """
     address = f"{broker.address[0]}:{broker.address[1]}"
-    options = {**options, "address": address, "pid": broker.pid}
+    pids = ",".join(str(pid) for pid in broker.pids)
+    options = {**options, "address": address, "pid": pids}
     command = [str(program), *(f"-{name}={value}" for name, value in options.items())]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)

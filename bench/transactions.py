@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from asking import Asking, first_asking
-from brokers import Broker, forget_topic, resident_mib, topic_on
+from brokers import LoneBroker, forget_topic, resident_mib, topic_on
 from cases import KIB, Case, Kind
 from compare import TABLE_WIDTH, await_clean_pages, brokers_in, machine
 from loading import Measured, Templates, built_load, run_program, write_templates
@@ -131,7 +131,7 @@ class Bench:
         self._scale = scale
         self._topics = 0
 
-    def measure_costs(self, brokers: list[Broker], rounds: int) -> None:
+    def measure_costs(self, brokers: list[LoneBroker], rounds: int) -> None:
         """All ways in each round, the brokers in turn; prints medians."""
         for broker in brokers:
             broker.start()
@@ -149,7 +149,7 @@ class Bench:
                         self._note(way.name, broker, number, run)
         self._show_costs(runs, [broker.name for broker in brokers], rounds)
 
-    def measure_ids(self, brokers: list[Broker], ids: int) -> None:
+    def measure_ids(self, brokers: list[LoneBroker], ids: int) -> None:
         """Memory and disk of many transactional ids, and how soon they are served after a kill."""
         table = Table(title=f"{ids:,} transactional ids, one committed transaction each")
         for heading in ("", *(broker.name for broker in brokers)):
@@ -159,7 +159,7 @@ class Bench:
             table.add_row(name, *(column[name] for column in columns))
         self._console.print(table)
 
-    def _write(self, way: Way, broker: Broker, *, scale: float) -> Measured:
+    def _write(self, way: Way, broker: LoneBroker, *, scale: float) -> Measured:
         await_clean_pages()
         self._topics += 1
         name = f"bench-{self._topics}"
@@ -184,7 +184,7 @@ class Bench:
         forget_topic(broker, name)
         return run
 
-    def _note(self, way: str, broker: Broker, number: int, run: Measured) -> None:
+    def _note(self, way: str, broker: LoneBroker, number: int, run: Measured) -> None:
         self.lines.append({"way": way, "broker": broker.name, "round": number, **asdict(run)})
         shown = "  ".join(
             f"{name} {figure(run, self._templates):8.2f}" for name, figure in FIGURES.items()
@@ -215,12 +215,12 @@ class Bench:
             share = rates["committed", broker] / rates["plain", broker]
             self._console.print(f"{broker}: committed / plain = {share:.2f}")
 
-    def _ids_of(self, broker: Broker, ids: int) -> dict[str, str]:
+    def _ids_of(self, broker: LoneBroker, ids: int) -> dict[str, str]:
         broker.start()
         with Asking(broker.address) as asking:
             asking.await_transactions("first")
             topic_id = asking.create_topic("ids", PARTITIONS)
-            asking.await_served(topic_id, PARTITIONS)
+            asking.await_served(topic_id, range(PARTITIONS))
         before_mib = resident_mib(broker.pid)
         options: dict[str, object] = {
             "kind": "transactional-ids",
@@ -252,7 +252,7 @@ class Bench:
         }
 
 
-def restarted(broker: Broker, ids: int) -> tuple[float, float]:
+def restarted(broker: LoneBroker, ids: int) -> tuple[float, float]:
     """Milliseconds from a start after a kill until the first of some ids is served, and all are."""
     started = time.perf_counter()
     broker.kill_and_start()

@@ -12,7 +12,7 @@ import (
 
 const partitionBytesMax = 1 << 20 // as clients ask by default
 
-// Reader fetches some partitions over one connection and looks at batch headers alone.
+// Reader fetches some partitions of one leader over one connection and looks at batch headers alone.
 type Reader struct {
 	connection *net.TCPConn
 	options    *Options
@@ -25,7 +25,7 @@ type Reader struct {
 }
 
 func newReader(options *Options, order []int, waitMs int) (*Reader, error) {
-	connection, err := dial(options.address)
+	connection, err := dial(options.leader(order[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -136,24 +136,34 @@ func skipTags(reply []byte, at int) int {
 	return at
 }
 
+// shares splits the partitions of each leader into as many parts, or fewer where there are not enough.
+func (options *Options) shares(parts int) [][]int {
+	var found [][]int
+	for _, partitions := range options.byLeader() {
+		split := make([][]int, min(parts, len(partitions)))
+		for index, partition := range partitions {
+			split[index%len(split)] = append(split[index%len(split)], partition)
+		}
+		found = append(found, split...)
+	}
+	return found
+}
+
 // fetchAll reads all partitions from the start, over and over, split over the connections.
 func fetchAll(options *Options) (Result, error) {
-	readers := make([]*Reader, options.connections)
-	for index := range readers {
-		var order []int
-		for partition := index; partition < options.partitions; partition += options.connections {
-			order = append(order, partition)
-		}
-		var err error
-		if readers[index], err = newReader(options, order, 0); err != nil {
+	var readers []*Reader
+	for _, order := range options.shares(options.connections) {
+		reader, err := newReader(options, order, 0)
+		if err != nil {
 			return Result{}, err
 		}
-		defer readers[index].connection.Close()
+		defer reader.connection.Close()
+		readers = append(readers, reader)
 	}
 	var requests, received atomic.Int64
 	failures := make(chan error, len(readers))
 	var group sync.WaitGroup
-	meter := startMeter(options.pid)
+	meter := startMeter(options.pids)
 	for _, reader := range readers {
 		group.Add(1)
 		go func() {

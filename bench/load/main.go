@@ -12,6 +12,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,10 +36,11 @@ type Options struct {
 	rate        int
 	readers     int
 	commitEvery time.Duration
-	pid         int
+	leaders     []string // of each partition; empty: all are led by the broker at the address
+	pids        []int
 }
 
-// Result is the one line of output. CPU is the broker's, over the measured time alone.
+// Result is the one line of output. CPU is that of all brokers, over the measured time alone.
 type Result struct {
 	Seconds    float64 `json:"seconds"`
 	CPUSeconds float64 `json:"cpu_seconds"`
@@ -94,7 +97,8 @@ func parse() (*Options, string, error) {
 	flag.IntVar(&options.rate, "rate", 1000, "produce requests a second (tail, latency)")
 	flag.IntVar(&options.readers, "readers", 1, "who read the tail")
 	flag.DurationVar(&options.commitEvery, "commit-every", 0, "0: not in transactions (idempotent)")
-	flag.IntVar(&options.pid, "pid", 0, "the broker's process, whose CPU is counted")
+	leaders := flag.String("leaders", "", "host:port of the leader of each partition, with commas between")
+	pids := flag.String("pid", "", "the brokers' processes, with commas between, whose CPU is counted")
 	flag.Parse()
 	if kinds[*kind] == nil {
 		return nil, "", fmt.Errorf("no kind of load is called %q", *kind)
@@ -103,10 +107,48 @@ func parse() (*Options, string, error) {
 	if options.topicID, err = hex.DecodeString(*topicID); err != nil || len(options.topicID) != 16 {
 		return nil, "", fmt.Errorf("not a topic id: %q", *topicID)
 	}
+	if *leaders != "" {
+		options.leaders = strings.Split(*leaders, ",")
+		if len(options.leaders) != options.partitions {
+			return nil, "", fmt.Errorf("%d leaders for %d partitions", len(options.leaders), options.partitions)
+		}
+	}
+	for _, pid := range strings.FieldsFunc(*pids, func(char rune) bool { return char == ',' }) {
+		number, err := strconv.Atoi(pid)
+		if err != nil {
+			return nil, "", fmt.Errorf("not a process: %q", pid)
+		}
+		options.pids = append(options.pids, number)
+	}
 	if *templates != "" {
 		options.templates, err = readTemplates(*templates)
 	}
 	return options, *kind, err
+}
+
+// leader is where a partition is written and read.
+func (options *Options) leader(partition int) string {
+	if len(options.leaders) == 0 {
+		return options.address
+	}
+	return options.leaders[partition]
+}
+
+// byLeader has the partitions of each leader; one connection can carry them.
+func (options *Options) byLeader() [][]int {
+	var found [][]int
+	places := map[string]int{}
+	for partition := range options.partitions {
+		leader := options.leader(partition)
+		place, known := places[leader]
+		if !known {
+			place = len(found)
+			places[leader] = place
+			found = append(found, nil)
+		}
+		found[place] = append(found[place], partition)
+	}
+	return found
 }
 
 func readTemplates(path string) ([][]byte, error) {

@@ -15,9 +15,6 @@ const processClock = 2 // CPUCLOCK_SCHED of Linux, in the lower bits of a clock'
 // process counts nanoseconds, where /proc/PID/stat counts hundredths of a second: too coarse for runs
 // that take a quarter of a second.
 func cpuSeconds(pid int) float64 {
-	if pid == 0 {
-		return 0
-	}
 	clock := uintptr(^uint32(pid)<<3 | processClock)
 	var spent syscall.Timespec
 	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&spent)), 0)
@@ -28,20 +25,28 @@ func cpuSeconds(pid int) float64 {
 	return float64(spent.Nano()) / 1e9
 }
 
-// Meter counts the time and the broker's CPU between its start and its end.
+// Meter counts the time and the brokers' CPU between its start and its end.
 type Meter struct {
-	pid     int
+	pids    []int
 	started time.Time
 	cpu     float64
 }
 
-func startMeter(pid int) Meter {
-	return Meter{pid: pid, cpu: cpuSeconds(pid), started: time.Now()}
+func startMeter(pids []int) Meter {
+	return Meter{pids: pids, cpu: cpuOfAll(pids), started: time.Now()}
+}
+
+func cpuOfAll(pids []int) float64 {
+	var sum float64
+	for _, pid := range pids {
+		sum += cpuSeconds(pid)
+	}
+	return sum
 }
 
 func (meter Meter) result(latencies []time.Duration) Result {
 	seconds := time.Since(meter.started).Seconds()
-	result := Result{Seconds: seconds, CPUSeconds: cpuSeconds(meter.pid) - meter.cpu}
+	result := Result{Seconds: seconds, CPUSeconds: cpuOfAll(meter.pids) - meter.cpu}
 	quantiles(&result, latencies)
 	return result
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -10,18 +11,25 @@ import (
 
 const gatheredBytesMax = 64 << 10 // requests up to this size leave in one write
 
-// produce sends templates in turn to all partitions, over several connections at once.
+// produce sends templates in turn to all partitions, over several connections at once. Each is to one
+// leader, and carries the partitions of that leader.
 func produce(options *Options) (Result, error) {
-	frames := make([]Frame, 0, len(options.templates)*options.partitions)
+	groups := options.byLeader()
+	if options.connections < len(groups) {
+		return Result{}, fmt.Errorf("%d connections for %d leaders", options.connections, len(groups))
+	}
+	frames := make([][]Frame, len(groups))
 	for _, template := range options.templates {
-		for partition := 0; partition < options.partitions; partition++ {
-			frames = append(frames, produceFrame(options, partition, template))
+		for group, partitions := range groups {
+			for _, partition := range partitions {
+				frames[group] = append(frames[group], produceFrame(options, partition, template))
+			}
 		}
 	}
 	connections := make([]*net.TCPConn, options.connections)
 	for index := range connections {
 		var err error
-		if connections[index], err = dial(options.address); err != nil {
+		if connections[index], err = dial(options.leader(groups[index%len(groups)][0])); err != nil {
 			return Result{}, err
 		}
 		defer connections[index].Close()
@@ -31,12 +39,12 @@ func produce(options *Options) (Result, error) {
 	latencies := make([][]time.Duration, options.connections)
 	failures := make(chan error, options.connections)
 	var group sync.WaitGroup
-	meter := startMeter(options.pid)
+	meter := startMeter(options.pids)
 	for index := range connections {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			sender := &Sender{connection: connections[index], frames: frames, next: index * 7}
+			sender := &Sender{connection: connections[index], frames: frames[index%len(groups)], next: index * 7}
 			if err := sender.run(&left, options); err != nil {
 				failures <- err
 			}

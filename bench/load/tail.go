@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,16 +57,13 @@ type Stamped struct {
 }
 
 func produceAndRead(options *Options, stamped *Stamped) (Result, error) {
-	order := make([]int, options.partitions)
-	for partition := range order {
-		order[partition] = partition
-	}
+	groups := options.byLeader()
 	var received, expected atomic.Int64
 	var ending atomic.Bool
-	failures := make(chan error, options.readers+1)
+	failures := make(chan error, options.readers*len(groups)+1)
 	var group sync.WaitGroup
-	for range options.readers {
-		reader, err := newReader(options, order, tailWaitMs)
+	for index := range options.readers * len(groups) {
+		reader, err := newReader(options, groups[index%len(groups)], tailWaitMs)
 		if err != nil {
 			return Result{}, err
 		}
@@ -86,7 +84,7 @@ func produceAndRead(options *Options, stamped *Stamped) (Result, error) {
 			}
 		}()
 	}
-	meter := startMeter(options.pid)
+	meter := startMeter(options.pids)
 	if err := paced(options, stamped, &expected); err != nil {
 		failures <- err
 	}
@@ -112,23 +110,22 @@ func produceAndRead(options *Options, stamped *Stamped) (Result, error) {
 
 // paced sends a request each 1/rate seconds, whether or not earlier ones were acked.
 func paced(options *Options, stamped *Stamped, sentBytes *atomic.Int64) error {
-	connection, err := dial(options.address)
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
-	acked := make(chan error, 1)
-	go func() {
-		replies := bufio.NewReaderSize(connection, replyBufferBytes)
-		scratch := make([]byte, 4096)
-		for range options.requests {
-			if err := options.readAck(replies, scratch); err != nil {
-				acked <- err
-				return
-			}
+	groups := options.byLeader()
+	connections := make([]*net.TCPConn, options.partitions) // those of one leader share one
+	acked := make(chan error, len(groups))
+	for _, partitions := range groups {
+		connection, err := dial(options.leader(partitions[0]))
+		if err != nil {
+			return err
 		}
-		acked <- nil
-	}()
+		defer connection.Close()
+		expected := 0
+		for _, partition := range partitions {
+			connections[partition] = connection
+			expected += (options.requests - partition + options.partitions - 1) / options.partitions
+		}
+		go func() { acked <- options.readAcks(connection, expected) }()
+	}
 	batches := make([][]byte, len(options.templates))
 	for index, template := range options.templates {
 		batches[index] = append([]byte(nil), template...)
@@ -142,12 +139,29 @@ func paced(options *Options, stamped *Stamped, sentBytes *atomic.Int64) error {
 		if stamped != nil {
 			stamped.write(batch)
 		}
-		frame := produceFrame(options, index%options.partitions, batch)
+		partition := index % options.partitions
+		frame := produceFrame(options, partition, batch)
 		buffer = frame.appendTo(buffer[:0])
-		if _, err := connection.Write(buffer); err != nil {
+		if _, err := connections[partition].Write(buffer); err != nil {
 			return err
 		}
 		sentBytes.Add(int64(len(batch)))
 	}
-	return <-acked
+	for range groups {
+		if err := <-acked; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (options *Options) readAcks(connection *net.TCPConn, count int) error {
+	replies := bufio.NewReaderSize(connection, replyBufferBytes)
+	scratch := make([]byte, 4096)
+	for range count {
+		if err := options.readAck(replies, scratch); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -257,7 +257,7 @@ func idempotent(options *Options) (Result, error) {
 	}
 	var left atomic.Int64
 	left.Store(int64(options.requests))
-	meter := startMeter(options.pid)
+	meter := startMeter(options.pids)
 	err := atOnce(len(producers), func(index int) error { return producers[index].run(&left) })
 	var commits, beginnings []time.Duration
 	var bytes int64
@@ -279,7 +279,7 @@ func idempotent(options *Options) (Result, error) {
 func transactionalIDs(options *Options) (Result, error) {
 	var next atomic.Int64
 	latencies := make([][]time.Duration, options.connections)
-	meter := startMeter(options.pid)
+	meter := startMeter(options.pids)
 	err := atOnce(options.connections, func(index int) error {
 		producer, err := newProducer(options, fmt.Sprintf("first-%d", index), index)
 		if err != nil {
