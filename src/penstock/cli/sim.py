@@ -3,7 +3,8 @@
 `run` tries many seeds and names those that broke a promise; `replay` runs one again, the very
 same, and shows what happened. With `--nodes` it is a cluster; see `penstock.sim.cluster.run`.
 `quorum` and `quorum-replay` do so with the replicas of the metadata log alone, on messages that are
-values; see `penstock.sim.quorum.run`.
+values (`penstock.sim.quorum.run`), `replication` and `replication-replay` with those of a partition
+(`penstock.sim.replication.run`).
 """
 
 import time
@@ -34,6 +35,9 @@ from penstock.sim.host import Crash
 from penstock.sim.quorum.campaign import Tally, quorum_campaign
 from penstock.sim.quorum.flaws import Flaw
 from penstock.sim.quorum.run import run_seed as run_quorum_seed
+from penstock.sim.replication.campaign import ReplicationTally, replication_campaign
+from penstock.sim.replication.flaws import ReplicationFlaw
+from penstock.sim.replication.run import run_seed as run_replication_seed
 from penstock.sim.run import run_seed
 from penstock.sim.seed_figures import WORTH, distribution
 
@@ -78,7 +82,11 @@ flaw_option = click.option(
     help="Plant this bug in every replica: the simulation is to find it.",
 )
 
-
+replication_flaw_option = click.option(
+    "--flaw",
+    type=click.Choice([flaw.value for flaw in ReplicationFlaw]),
+    help="Plant this bug in every node: the simulation is to find it.",
+)
 nodes_option = click.option(
     "--nodes",
     type=click.IntRange(min=1, max=CLUSTER_NODES_MAX),
@@ -184,17 +192,7 @@ def quorum(seeds: int, start: int, workers: int | None, flaw: str | None, as_jso
         "seconds": round(time.monotonic() - began, 1),
     }
     _show_figures(figures, console, as_json=as_json)
-    if planted is not None:
-        if not tally.failed:
-            raise PromiseBroken(f"{planted.value} was not found; seeds tried: {tally.seeds}")
-        found = f"{planted.value} was found by seed {tally.failed[0]}; seeds tried: {tally.seeds}"
-        return console.print(found)
-    if tally.failed:
-        raise PromiseBroken(
-            f"{len(tally.failed)} of {seeds} seeds broke a promise; see:"
-            f" penstock sim quorum-replay {tally.failed[0]}"
-        )
-    return None
+    _judge(tally, flaw, console, replay="quorum-replay")
 
 
 @sim.command()
@@ -210,6 +208,62 @@ def quorum_replay(seed: int, flaw: str | None) -> None:
     click.echo(
         f"seed {seed}: {figures.steps} steps, {figures.leaders} leaders, {figures.acked} acks,"
         f" {figures.virtual_ms} ms of virtual time"
+    )
+    if outcome.violation is not None:
+        raise PromiseBroken(f"seed {seed}: {outcome.violation}")
+
+
+@sim.command()
+@campaign_options
+@replication_flaw_option
+@json_option
+def replication(
+    seeds: int, start: int, workers: int | None, flaw: str | None, as_json: bool
+) -> None:
+    """Try many seeds of one replicated partition alone: three nodes, elections, crashes.
+
+    With --flaw, stop at the first seed that finds the planted bug; exit non-zero when none does.
+    """
+    console = Console(stderr=as_json)
+    tally = ReplicationTally()
+    began = time.monotonic()
+    planted = None if flaw is None else ReplicationFlaw(flaw)
+    tried = replication_campaign(range(start, start + seeds), flaw=planted, workers=workers)
+    for verdict in _shown(tried, seeds, console):
+        tally.add(verdict)
+        if planted is not None and verdict.violation is not None:
+            break
+    tally.failed.sort()
+    figures: dict[str, object] = {
+        "seeds": tally.seeds,
+        "failed": tally.failed,
+        "faults": dict(sorted(tally.faults.items())),
+        "leaders": tally.leaders,
+        "acked_records": tally.acked,
+        "truncations": tally.truncations,
+        "elections_with_loss": tally.forgiven,
+        "steps": tally.steps,
+        "virtual_seconds": tally.virtual_ms // 1000,
+        "calm_to_healed_ms_max": tally.calm_ms_max,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    _show_figures(figures, console, as_json=as_json)
+    _judge(tally, flaw, console, replay="replication-replay")
+
+
+@sim.command()
+@click.argument("seed", type=click.IntRange(min=0))
+@replication_flaw_option
+def replication_replay(seed: int, flaw: str | None) -> None:
+    """Run one seed of a replicated partition again and show what happened, by virtual time."""
+    planted = None if flaw is None else ReplicationFlaw(flaw)
+    outcome = run_replication_seed(seed, flaw=planted, log_lines=True)
+    for line in outcome.lines:
+        click.echo(line)
+    figures = outcome.figures
+    click.echo(
+        f"seed {seed}: {figures.steps} steps, {figures.leaders} leaders, {figures.acked} acks,"
+        f" {figures.truncations} truncations, {figures.virtual_ms} ms of virtual time"
     )
     if outcome.violation is not None:
         raise PromiseBroken(f"seed {seed}: {outcome.violation}")
@@ -236,6 +290,21 @@ def crash(seed: int, stride: int, power_loss: bool) -> None:
     click.echo(f"crashes {len(points)}, failed {failed}")
     if failed:
         raise PromiseBroken(f"{failed} of {len(points)} crashes broke a promise")
+
+
+def _judge(
+    tally: Tally | ReplicationTally, flaw: str | None, console: Console, *, replay: str
+) -> None:
+    """A campaign on value messages is over: a planted bug was found, or no promise was broken."""
+    if flaw is not None:
+        if not tally.failed:
+            raise PromiseBroken(f"{flaw} was not found; seeds tried: {tally.seeds}")
+        console.print(f"{flaw} was found by seed {tally.failed[0]}; seeds tried: {tally.seeds}")
+    elif tally.failed:
+        raise PromiseBroken(
+            f"{len(tally.failed)} of {tally.seeds} seeds broke a promise; see:"
+            f" penstock sim {replay} {tally.failed[0]}"
+        )
 
 
 def _refuse_flaw_of_one_node(flaw: str | None) -> None:

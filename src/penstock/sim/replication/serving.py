@@ -21,6 +21,30 @@ def answer_fetch(
     now_ms: int,
 ) -> tuple[PartitionData, bool]:
     """The answer, and whether the in-sync set should change."""
+    refusal = refuse_fetch(
+        partition, node, asked, broker_epoch=broker_epoch, registered_epoch=registered_epoch
+    )
+    if refusal is not None:
+        return refusal, False
+    wants_change = partition.follower_fetched(
+        node,
+        offset=asked.fetch_offset,
+        broker_epoch=broker_epoch,
+        log_start_offset=asked.log_start_offset,
+        now_ms=now_ms,
+    )
+    return read_records(partition, asked, size_bytes_max=size_bytes_max), wants_change
+
+
+def refuse_fetch(
+    partition: Partition,
+    node: NodeId,
+    asked: Position,
+    *,
+    broker_epoch: int,
+    registered_epoch: int,
+) -> PartitionData | None:
+    """The answer to a fetch that is not served: an error, or where the logs diverge."""
     log = partition.log
     code = partition.check_follower(
         node,
@@ -33,7 +57,7 @@ def answer_fetch(
     answer = PartitionData(
         high_watermark=partition.high_watermark, log_start_offset=log.start_offset, records=b""
     )
-    if code is ErrorCode.NONE and not log.start_offset <= asked.fetch_offset:
+    if code is ErrorCode.NONE and asked.fetch_offset < log.start_offset:
         code = ErrorCode.OFFSET_OUT_OF_RANGE
     if code is ErrorCode.NONE and asked.last_fetched_epoch != NO_LEADER_EPOCH:
         found = find_divergence(
@@ -47,25 +71,26 @@ def answer_fetch(
             answer.diverging_epoch = EpochEndOffset(
                 epoch=found.leader_epoch, end_offset=found.end_offset
             )
-            return answer, False
+            return answer
     if code is ErrorCode.NONE and asked.fetch_offset > log.end_offset:
         code = ErrorCode.OFFSET_OUT_OF_RANGE
-    if code is not ErrorCode.NONE:
-        answer.error_code = code
-        return answer, False
-    wants_change = partition.follower_fetched(
-        node,
-        offset=asked.fetch_offset,
-        broker_epoch=broker_epoch,
-        log_start_offset=asked.log_start_offset,
-        now_ms=now_ms,
+    if code is ErrorCode.NONE:
+        return None
+    answer.error_code = code
+    return answer
+
+
+def read_records(partition: Partition, asked: Position, *, size_bytes_max: int) -> PartitionData:
+    """What a fetch gets that is served; there may be no records yet."""
+    answer = PartitionData(
+        high_watermark=partition.high_watermark,
+        log_start_offset=partition.log.start_offset,
+        records=b"",
     )
-    # What this fetch itself has committed is told at once.
-    answer.high_watermark = partition.high_watermark
-    found_slice = partition.read_for_follower(
+    found = partition.read_for_follower(
         asked.fetch_offset, size_bytes_max=size_bytes_max, oversized_first=True
     )
-    if found_slice is not None and found_slice.span is not None:
-        span = found_slice.span
+    if found is not None and found.span is not None:
+        span = found.span
         answer.records = span.file.read_at(span.position, span.byte_count)
-    return answer, wants_change
+    return answer

@@ -1,0 +1,45 @@
+"""A replicated partition keeps its promises over seeds of faults, and the checks can fail."""
+
+import pytest
+
+from penstock.sim.replication.flaws import ReplicationFlaw
+from penstock.sim.replication.run import run_seed
+
+# For each planted bug, seeds of which at least one finds it, and what it is found by.
+FOUND_BY = {
+    ReplicationFlaw.ACK_BEFORE_REPLICATION: (range(2), "ack before replication"),
+    ReplicationFlaw.ENDS_KEPT_OVER_EPOCH: (range(2, 5), "acked record would be lost"),
+    ReplicationFlaw.EPOCHS_NOT_CUT: (range(2), "epoch list"),
+    ReplicationFlaw.WIPED_TAKEN_FOR_CLEAN: (range(57, 60), "acked record"),
+    ReplicationFlaw.EPOCH_KEPT_BY_NEW_INCARNATION: (range(2), "two leaders in epoch"),
+    ReplicationFlaw.ELIGIBLE_KEPT: (range(30, 33), "acked record would be lost"),
+    ReplicationFlaw.TRUNCATION_SKIPPED: (range(2), ""),
+    ReplicationFlaw.WATERMARK_TOO_EARLY: (range(3, 5), ""),
+    ReplicationFlaw.WATERMARK_FORGOTTEN: (range(2), "watermark goes back for a reader"),
+    ReplicationFlaw.SHRINK_BEFORE_CONFIRMED: (range(8, 11), "acked record would be lost"),
+    ReplicationFlaw.SHRINK_BEFORE_SETTING: (range(35, 38), "acked record would be lost"),
+    ReplicationFlaw.FETCH_BEFORE_SYNC: (range(2), "ack before replication"),
+    ReplicationFlaw.NEVER_JOINS: (range(1), "not healed"),
+}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_promise_is_broken(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.violation is None
+
+
+@pytest.mark.parametrize("flaw", list(FOUND_BY))
+def test_planted_bug_is_found(flaw: ReplicationFlaw) -> None:
+    seeds, found = FOUND_BY[flaw]
+    violations = [run_seed(seed, flaw=flaw).violation for seed in seeds]
+    assert any(violation is not None and found in violation for violation in violations), violations
+
+
+def test_a_seed_runs_the_same_way_each_time() -> None:
+    first, second = (run_seed(7, log_lines=True) for _ in range(2))
+    assert (first.lines, first.figures) == (second.lines, second.figures)
+
+
+def test_every_bug_that_can_be_planted_is_looked_for() -> None:
+    assert set(FOUND_BY) == set(ReplicationFlaw)
