@@ -119,6 +119,16 @@ def test_a_new_controller_lets_a_broker_go_once_the_others_have_spoken_to_it() -
     assert cluster.beat(TWO, want_shut_down=True).should_shut_down
 
 
+def test_nobody_waits_for_the_broker_in_the_process_of_the_controller() -> None:
+    """It may send no heartbeats at all: a quorum of one needs none of its own broker."""
+    cluster = Cluster(2)
+    assert cluster.settings.node_id == ONE
+    cluster.create("orders", partitions=2, replicas=2)
+    cluster.heartbeat_at(ONE, 0)
+    assert not cluster.beat(TWO, want_shut_down=True).should_shut_down
+    assert cluster.beat(TWO, want_shut_down=True).should_shut_down
+
+
 def test_a_broker_that_leads_nothing_may_go_at_once() -> None:
     cluster = Cluster(2)
     reply = cluster.beat(TWO, want_shut_down=True)

@@ -75,13 +75,15 @@ class BrokerSessions:
         return session is not None and session.is_connected
 
     def may_go(self, node_id: NodeId, active: Iterable[NodeId]) -> bool:
-        """Whether the others know already who leads what the broker has handed over."""
+        """Whether the others know already who leads what the broker has handed over. The broker in
+        the process of the controller knows it since that is committed.
+        """
         session = self._sessions.get(node_id)
         if session is None or session.shutdown_offset is None:
             return False
         for other in active:
             known = self._sessions.get(other)
-            if other == node_id or known is None:
+            if other in (node_id, self._own_id) or known is None:
                 continue
             if known.metadata_offset < session.shutdown_offset:
                 return False
