@@ -35,6 +35,13 @@ class PendingReply:
         self.size_bytes = 0  # in memory
         self.request_bytes = 0  # of the request that waits for it
 
+    @property
+    def is_filled(self) -> bool:
+        """Asked, and not looked up at `parts`, by who waits between two looks: compiled code takes
+        what was None before an await for None after it.
+        """
+        return self.parts is not None
+
     def fill(self, parts: Parts) -> None:
         """The answer is there; called once."""
         assert self.parts is None
@@ -65,12 +72,12 @@ class _Waiter:
 
 async def when_filled(reply: PendingReply) -> None:
     """For a task that goes on with the reply; cancelling it abandons the reply."""
-    if reply.parts is not None:
+    if reply.is_filled:
         return
     waiter = _Waiter()
     reply.line = waiter
     try:
         await waiter.woken
     finally:
-        if reply.parts is None:
+        if not reply.is_filled:
             reply.abandon()
