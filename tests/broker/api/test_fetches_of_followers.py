@@ -3,24 +3,27 @@
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from penstock.broker.api import fetch as fetch_api
 from penstock.broker.api import produce as produce_api
+from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.request.pending_reply import PendingReply
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.records.batch import BatchHeader
 from penstock.replication.partition import Partition
-from penstock.wire.messages.fetch import FetchResponse, PartitionData
-from penstock.world.ports import Clock
+from penstock.wire.header import encode_request
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from penstock.world.ports import Address, Clock
 from rig.data_requests import bytes_of, produce_request
 from rig.fetching_follower import VERSION, FetchingFollower, position, settle
 from rig.produced import NOW_MS, produced
-from rig.services import NODE, OTHER, Broker
+from rig.services import LISTENER, NODE, OTHER, Broker
 
 THIRD = NodeId(3)
 LAG_MS = 10_000
@@ -442,6 +445,33 @@ def test_a_connection_that_is_lost_leaves_nothing_behind(following: Following) -
         assert not following.broker.partition("t").observers
         assert not following.broker.services.follower_sessions.by_node
         following.append()
+
+    run(scenario())
+
+
+def test_a_superseded_fetch_whose_connection_is_lost_ends_no_session(following: Following) -> None:
+    broker = following.broker
+
+    def send(request: FetchRequest) -> PendingReply:
+        parts = encode_request(request, version=VERSION, correlation_id=7, client_id="t")
+        frame = memoryview(bytearray(b"".join(cast(list[bytes], parts))))[4:]
+        dispatch = Dispatch(broker.services, [fetch_api.API], listener=LISTENER)
+        received_ms = broker.world.clock.monotonic_ms()
+        answer = dispatch.answer(
+            frame, peer=Address(host="127.0.0.1", port=1), received_ms=received_ms
+        )
+        assert isinstance(answer, PendingReply)
+        return answer
+
+    async def scenario() -> None:
+        following.opened(0)
+        first = send(following.follower.request(wait_ms=600_000))
+        second = send(following.follower.request(wait_ms=600_000))
+        assert first.is_filled
+        first.abandon()
+        assert OTHER in broker.services.follower_sessions.by_node
+        second.abandon()
+        assert OTHER not in broker.services.follower_sessions.by_node
 
     run(scenario())
 

@@ -204,8 +204,9 @@ class FollowerFetch(PendingReply):
 
     def abandon(self) -> None:
         super().abandon()
-        self._stop()
-        self.sessions.give_up(self.session)
+        if not self.is_filled:
+            self._stop()
+            self.sessions.give_up(self.session)
 
     def _time_is_up(self) -> None:
         self._is_due = True
