@@ -222,9 +222,10 @@ class BrokerParts:
 
     async def leave(self) -> None:
         """What it leads is given up, so that the cluster knows it before this broker is gone. A
-        broker alone has nobody who could want to know.
+        broker alone has nobody who could want to know; without controlled.shutdown.enable the
+        others find out as after a kill.
         """
-        if not self._is_alone:
+        if not self._is_alone and self._settings.replication.controlled_shutdown_enable:
             await self._membership.leave()
 
     async def drain(self, *, wait_ms: int) -> None:
