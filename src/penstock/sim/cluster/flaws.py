@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from enum import Enum
-from itertools import chain
 from typing import Any, assert_never
 
 from penstock.broker.api import metadata
 from penstock.broker.controller.active_controller import ActiveController
+from penstock.broker.controller.decisions import Decisions
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.membership import Membership
 from penstock.broker.controller.metadata_journal import MetadataJournal
@@ -85,16 +85,16 @@ def _changes(flaw: ClusterFlaw) -> list[Change]:
 
 
 def _reply_before_commit() -> list[Change]:
-    decide_one, submit = LocalController._decide, LocalController._submit
+    decide_one, submit = Decisions._decide, Decisions._submit
     replies: list[Any] = []
 
-    def decide_and_note(self: LocalController, request: Any) -> Any:
+    def decide_and_note(self: Decisions, request: Any) -> Any:
         decision = decide_one(self, request)
         replies.append(decision.reply)
         return decision
 
     def submit_and_answer(
-        self: LocalController, request: Any, connection: object, *, deadline_ms: int, answer: Any
+        self: Decisions, request: Any, connection: object, *, deadline_ms: int, answer: Any
     ) -> None:
         replies.clear()
         submit(self, request, connection, deadline_ms=deadline_ms, answer=answer)
@@ -102,8 +102,8 @@ def _reply_before_commit() -> list[Change]:
             answer(replies[-1])
 
     return [
-        (LocalController, "_decide", decide_and_note),
-        (LocalController, "_submit", submit_and_answer),
+        (Decisions, "_decide", decide_and_note),
+        (Decisions, "_submit", submit_and_answer),
     ]
 
 
@@ -112,29 +112,24 @@ async def _does_not_wait(self: ActiveController, offset: Offset, *, deadline_ms:
 
 
 def _image_before_commit() -> list[Change]:
-    submit = LocalController._submit
+    submit = Decisions._submit
 
-    def submit_and_publish(self: LocalController, *arguments: Any, **rest: Any) -> None:
+    def submit_and_publish(self: Decisions, *arguments: Any, **rest: Any) -> None:
         submit(self, *arguments, **rest)
         entries = self._journal.committed(self._journal.end_offset) if self.is_active else []
         if entries:
-            delta, image = self._loader.load(
-                chain.from_iterable(entry.records for entry in entries),
-                next_offset=entries[-1].next_offset,
-                epoch=entries[-1].epoch,
-            )
-            self._tell(delta, image)
+            self._feed.load(entries)
 
-    return [(LocalController, "_submit", submit_and_publish)]
+    return [(Decisions, "_submit", submit_and_publish)]
 
 
 def _image_before_caught_up() -> list[Change]:
     open_it = LocalController.open
 
     def open_and_publish(self: LocalController) -> None:
-        self._publish_from = Offset(0)
+        self._feed.publish_from(Offset(0))
         open_it(self)
-        self._publish_first()  # what the latest snapshot has
+        self._feed.publish_from(Offset(0))  # what the latest snapshot has
 
     return [(LocalController, "open", open_and_publish)]
 
