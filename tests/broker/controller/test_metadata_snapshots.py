@@ -297,19 +297,34 @@ def test_a_foreign_snapshot_takes_the_place_of_the_log() -> None:
     assert run_with(disk, epoch) == snapshot_id.epoch + 1
 
 
+class SlowForSnapshots(MemoryDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def sync(self, files: Sequence[File]) -> None:
+        if any(file.path.endswith(".part") for file in files):
+            self.writes.set()
+            await self.goes_on.wait()
+        await super().sync(files)
+
+
+def test_what_is_committed_while_a_snapshot_is_made_gets_one_too() -> None:
+    disk = SlowForSnapshots()
+
+    async def scenario(control: Control) -> None:
+        assert await create(control, "first") == 0
+        await disk.writes.wait()
+        assert await create(control, "second") == 0
+        end = control.image.offset
+        disk.goes_on.set()
+        await until(lambda: any(int(name[:20]) == end for name in snapshots_on(disk)))
+
+    run_with(disk, scenario, metadata_log_max_record_bytes_between_snapshots="1")
+
+
 def test_a_snapshot_that_comes_while_one_is_made_takes_its_place() -> None:
-    class SlowForSnapshots(MemoryDisk):
-        def __init__(self) -> None:
-            super().__init__()
-            self.writes = asyncio.Event()
-            self.goes_on = asyncio.Event()
-
-        async def sync(self, files: Sequence[File]) -> None:
-            if any(file.path.endswith(".part") for file in files):
-                self.writes.set()
-                await self.goes_on.wait()
-            await super().sync(files)
-
     source, _ = with_snapshots(4)
     name = snapshots_on(source)[-1]
     data = source.read(f"{DIRECTORY}/{name}")

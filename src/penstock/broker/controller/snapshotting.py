@@ -31,6 +31,8 @@ from penstock.world.ports import World
 
 logger = logging.getLogger(__name__)
 
+SYNC_WAIT_S = 0.1  # a majority of others was faster than this node's own disk
+
 
 class Snapshotting:
     """`note` what was committed; keep `run` running."""
@@ -86,6 +88,7 @@ class Snapshotting:
         # What a crash or a smaller retention has left is not kept until the next snapshot.
         await self._unless_full(self._trim)
         while True:
+            self._noted.clear()  # what is committed from here on is looked at in the next round
             if self._is_due():
                 await self._unless_full(self._make)
             await self._next_occasion()
@@ -135,7 +138,8 @@ class Snapshotting:
             wait_s = max(0, until_ms - self._world.clock.monotonic_ms()) / 1000
             if wait_s == 0:  # it is due, and could not be made: wait for the next change
                 wait_s = None
-        self._noted.clear()
+        if self._image().offset > self._synced_offset():
+            wait_s = SYNC_WAIT_S
         try:
             async with asyncio.timeout(wait_s):
                 await self._noted.wait()
