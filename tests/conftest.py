@@ -21,7 +21,12 @@ from penstock.cli.compiled import (
 )
 from rig.apache_kafka.agent import KafkaAgent
 from rig.apache_kafka.broker import ApacheKafka
-from rig.apache_kafka.jars import PeerMissing, fetched_jars, fetched_streams_jars
+from rig.apache_kafka.jars import (
+    PeerMissing,
+    fetched_jars,
+    fetched_shell_jars,
+    fetched_streams_jars,
+)
 
 pytest_plugins = ["rig.outcome_record"]
 
@@ -70,6 +75,14 @@ def streams_jars() -> Path:
         return fetched_streams_jars()
     except PeerMissing as missing:
         pytest.skip(f"needs Kafka Streams: {missing}")
+
+
+@pytest.fixture(scope="session")
+def shell_jars() -> Path:
+    try:
+        return fetched_shell_jars()
+    except PeerMissing as missing:
+        pytest.skip(f"needs Apache Kafka's metadata shell: {missing}")
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from rig.source_tree import ROOT
@@ -18,13 +19,19 @@ LOG4J_VERSION = "2.25.4"
 FETCH_SECONDS_MAX = 240
 STREAMS_PROJECT = ROOT / "examples" / "streams_word_count" / "pom.xml"
 
-ARTIFACTS = (
-    ("org.apache.kafka", "kafka_2.13", VERSION),
-    ("org.apache.kafka", "kafka-server", VERSION),
-    ("org.apache.kafka", "kafka-tools", VERSION),
+Artifact = tuple[str, str, str]  # group, name and version
+
+LOGGING: tuple[Artifact, ...] = (
     ("org.apache.logging.log4j", "log4j-slf4j-impl", LOG4J_VERSION),
     ("org.apache.logging.log4j", "log4j-core", LOG4J_VERSION),
 )
+ARTIFACTS: tuple[Artifact, ...] = (
+    ("org.apache.kafka", "kafka_2.13", VERSION),
+    ("org.apache.kafka", "kafka-server", VERSION),
+    ("org.apache.kafka", "kafka-tools", VERSION),
+    *LOGGING,
+)
+SHELL_ARTIFACTS: tuple[Artifact, ...] = (("org.apache.kafka", "kafka-shell", VERSION), *LOGGING)
 
 
 class PeerMissing(Exception):
@@ -33,7 +40,12 @@ class PeerMissing(Exception):
 
 def fetched_jars() -> Path:
     """The folder that holds the broker, the client and the tools."""
-    return fetched(f"kafka-{VERSION}", project())
+    return fetched(f"kafka-{VERSION}", project(ARTIFACTS))
+
+
+def fetched_shell_jars() -> Path:
+    """The folder that holds the metadata shell."""
+    return fetched(f"kafka-shell-{VERSION}", project(SHELL_ARTIFACTS))
 
 
 def fetched_streams_jars() -> Path:
@@ -88,11 +100,11 @@ def fetch_into(home: Path, wanted: str) -> None:
         jars.rename(home)
 
 
-def project() -> str:
+def project(artifacts: Iterable[Artifact]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version></dependency>"
-        for group, artifact, version in ARTIFACTS
+        for group, artifact, version in artifacts
     )
     return (
         "<project><modelVersion>4.0.0</modelVersion><groupId>penstock.tests</groupId>"
