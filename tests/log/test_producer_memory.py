@@ -178,3 +178,36 @@ def test_bytes_that_are_no_snapshot_are_refused_as_such(data: bytes) -> None:
     except CorruptSnapshot:
         return
     assert len(data) >= 10
+
+
+def test_producers_are_remembered_over_clean_stops_though_a_power_loss_tore_snapshots() -> None:
+    """A snapshot that is there already is not written again, unless nobody knows whether it is
+    whole; and a log without any had no producers.
+    """
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    for sequence in range(3):
+        put(opened.log, 7, sequence)
+    opened.log.roll()
+    disk = disk.after_kill()
+    for path in [one for one in disk.files if one.endswith(".snapshot")]:
+        del disk.files[path].data[5:]
+    for _ in range(4):
+        again = open_log(disk)
+        assert [one.base_sequence for one in again.log.producers.by_id[SEVEN].batches] == [0, 1, 2]
+        again.directory.close()
+        [path] = [one for one in disk.files if one.endswith(".snapshot")]
+        assert decode_snapshot(disk.read(path))
+
+
+def test_producers_are_remembered_after_a_clean_stop_whose_snapshot_was_damaged_later() -> None:
+    disk = MemoryDisk()
+    opened = open_log(disk)
+    put(opened.log, 7, 0)
+    opened.directory.close()
+    for path in [one for one in disk.files if one.endswith(".snapshot")]:
+        del disk.files[path].data[5:]
+    for _ in range(3):
+        again = open_log(disk)
+        assert SEVEN in again.log.producers.by_id
+        again.directory.close()

@@ -484,7 +484,9 @@ class PartitionLog:
         self.producers.expire(self._now_ms)
         if self.recovery.clean and self.recovery.segments_scanned == 0:
             self._durability.recovery_point = self.end_offset
-            self._as_closed = not fresh
+            # Without a snapshot of the producers the next start takes it that there are none.
+            known = not self.producers.by_id or self._memory.snapshots.is_sound(self.end_offset)
+            self._as_closed = known and not fresh
         else:
             for segment in self.segments[first_unsynced(self.segments, self.recovery_point) :]:
                 self._durability.segment_saved(segment, end_offset=self.end_offset)

@@ -1,7 +1,7 @@
 """The `.snapshot` files of one log: its producers as of the start of each segment, and of its end.
 
-They are written when a segment begins and at a clean stop, and never replaced, only removed. A torn
-file fails its checksum, so writing needs no temporary file and no fsync of its own.
+They are written when a segment begins and at a clean stop, and not replaced unless they may be
+torn. A torn file fails its checksum, so writing needs no temporary file and no fsync of its own.
 """
 
 from bisect import bisect_right, insort
@@ -16,12 +16,17 @@ from penstock.world.ports import Disk
 
 
 class Snapshots:
-    __slots__ = ("_directory", "_disk", "_offsets")
+    __slots__ = ("_directory", "_disk", "_offsets", "_sound")
 
     def __init__(self, disk: Disk, directory: str, offsets: list[Offset]) -> None:
         self._disk = disk
         self._directory = directory
         self._offsets = sorted(offsets)
+        self._sound: set[Offset] = set()  # written or read by this process
+
+    def is_sound(self, offset: Offset) -> bool:
+        """Whether there is one at `offset` which is not torn, as far as this process knows."""
+        return offset in self._sound
 
     @property
     def offsets(self) -> tuple[Offset, ...]:
@@ -36,25 +41,30 @@ class Snapshots:
         while slot >= 0:
             offset = self._offsets[slot]
             try:
-                return offset, decode_snapshot(self._disk.read(self.path(offset)))
+                found = decode_snapshot(self._disk.read(self.path(offset)))
             except CorruptSnapshot:
                 self._remove([offset])
+            else:
+                self._sound.add(offset)
+                return offset, found
             slot -= 1
         return None
 
     def write(self, producers: ProducerStates) -> str | None:
         """Writes a snapshot at the producers' offset; returns its path, or None if it existed
-        already.
+        already. One that a power loss may have torn does not count.
         """
         offset = producers.end_offset
-        if offset in self._offsets:
+        if offset in self._sound:
             return None
         path = self.path(offset)
         file = self._disk.open(path, create=True)
         file.truncate(0)
         file.append([encode_snapshot(producers.by_id)])
         file.close()
-        insort(self._offsets, offset)
+        self._sound.add(offset)
+        if offset not in self._offsets:
+            insort(self._offsets, offset)
         return path
 
     def remove_above(self, offset: Offset) -> list[str]:
@@ -76,4 +86,5 @@ class Snapshots:
         for offset in offsets:
             self._disk.remove(self.path(offset))
             self._offsets.remove(offset)
+            self._sound.discard(offset)
         return [self.path(offset) for offset in offsets]
