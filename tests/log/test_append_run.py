@@ -261,6 +261,14 @@ def test_an_epoch_that_wrote_nothing_gives_way_to_an_older_leader_s_batches() ->
     log.check()
 
 
+def test_an_epoch_that_wrote_nothing_gives_way_to_a_newer_leader_s_batches_after_a_gap() -> None:
+    log = open_log(MemoryDisk()).log
+    append(log, 10, epoch=3)
+    log.begin_epoch(LeaderEpoch(5))
+    follow(log, make_batch(14, 2, epoch=6))
+    assert [(one.epoch, one.start_offset) for one in log.epochs.entries] == [(3, 0), (6, 14)]
+
+
 def test_an_empty_log_that_begins_inside_of_a_batch_takes_the_whole_batch() -> None:
     """The leader's records were deleted up to there, and it sends whole batches."""
     disk = MemoryDisk()

@@ -207,3 +207,21 @@ def test_a_truncation_leaves_an_index_in_memory_without_reading_the_segment_agai
     assert log.segments[-1] is kept
     assert before.startswith(kept.indexes.offset.encode())
     assert not disk.exists(kept.path(".index"))
+
+
+def test_killed_while_a_log_is_emptied_below_its_start_deleted_records_stay_deleted() -> None:
+    for crash_at in range(CALLS_MAX):
+        disk = MemoryDisk()
+        log = open_log(disk).log
+        append(log, 4)
+        append(log, 4)
+        log.advance_start(Offset(5))
+        disk.faults.calls, disk.faults.crash_at = 0, crash_at
+        try:
+            log.truncate_to(Offset(0))
+        except Crashed:
+            assert all(offset >= 5 for offset, _ in values(open_log(disk.after_kill()).log))
+        else:
+            assert (log.start_offset, log.end_offset) == (0, 0)
+            return
+    pytest.fail(f"the truncation takes more than {CALLS_MAX} calls")

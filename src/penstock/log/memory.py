@@ -65,9 +65,8 @@ class LogMemory:
         self, batches: Sequence[BatchHeader], view: memoryview, segment: Segment
     ) -> None:
         """The same for the batches in `view`: records are looked at only in control batches."""
-        latest = self.epochs.latest
-        if latest is not None and NO_LEADER_EPOCH < batches[0].leader_epoch < latest:
-            # Nothing was written under the latest: this replica was the leader, but not for long.
+        if NO_LEADER_EPOCH < batches[0].leader_epoch != self.epochs.latest:
+            # This replica may have led and written nothing: that epoch is not one of the log.
             self.epochs.truncate_end(self.producers.end_offset)
         position = 0
         for batch in batches:

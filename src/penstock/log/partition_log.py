@@ -327,9 +327,16 @@ class PartitionLog:
         """Drops everything: the log is empty and begins at `offset`."""
         assert offset >= 0, offset
         self._prepare_cut(offset)
-        self._save_start(offset)
+        # A start that moves up is saved first, so that nothing below it comes back; one that moves
+        # down comes last, or records below the present start, which were deleted, would be back.
+        moves_up = offset >= self.start_offset
+        if moves_up:
+            self._save_start(offset)
         empty(self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms)
         self.end_offset = offset
+        if not moves_up:
+            self.move_start(offset)
+            self._durability.save_start_offset()
 
     def note_watermark(self, offset: Offset) -> None:
         """Tells what to store as the high watermark; the next save of the checkpoints does it."""
