@@ -131,7 +131,7 @@ class Followed:
                 self.is_behind = True
                 session.behind_count += 1
                 served = self.partition
-                assert served is partition
+                assert served is not None, "who observes nothing is not notified"
                 # Until now it had everything, as of each fetch of the session.
                 served.follower_was_caught_up(session.node, now_ms=session.fetched_ms)
             session.wake()

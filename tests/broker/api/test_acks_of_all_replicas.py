@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -272,3 +273,23 @@ def test_an_abandoned_reply_leaves_no_trace(broker: Broker, several: bool) -> No
     assert code(other) == ErrorCode.NONE
     for index in range(2):
         broker.partition("t", index).check()
+
+
+def test_a_disk_that_fails_under_a_later_batch_is_told_for_the_earlier_ones(
+    tmp_path: Path,
+) -> None:
+    broker = Broker(tmp_path, directories=("a", "b"))
+    broker.create_topic("t", partitions=6, replicas=REPLICAS)
+    homes = [Path(broker.partition("t", index).log.directory).parent.name for index in range(6)]
+    first, last = [index for index, home in enumerate(homes) if home == "b"][:2]
+    good = homes.index("a")
+    log = broker.partition("t", last).log
+    log.segments[-1].file.spoil(OSError(5, "Input/output error"))  # type: ignore[attr-defined]
+    reply = waiting(broker, to_partitions(first, good, last))
+    for node in (OTHER, THIRD):
+        fetched(broker, node, 1, index=good)
+    [topic] = read(reply).responses
+    codes = {one.index: ErrorCode(one.error_code) for one in topic.partition_responses}
+    lost = ErrorCode.KAFKA_STORAGE_ERROR
+    assert codes == {first: lost, good: ErrorCode.NONE, last: lost}
+    broker.close()

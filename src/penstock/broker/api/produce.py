@@ -33,7 +33,6 @@ from penstock.broker.request.produce_refusals import (
 )
 from penstock.broker.request.services import RequestContext, Services
 from penstock.model.error import CloseConnection, ErrorCode
-from penstock.model.offset import Offset
 from penstock.records.errors import InvalidBatch
 from penstock.replication.ack_queue import AckQueue
 from penstock.replication.guard import Guard
@@ -59,10 +58,6 @@ ACKS_LEADER: Final = 1
 ACKS_ALL: Final = -1
 BATCHES_FROM: Final = 3
 ZSTD_FROM: Final = 7
-
-# A batch that is in the log and not yet acked as was asked: its answer so far, the queue of its
-# partition that tells the outcome, and the offset that it waits for.
-Pending = tuple[PartitionProduceResponse, AckQueue, Offset]
 
 
 def handle(
@@ -138,7 +133,8 @@ def _produce(
     partitions = services.partitions
     now_ms = services.world.clock.now_ms()
     wrong_leader = False
-    pending: list[Pending] = []
+    waiting: ProduceAcks | None = None
+    deadline_ms = context.received_ms + request.timeout_ms
     responses: list[TopicProduceResponse] = []
     for topic in _each_once(request.topic_data):
         answers: list[PartitionProduceResponse] = []
@@ -170,12 +166,17 @@ def _produce(
                     refuse_unverified_writer(outcome, data.records)
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
-                if isinstance(outcome, Appended) and not found.commits_at_once:
-                    if found.wants_sync:
-                        partitions.want_sync(found)
-                    if not is_acked(found, outcome.end_offset, all_acks=acks == ACKS_ALL):
-                        queue = found.acks if acks == ACKS_ALL else found.leader_acks
-                        pending.append((answer, queue, outcome.end_offset))
+                if isinstance(outcome, Appended):
+                    queue = _queue(services, found, outcome, acks=acks)
+                    if queue is not None:
+                        if waiting is None:
+                            waiting = ProduceAcks(
+                                services,
+                                header=context.header if encoded else None,
+                                version=version,
+                                listener=context.listener,
+                            )
+                        waiting.wait_for(answer, queue, outcome.end_offset, deadline_ms=deadline_ms)
         responses.append(
             TopicProduceResponse(
                 name=topic.name, topic_id=topic.topic_id, partition_responses=answers
@@ -187,19 +188,9 @@ def _produce(
     response = ProduceResponse(responses=responses)
     if wrong_leader and version >= CURRENT_LEADER_FROM:
         name_leaders(services, response, listener=context.listener)
-    if not pending:
-        return response
-    waiting = ProduceAcks(
-        services,
-        response,
-        header=context.header if encoded else None,
-        version=version,
-        listener=context.listener,
-    )
-    deadline_ms = context.received_ms + request.timeout_ms
-    for answer, queue, end_offset in pending:
-        waiting.wait_for(answer, queue, end_offset, deadline_ms=deadline_ms)
-    return waiting
+    if waiting is not None and waiting.begin(response):
+        return waiting
+    return response
 
 
 def answer_single(
@@ -244,15 +235,12 @@ def answer_single(
             log_append_time_ms=outcome.log_append_time_ms,
             start_offset=found.log.start_offset,
         )
-        if found.commits_at_once:
-            return ack
-        if found.wants_sync:
-            services.partitions.want_sync(found)
-        if is_acked(found, outcome.end_offset, all_acks=acks == ACKS_ALL):
+        queue = _queue(services, found, outcome, acks=acks)
+        if queue is None:
             return ack
         return SingleAck(
             services,
-            found.acks if acks == ACKS_ALL else found.leader_acks,
+            queue,
             outcome.end_offset,
             ack=ack,
             version=version,
@@ -267,6 +255,20 @@ def answer_single(
     [reply] = encode_response(correlation_id, ProduceResponse(responses=[answer]), version)
     assert isinstance(reply, bytes)
     return reply
+
+
+def _queue(
+    services: Services, partition: Partition, appended: Appended, *, acks: int
+) -> AckQueue | None:
+    """The queue that tells when a batch is acked as was asked; None when it is."""
+    if partition.commits_at_once:
+        return None
+    if partition.wants_sync:
+        services.partitions.want_sync(partition)
+    all_acks = acks == ACKS_ALL
+    if acks == ACKS_NONE or is_acked(partition, appended.end_offset, all_acks=all_acks):
+        return None
+    return partition.acks if all_acks else partition.leader_acks
 
 
 def _append(

@@ -90,7 +90,10 @@ class PartitionAck:
 
 
 class ProduceAcks(PendingReply):
-    """See the module. Without a header the response is not encoded: somebody waits for it."""
+    """See the module. Each ack is waited for as soon as its batch is appended: what is appended
+    next may fail, and end partitions before it. Without a header the response is not encoded:
+    somebody waits for it.
+    """
 
     __slots__ = (
         "_acks",
@@ -106,20 +109,19 @@ class ProduceAcks(PendingReply):
     def __init__(
         self,
         services: Services,
-        response: ProduceResponse,
         *,
         header: RequestHeader | None,
         version: int,
         listener: str,
     ) -> None:
         super().__init__()
-        self.response = response
+        self.response = ProduceResponse()
         self._services = services
         self._header = header
         self._version = version
         self._listener = listener
         self._acks: list[PartitionAck] = []
-        self._left = 0
+        self._left = 1  # acks that are waited for, and `begin`
         self._moved = False  # a partition is led elsewhere
 
     def wait_for(
@@ -134,13 +136,21 @@ class ProduceAcks(PendingReply):
         self._acks.append(PartitionAck(self, answer, queue, end_offset, deadline_ms))
         self._services.partitions.ack_deadlines.note(queue, deadline_ms)
 
+    def begin(self, response: ProduceResponse) -> bool:
+        """All batches of the request are appended. False when no ack is waited for any more."""
+        self.response = response
+        self._left -= 1
+        if self._left > 0:
+            return True
+        self._name_leaders()
+        return False
+
     def one_done(self, code: ErrorCode) -> None:
         self._moved = self._moved or code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         self._left -= 1
         if self._left > 0:
             return
-        if self._moved and self._version >= CURRENT_LEADER_FROM:
-            name_leaders(self._services, self.response, listener=self._listener)
+        self._name_leaders()
         header = self._header
         if header is None:
             self.fill([])
@@ -151,3 +161,7 @@ class ProduceAcks(PendingReply):
         super().abandon()
         for ack in self._acks:
             ack.queue.discard(ack.pending)
+
+    def _name_leaders(self) -> None:
+        if self._moved and self._version >= CURRENT_LEADER_FROM:
+            name_leaders(self._services, self.response, listener=self._listener)
