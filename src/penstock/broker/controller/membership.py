@@ -199,21 +199,33 @@ class Membership:
             and self._clock.monotonic_ms() - began_ms < LEAVE_WAIT_MS_MAX
         ):
             try:
-                reply = await self._beat(shut_down=True)
+                reply = await self._last_beat()
             except RequestError as refusal:
                 if refusal.code in REGISTRATION_ENDED:
                     return
             else:
+                if reply is None:
+                    break
                 answered_ms = self._clock.monotonic_ms()
                 if reply.should_shut_down:
                     return
-            if self._local.quorum.has_lost_majority:
-                break
             await asyncio.sleep(RETRY_WAIT_S)
         logger.warning(
             "broker=%d left=false waited_ms=%d no controller has let it go",
             self._node_id, self._clock.monotonic_ms() - began_ms,
         )  # fmt: skip
+
+    async def _last_beat(self) -> BrokerHeartbeatResponse | None:
+        """None when so many voters have gone that nobody can answer: the last ones of a cluster
+        that is stopped do not wait for each other.
+        """
+        beating = asyncio.ensure_future(self._beat(shut_down=True))
+        try:
+            while not beating.done() and not self._local.quorum.has_lost_majority:
+                await asyncio.wait([beating], timeout=RETRY_WAIT_S)
+            return beating.result() if beating.done() else None
+        finally:
+            beating.cancel()
 
     @property
     def _is_fenced(self) -> bool:
