@@ -55,7 +55,6 @@ def test_node_comes_back_with_what_it_had(run: Run, tmp_path: Path) -> None:
         ("--console 127.0.0.1:1", "no console yet"),
         ("--set num.partition=3", "did you mean num.partitions"),
         ("--set num.partitions=many", "num.partitions"),
-        ("--set default.replication.factor=3", "partitions are not replicated yet"),
         ("--set zookeeper.connect=localhost:2181", "No ZooKeeper is needed"),
         ("--set port=9093", "use listeners=PLAINTEXT://HOST:PORT"),
         ("--set nonsense", "expected NAME=VALUE"),

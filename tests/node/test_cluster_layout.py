@@ -69,17 +69,21 @@ def test_nodes_know_each_other_and_share_no_port() -> None:
     assert members[3].roles == {Role.BROKER}
 
 
-@pytest.mark.parametrize("nodes", [1, 3, 5])
-def test_each_partition_has_one_replica_and_the_file_says_why(nodes: int) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "factor", "in_sync_min"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)]
+)
+def test_each_partition_has_three_replicas_or_as_many_as_there_are_nodes(
+    nodes: int, factor: int, in_sync_min: int
+) -> None:
     for node in laid_out(nodes):
         settings = parse_broker(node.settings)
-        assert settings.default_replication_factor == 1
-        assert settings.groups.offsets_topic_replication_factor == 1
-        assert settings.transactions.transaction_state_log_replication_factor == 1
-        assert node.settings["transaction.state.log.min.isr"] == "1"
+        assert settings.default_replication_factor == factor
+        assert settings.groups.offsets_topic_replication_factor == factor
+        assert settings.transactions.transaction_state_log_replication_factor == factor
+        assert settings.transactions.transaction_state_log_min_isr == in_sync_min
         lines = settings_text(node, nodes=nodes).splitlines()
-        comment = lines[lines.index("default.replication.factor=1") - 1]
-        assert comment.startswith("# One copy of each partition: nodes do not replicate")
+        comment = lines[lines.index(f"default.replication.factor={factor}") - 1]
+        assert comment == "# How many nodes have a copy of each partition."
 
 
 def test_every_setting_of_a_layout_has_an_effect() -> None:

@@ -361,7 +361,6 @@ def hears_the_end(client: socket.socket) -> bool:
     "given",
     [
         {"listener_security_protocol_map": "PLAINTEXT:SSL,CONTROLLER:SSL"},
-        {"default_replication_factor": "2"},
     ],
 )
 def test_setting_that_asks_for_more_than_plain_nodes_without_replicas_is_refused(

@@ -100,7 +100,6 @@ DESCRIPTORS_KEPT = OPEN_FILES_MAX + 64
 LOADED_INDEX_BYTES_MAX = 64 * MIB
 
 # The quorum
-REPLICAS_MAX = 1  # of a partition, until brokers follow each other
 EPOCHS_AHEAD_MAX = 1_000_000  # of the quorum, by which a request may be ahead of this replica
 ELECTIONS_AT_ONCE_MAX = 1000  # of preferred leaders, in one decision of the controller itself
 QUORUM_OBSERVERS_MAX = 10_000  # that a leader keeps the ends of

@@ -96,6 +96,7 @@ class BrokerParts:
             partitions=self.partitions,
             controller=controller,
             settings=settings.groups,
+            may_be_alone=self._may_be_alone("offsets.topic.replication.factor", links),
         )
         producer_ids = ProducerIds(
             controller=controller, node_id=node_id, broker_epoch=self.broker_epoch
@@ -109,6 +110,7 @@ class BrokerParts:
             settings=settings.transactions,
             node_id=node_id,
             links=links,
+            may_be_alone=self._may_be_alone("transaction.state.log.replication.factor", links),
         )
         self._directory_assignments = DirectoryAssignments(
             node_id=node_id,
@@ -207,6 +209,12 @@ class BrokerParts:
         if not self._is_alone:
             self._group.start(self._membership.run(), name="heartbeats")
         self.server.serve()
+
+    def _may_be_alone(self, factor: str, links: Links | None) -> bool:
+        """Whether this broker is a cluster of its own, unless its settings speak of more brokers
+        that are to come.
+        """
+        return links is None or (self._is_alone and factor not in self._settings.given)
 
     def _compare_in_sync_min(self) -> None:
         """The cluster's default counts, whatever this node's file says."""

@@ -14,7 +14,6 @@ anything between is refused.
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId, random_id
@@ -28,19 +27,9 @@ from penstock.node.formatting import FormatRequest, FormattedDirectory, plan_for
 from penstock.world.ports import Disk
 
 SETTINGS_FILE = "server.properties"
-# Partitions have one replica until they are replicated.
-REPLICAS: Mapping[str, str] = MappingProxyType(
-    {
-        "default.replication.factor": "1",
-        "offsets.topic.replication.factor": "1",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-    }
-)
-REPLICAS_COMMENT = (
-    "# One copy of each partition: nodes do not replicate partitions yet. While a node is down,"
-    " its partitions cannot be used."
-)
+REPLICAS_MAX = 3  # of a partition, unless somebody asks for more
+FIRST_OF_REPLICAS = "default.replication.factor"
+REPLICAS_COMMENT = "# How many nodes have a copy of each partition."
 BROKERS = "PLAINTEXT"
 CONTROLLERS = "CONTROLLER"
 NODE_DIRECTORY = re.compile(r"node-(0|[1-9]\d*)")
@@ -111,7 +100,7 @@ def lay_out(
     assert data_directory.startswith("/"), data_directory
     controllers = [HostPort(host=host, port=port) for port in ports[nodes:]]
     made = tuple(
-        _node(index, data_directory, HostPort(host=host, port=ports[index]), controllers)
+        _node(index, data_directory, HostPort(host=host, port=ports[index]), controllers, nodes)
         for index in range(nodes)
     )
     added = settings or {}
@@ -236,7 +225,7 @@ def settings_text(node: LaidOutNode, *, nodes: int) -> str:
 
 def _setting_lines(settings: Mapping[str, str]) -> Iterator[str]:
     for name, value in settings.items():
-        if name == next(iter(REPLICAS)):
+        if name == FIRST_OF_REPLICAS:
             yield REPLICAS_COMMENT
         yield f"{name}={_escaped(value)}"
 
@@ -246,6 +235,7 @@ def _node(
     data_directory: str,
     clients: HostPort,
     controllers: Sequence[HostPort],
+    nodes: int,
 ) -> LaidOutNode:
     node_id = NodeId(index + 1)
     directory = node_directory(data_directory, node_id)
@@ -266,9 +256,20 @@ def _node(
             "listener.security.protocol.map": f"{BROKERS}:PLAINTEXT,{CONTROLLERS}:PLAINTEXT",
             "inter.broker.listener.name": BROKERS,
             "log.dirs": directory,
-            **REPLICAS,
+            **_replicas(nodes),
         },
     )
+
+
+def _replicas(nodes: int) -> dict[str, str]:
+    """With three nodes each of them may be down, and nothing stops."""
+    factor = str(min(REPLICAS_MAX, nodes))
+    return {
+        FIRST_OF_REPLICAS: factor,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "transaction.state.log.min.isr": "2" if nodes >= REPLICAS_MAX else "1",
+    }
 
 
 def _escaped(value: str) -> str:

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.limit import REPLICAS_MAX
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import ClusterNode, cluster_node
 from penstock.model.settings.listener import SecurityProtocol
@@ -46,12 +45,6 @@ class NodeConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cluster", cluster_node(self.settings, self.node_id))
-        if self.settings.default_replication_factor > REPLICAS_MAX:
-            # Those of the topics of offsets and transactions are reduced to what there is.
-            self._refuse(
-                "default.replication.factor",
-                f"{REPLICAS_MAX} at most, for now: partitions are not replicated yet",
-            )
         self._check_security()
 
     @property

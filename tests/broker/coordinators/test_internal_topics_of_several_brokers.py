@@ -23,7 +23,9 @@ from penstock.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-WANTED = internal_topic(OFFSETS_TOPIC, partitions=1, replicas=1, brokers=3, configs={})
+WANTED = internal_topic(
+    OFFSETS_TOPIC, partitions=1, replicas=1, brokers=3, may_be_alone=False, configs={}
+)
 PARTITION = PartitionImage(
     replicas=(NodeId(2),),
     isr=(NodeId(2),),
@@ -95,3 +97,21 @@ def test_whatever_is_in_the_way_clients_try_again(answer: ErrorCode | RequestErr
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     in_virtual_time(scenario())
+
+
+@pytest.mark.parametrize(
+    ("brokers", "may_be_alone", "replicas"),
+    [(0, True, 1), (1, True, 1), (2, True, 3), (1, False, 3)],
+)
+def test_a_topic_has_fewer_replicas_than_are_wanted_only_on_a_cluster_of_one(
+    brokers: int, may_be_alone: bool, replicas: int
+) -> None:
+    wanted = internal_topic(
+        OFFSETS_TOPIC,
+        partitions=1,
+        replicas=3,
+        brokers=brokers,
+        may_be_alone=may_be_alone,
+        configs={},
+    )
+    assert wanted.replication_factor == replicas

@@ -35,7 +35,7 @@ from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, TopicId, random_id
-from penstock.model.limit import DECISION_RECORDS_MAX, REPLICAS_MAX
+from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -267,7 +267,6 @@ class Decisions:
             settings=self._in_effect.in_metadata(self._state),
             next_offset=self._journal.end_offset,
             fresh_ids=self._fresh_ids(request),
-            replicas_max=REPLICAS_MAX,
             sessions=self.watch.sessions,
             now_ms=self._world.clock.monotonic_ms(),
             cluster_id=self._member.cluster_id,

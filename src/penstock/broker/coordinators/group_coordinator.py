@@ -79,8 +79,10 @@ class GroupCoordinator:
         partitions: Partitions,
         controller: ControllerLink,
         settings: GroupSettings,
+        may_be_alone: bool = True,
     ) -> None:
         self._node_id = node_id
+        self._may_be_alone = may_be_alone
         self._world = world
         self._partitions = partitions
         self._topic = InternalTopic(controller, OFFSETS_TOPIC)
@@ -189,7 +191,8 @@ class GroupCoordinator:
     async def create_topic(self) -> None:
         """Makes `__consumer_offsets` if there is none. RequestError when it could not be made."""
         if OFFSETS_TOPIC not in self._image.topics_by_name:
-            await self._topic.create(offsets_topic(self._image, self._settings))
+            wanted = offsets_topic(self._image, self._settings, may_be_alone=self._may_be_alone)
+            await self._topic.create(wanted)
 
     def _ask(self, led: LedShard, request: object, origin: Origin) -> Any | asyncio.Future[Any]:
         require_loaded(led.host)

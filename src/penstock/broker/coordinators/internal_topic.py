@@ -5,7 +5,6 @@ import asyncio
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.limit import REPLICAS_MAX
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -68,15 +67,21 @@ class InternalTopic:
 
 
 def internal_topic(
-    name: str, *, partitions: int, replicas: int, brokers: int, configs: dict[str, str]
+    name: str,
+    *,
+    partitions: int,
+    replicas: int,
+    brokers: int,
+    may_be_alone: bool,
+    configs: dict[str, str],
 ) -> CreatableTopic:
-    """A cluster that has fewer brokers than the replicas that are wanted gets as many as it can
-    have: groups and transactions should work there too.
+    """A broker that is a cluster of its own has one replica: groups and transactions should work
+    there too. Elsewhere there are as many as are wanted, or the topic is not made yet: it would
+    keep fewer because somebody came before the other brokers.
     """
-    replicas_max = min(REPLICAS_MAX, max(brokers, 1))
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=min(replicas, replicas_max),
+        replication_factor=1 if may_be_alone and brokers <= 1 else replicas,
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )

@@ -7,13 +7,14 @@ from penstock.model.settings.groups import GroupSettings
 from penstock.wire.messages.create_topics import CreatableTopic
 
 
-def offsets_topic(image: Image, settings: GroupSettings) -> CreatableTopic:
+def offsets_topic(image: Image, settings: GroupSettings, *, may_be_alone: bool) -> CreatableTopic:
     """Compacted, in small segments."""
     return internal_topic(
         OFFSETS_TOPIC,
         partitions=settings.offsets_topic_num_partitions,
         replicas=settings.offsets_topic_replication_factor,
         brokers=len(image.brokers),
+        may_be_alone=may_be_alone,
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",

@@ -65,8 +65,10 @@ class TransactionCoordinator:
         settings: TransactionSettings,
         node_id: NodeId,
         links: Links | None,
+        may_be_alone: bool = True,
     ) -> None:
         self._world = world
+        self._may_be_alone = may_be_alone
         self._partitions = partitions
         self._producer_ids = producer_ids
         self._write_to_offsets = write_to_offsets
@@ -119,7 +121,8 @@ class TransactionCoordinator:
     async def create_topic(self) -> None:
         """Makes `__transaction_state` if there is none. RequestError when it could not be made."""
         if TRANSACTION_TOPIC not in self._image.topics_by_name:
-            await self._topic.create(transaction_topic(self._image, self._settings))
+            wanted = transaction_topic(self._image, self._settings, may_be_alone=self._may_be_alone)
+            await self._topic.create(wanted)
 
     def ask(
         self, transactional_id: str, request: TransactionRequest, *, version: int

@@ -8,13 +8,16 @@ from penstock.wire.messages.create_topics import CreatableTopic
 TRANSACTION_TOPIC = "__transaction_state"
 
 
-def transaction_topic(image: Image, settings: TransactionSettings) -> CreatableTopic:
+def transaction_topic(
+    image: Image, settings: TransactionSettings, *, may_be_alone: bool
+) -> CreatableTopic:
     """Compacted, never compressed, and no leader is elected that may lack what was decided."""
     return internal_topic(
         TRANSACTION_TOPIC,
         partitions=settings.transaction_state_log_num_partitions,
         replicas=settings.transaction_state_log_replication_factor,
         brokers=len(image.brokers),
+        may_be_alone=may_be_alone,
         configs={
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",

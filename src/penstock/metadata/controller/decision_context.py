@@ -22,7 +22,6 @@ class DecisionContext:
     node_id: NodeId  # of the controller
     settings: BrokerSettings  # and its own, for what a request leaves open
     next_offset: Offset  # that the decision's first record will have
-    replicas_max: int | None = None  # of a new partition; None: as many as there are brokers
     fresh_ids: Sequence[TopicId]  # at least one for each topic that a request may create
 
 

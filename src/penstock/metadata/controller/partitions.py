@@ -6,7 +6,7 @@ from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
 from penstock.metadata.controller.placement import manual_error, new_partition, place
 from penstock.metadata.controller.state import ControllerState, TopicState
-from penstock.metadata.controller.topics import TOO_LARGE, too_many_replicas
+from penstock.metadata.controller.topics import TOO_LARGE
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -34,8 +34,6 @@ def create_partitions(
             grown = _grow(
                 context.state, by_name[name], records_left=DECISION_RECORDS_MAX - len(records)
             )
-            if not isinstance(grown, Refusal):
-                grown = too_many_replicas(context, grown) or grown
         if isinstance(grown, Refusal):
             results.append(
                 CreatePartitionsTopicResult(

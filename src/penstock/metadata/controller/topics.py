@@ -1,7 +1,7 @@
 """Creating and deleting topics."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext, Refusal
@@ -66,10 +66,6 @@ def create_topics(
         created = _create_topic(context, topic, topic_id, names_taken)
         if isinstance(created, Refusal):
             results.append(_refused(topic.name, created))
-            continue
-        too_many = too_many_replicas(context, created)
-        if too_many is not None:
-            results.append(_refused(topic.name, too_many))
             continue
         records.extend(created)
         partitions = [one for one in created if isinstance(one, PartitionRecord)]
@@ -142,24 +138,6 @@ def _create_topic(
         for config in topic.configs
     )
     return records + partitions
-
-
-def too_many_replicas(
-    context: DecisionContext, records: Iterable[MetadataRecord]
-) -> Refusal | None:
-    """Why partitions with these replicas cannot be made, or None."""
-    most = context.replicas_max
-    if most is None:
-        return None
-    if all(
-        len(record.replicas) <= most for record in records if isinstance(record, PartitionRecord)
-    ):
-        return None
-    return Refusal(
-        code=ErrorCode.INVALID_REPLICATION_FACTOR,
-        message="Partitions are not replicated yet: the replication factor must be "
-        f"{most}, or -1 to use the default value.",
-    )
 
 
 def _id_of(state: ControllerState, topic: CreatableTopic, fresh_id: TopicId) -> TopicId:
