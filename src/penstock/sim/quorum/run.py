@@ -5,20 +5,19 @@ replica runs; perhaps a minority stays down, or one voter can only send or only 
 leader must be found and a record be committed on all others, in bounded time.
 """
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from random import Random
-
 from penstock.model.identity import NodeId
 from penstock.raft.effects import Send
 from penstock.raft.log_ends import LogEnd
-from penstock.raft.messages import Reply, Request, VoteRequest
+from penstock.raft.messages import Reply, VoteRequest
 from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.sim.quorum.checker import Checker
 from penstock.sim.quorum.disk import ReplicaDisk
 from penstock.sim.quorum.flaws import Flaw
+from penstock.sim.quorum.network import Call, Network
+from penstock.sim.quorum.outcome import Figures, Outcome
 from penstock.sim.quorum.process import Outside, Process, Token
+from penstock.sim.quorum.timeline import Timeline
 from penstock.sim.quorum.violation import Violation
 
 FAULTY_MS = 20_000
@@ -27,40 +26,6 @@ CALM_FETCHED_ENTRIES = 100
 STEPS_MAX = 200_000
 REQUEST_TIMEOUT_MS = 700
 PAUSE_MS_MAX = 5_000
-
-
-@dataclass(slots=True, kw_only=True)
-class Figures:
-    """What happened in a run."""
-
-    steps: int = 0
-    virtual_ms: int = 0
-    faults: dict[str, int] = field(default_factory=dict)  # by kind
-    leaders: int = 0
-    acked: int = 0
-    snapshots_installed: int = 0
-    calm_leader_ms: int = 0  # of calm, until there was the leader whose records all have in the end
-
-
-@dataclass(slots=True, kw_only=True)
-class Outcome:
-    seed: int
-    violation: str | None
-    figures: Figures
-    lines: list[str]
-
-
-class Call:
-    """A request under way: delivered at most twice, answered at most once."""
-
-    __slots__ = ("done", "number", "request", "sender", "to")
-
-    def __init__(self, sender: Process, to: NodeId, number: int, request: Request) -> None:
-        self.sender = sender
-        self.to = to
-        self.number = number
-        self.request = request
-        self.done = False
 
 
 # What an event does; the numbers order events of the same time only by their sequence.
@@ -88,15 +53,13 @@ class Run:
     """The world of one seed."""
 
     def __init__(self, seed: int, *, flaw: Flaw | None, log_lines: bool) -> None:
-        self.random = Random(seed)
+        self._timeline = Timeline(seed)
+        self.random = self._timeline.random
         self.flaw = flaw
-        self.now_ms = 0
         self.figures = Figures()
         self.checker = Checker()
         self.lines: list[str] = []
         self._log_lines = log_lines
-        self._events: list[tuple[int, int, int, object]] = []
-        self._sequence = 0
         self._calm = False
         self._next_value = 0
         self._calm_ms = 0  # when the calm phase began
@@ -111,9 +74,7 @@ class Run:
             retry_backoff_ms=draw.choice((20, 100, 100)),
             fetch_wait_ms_max=300,  # with the slowest network, less than REQUEST_TIMEOUT_MS
         )
-        self._latency_ms = draw.choice((2, 5, 20, 60, 150))
-        self._steady = draw.random() < 0.4  # all messages take about the same time
-        self._loss = draw.choice((0.0, 0.01, 0.05, 0.2))
+        self._network = Network(self._timeline)
         self._sync_ms = draw.choice((1, 5, 30, 150))
         self._snapshot_entries = draw.choice((5, 20, 1_000))
         self._fetched_entries_max = draw.choice((1, 3, 8))
@@ -134,15 +95,18 @@ class Run:
         self._excused: set[NodeId] = set()  # those, and the one that stays cut off
         self._processes: dict[NodeId, Process] = {}
         self._paused_until: dict[NodeId, int] = {}
-        self._cut: set[tuple[NodeId, NodeId]] = set()
         self._ticks: dict[NodeId, int] = {}
         self._probe: LogEnd | None = None
 
+    @property
+    def now_ms(self) -> int:
+        return self._timeline.now_ms
+
     def play(self) -> None:
         for node in self._disks:
-            self._at(self.random.randrange(300), RESTART, node)
-        self._at(100, CLIENT, None)
-        self._at(self.random.randrange(1, self._fault_ms), FAULT, None)
+            self._timeline.at(self.random.randrange(300), RESTART, node)
+        self._timeline.at(100, CLIENT, None)
+        self._timeline.at(self.random.randrange(1, self._fault_ms), FAULT, None)
         while self.now_ms < FAULTY_MS:
             self._step()
         self._calm_down()
@@ -157,8 +121,7 @@ class Run:
             self._step()
 
     def _step(self) -> None:
-        assert self._events, "somebody always waits for something"
-        self.now_ms, _, kind, what = heappop(self._events)
+        kind, what = self._timeline.next_event()
         self.figures.steps += 1
         if self.figures.steps > STEPS_MAX:
             raise Violation(f"{STEPS_MAX} steps in {self.now_ms} ms: somebody spins")
@@ -193,7 +156,7 @@ class Run:
         elif kind == HEAL:
             assert isinstance(what, frozenset)
             if not self._calm:
-                self._cut -= what
+                self._network.cut -= what
 
     # Processes
 
@@ -206,7 +169,7 @@ class Run:
             disk=self._disks[node],
             voters=self.voters,
             times=self._times,
-            draw=self._below,
+            draw=self._timeline.below,
             checker=self.checker,
             outside=self._outside,
             flaw=self.flaw,
@@ -225,16 +188,16 @@ class Run:
         if self.flaw is Flaw.SHORT_WAIT_TWICE:
             process.hurry(self.now_ms)
         if self._leaders_fall and process.replica.leads and process.fall_ms is None:
-            wait_ms = 1 + self._below(4 * self._latency_ms + self._sync_ms)
+            wait_ms = 1 + self._timeline.below(4 * self._network.latency_ms + self._sync_ms)
             process.fall_ms = self.now_ms + wait_ms
-            self._at_time(process.fall_ms, FALL, process)
+            self._timeline.at_time(process.fall_ms, FALL, process)
         due_ms = process.replica.next_deadline_ms()
         if due_ms is not None:
             due_ms = max(due_ms, self.now_ms + 1)
             known = self._ticks.get(process.node_id)
             if known is None or known <= self.now_ms or due_ms < known:
                 self._ticks[process.node_id] = due_ms
-                self._at_time(due_ms, TICK, process)
+                self._timeline.at_time(due_ms, TICK, process)
 
     def _runs(self, process: Process, kind: int, what: object) -> bool:
         """Whether an event reaches a process now; a paused one gets it when it goes on."""
@@ -242,7 +205,7 @@ class Run:
             return False
         until_ms = self._paused_until.get(process.node_id, 0)
         if until_ms > self.now_ms:
-            self._at_time(until_ms, kind, what)
+            self._timeline.at_time(until_ms, kind, what)
             return False
         return True
 
@@ -259,9 +222,9 @@ class Run:
             return
         process.syncing = True
         slow = self.random.random() < 0.02
-        wait_ms = 1 + self._below(400 if slow else self._sync_ms)
+        wait_ms = 1 + self._timeline.below(400 if slow else self._sync_ms)
         process.replica.begin_sync()
-        self._at(wait_ms, SYNCED, (process, process.disk.changes))
+        self._timeline.at(wait_ms, SYNCED, (process, process.disk.changes))
 
     def _synced(self, process: Process, changes: int) -> None:
         if not self._runs(process, SYNCED, (process, changes)):
@@ -282,13 +245,13 @@ class Run:
         if self.flaw is Flaw.REFORMATTED_VOTER_COUNTED and isinstance(call.request, VoteRequest):
             call.request.voter = ReplicaKey(call.request.voter.node_id, None)
         peer = self._processes.get(send.to)
-        if (peer is None or not peer.alive) and not self._is_cut(process.node_id, send.to):
-            return self._at(self._delay(), REFUSED, call)
-        self._at(REQUEST_TIMEOUT_MS, TIMEOUT, call)
-        if self._arrives(process.node_id, send.to):
-            self._at(self._delay(), DELIVER, call)
+        if (peer is None or not peer.alive) and not self._network.is_cut(process.node_id, send.to):
+            return self._timeline.at(self._network.delay_ms(), REFUSED, call)
+        self._timeline.at(REQUEST_TIMEOUT_MS, TIMEOUT, call)
+        if self._network.arrives(process.node_id, send.to):
+            self._timeline.at(self._network.delay_ms(), DELIVER, call)
             if not self._calm and self.random.random() < 0.02:
-                self._at(self._delay() * 5, DELIVER, call)
+                self._timeline.at(self._network.delay_ms() * 5, DELIVER, call)
         return None
 
     def _deliver(self, call: Call) -> None:
@@ -305,8 +268,8 @@ class Run:
     def _reply(self, process: Process, token: Token, reply: Reply) -> None:
         call = token.call
         assert isinstance(call, Call)
-        if call.sender.alive and self._arrives(process.node_id, call.sender.node_id):
-            self._at(self._delay(), REPLY, (call, process.node_id, reply))
+        if call.sender.alive and self._network.arrives(process.node_id, call.sender.node_id):
+            self._timeline.at(self._network.delay_ms(), REPLY, (call, process.node_id, reply))
 
     def _deliver_reply(self, call: Call, sender: NodeId, reply: Reply) -> None:
         if call.done or not self._runs(call.sender, REPLY, (call, sender, reply)):
@@ -329,19 +292,6 @@ class Run:
             call.sender.replica.leader_refused(call.to, self.now_ms)
             self._settle(call.sender)
 
-    def _arrives(self, sender: NodeId, receiver: NodeId) -> bool:
-        if self._is_cut(sender, receiver):
-            return False
-        return self._calm or self.random.random() >= self._loss
-
-    def _is_cut(self, sender: NodeId, receiver: NodeId) -> bool:
-        return (sender, receiver) in self._cut
-
-    def _delay(self) -> int:
-        if self._steady:
-            return self._latency_ms - self._below(self._latency_ms // 10 + 1)
-        return 1 + self._below(self._latency_ms)
-
     # Clients
 
     def _client(self) -> None:
@@ -353,7 +303,7 @@ class Run:
                 process.propose(self._next_value)
                 self._settle(process)
         if not self._calm:
-            self._at(1 + self._below(249), CLIENT, None)
+            self._timeline.at(1 + self._timeline.below(249), CLIENT, None)
 
     # Faults
 
@@ -365,7 +315,7 @@ class Run:
         if kind < 0.25 and alive:
             self._crash(self._victim(alive), power=self.random.random() < 0.7)
         elif kind < 0.3 and alive:
-            self._victim(alive).effects_left = self._below(6)
+            self._victim(alive).effects_left = self._timeline.below(6)
         elif kind < 0.38:
             self._count("all crash")
             for process in alive:
@@ -378,7 +328,7 @@ class Run:
             self._replace_disk(self._victim(alive))
         else:
             self._partition()
-        self._at(1 + self._below(2 * self._fault_ms - 1), FAULT, None)
+        self._timeline.at(1 + self._timeline.below(2 * self._fault_ms - 1), FAULT, None)
 
     def _count(self, kind: str) -> None:
         self.figures.faults[kind] = self.figures.faults.get(kind, 0) + 1
@@ -413,12 +363,12 @@ class Run:
         self._paused_until.pop(process.node_id, None)
         self._ticks.pop(process.node_id, None)
         if power:
-            kept = self._below(process.disk.changes + 1)
-            process.disk.crash(kept=kept, torn=self._below(self._fetched_entries_max + 1))
-        self._at(self.random.choice((1, 50, 1_000, 4_000)), RESTART, process.node_id)
+            kept = self._timeline.below(process.disk.changes + 1)
+            process.disk.crash(kept=kept, torn=self._timeline.below(self._fetched_entries_max + 1))
+        self._timeline.at(self.random.choice((1, 50, 1_000, 4_000)), RESTART, process.node_id)
 
     def _pause(self, process: Process) -> None:
-        until_ms = self.now_ms + 1 + self._below(PAUSE_MS_MAX - 1)
+        until_ms = self.now_ms + 1 + self._timeline.below(PAUSE_MS_MAX - 1)
         self._count("pause")
         self._note(f"pauses until {until_ms}", process.node_id)
         self._paused_until[process.node_id] = until_ms
@@ -443,17 +393,17 @@ class Run:
         kind = "one-way partition" if one_way else "partition"
         self._count(kind)
         self._note(f"{kind}: {sorted(side)} from the others")
-        self._cut |= cut
-        self._at(100 + self._below(5_900), HEAL, frozenset(cut))
+        self._network.cut |= cut
+        self._timeline.at(100 + self._timeline.below(5_900), HEAL, frozenset(cut))
 
     def _calm_down(self) -> None:
-        self._calm = True
+        self._calm = self._network.is_calm = True
         self._calm_ms = self.now_ms
         for process in self._processes.values():
             process.fetched_entries_max = CALM_FETCHED_ENTRIES
             process.effects_left = None
         self._fetched_entries_max = CALM_FETCHED_ENTRIES
-        self._cut.clear()
+        self._network.cut.clear()
         self._paused_until.clear()
         self._note("calm")
         if self.random.random() < 0.3:  # everybody begins anew, at about the same time
@@ -466,13 +416,13 @@ class Run:
         elif lasting < 0.5:
             self._keep_one_cut_off()
         for node in self._disks:
-            self._at(1, RESTART, node)
-        self._at(1, CLIENT, None)
+            self._timeline.at(1, RESTART, node)
+        self._timeline.at(1, CLIENT, None)
 
     def _keep_minority_down(self) -> None:
         """Some voters never come back; those that can vote are still a majority."""
         votes, spare = self._spare_votes()
-        self._away.update(self.random.sample(votes, self._below(spare + 1)))
+        self._away.update(self.random.sample(votes, self._timeline.below(spare + 1)))
         self._excused |= self._away
         self._note(f"stay down: {sorted(self._away)}")
         for node in self._away:
@@ -489,7 +439,7 @@ class Run:
         deaf = self.random.random() < 0.5
         for other in self._disks:
             if other != one:
-                self._cut.add((other, one) if deaf else (one, other))
+                self._network.cut.add((other, one) if deaf else (one, other))
         self._excused.add(one)
         self._note("hears nothing from now on" if deaf else "is not heard from now on", one)
 
@@ -519,17 +469,6 @@ class Run:
 
     def _directory_id(self) -> bytes:
         return self.random.randbytes(16)
-
-    def _below(self, bound: int) -> int:
-        """A random number from 0 on; cheaper than `randrange`, which is drawn a lot."""
-        return int(self.random.random() * bound)
-
-    def _at(self, wait_ms: int, kind: int, what: object) -> None:
-        self._at_time(self.now_ms + wait_ms, kind, what)
-
-    def _at_time(self, time_ms: int, kind: int, what: object) -> None:
-        self._sequence += 1
-        heappush(self._events, (time_ms, self._sequence, kind, what))
 
     def _note(self, what: str, node: NodeId | None = None) -> None:
         if self._log_lines:
