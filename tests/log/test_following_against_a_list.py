@@ -169,6 +169,7 @@ class FollowerAgainstAList(RuleBasedStateMachine):
         assert self.log.checkpointed_watermark <= max(self.start, self.watermark_max)
 
     def _crash_in(self, work: Callable[[], None], calls: int, seed: int, *, promised: int) -> None:
+        self.cut.append(self.batches)
         self.disk.faults.crash_at = self.disk.faults.calls + calls
         with suppress(Crashed):
             work()

@@ -225,3 +225,13 @@ def test_killed_while_a_log_is_emptied_below_its_start_deleted_records_stay_dele
             assert (log.start_offset, log.end_offset) == (0, 0)
             return
     pytest.fail(f"the truncation takes more than {CALLS_MAX} calls")
+
+
+def test_epochs_of_a_log_that_was_emptied_are_not_back_after_a_kill(disk: MemoryDisk) -> None:
+    opened = open_log(disk)
+    append(opened.log, 10, epoch=4)
+    opened.log.sync()
+    opened.log.truncate_fully_and_start_at(Offset(15))
+    append(opened.log, 3, epoch=2)  # of a leader that was elected uncleanly, say
+    again = open_log(disk.after_kill()).log
+    assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 15)]

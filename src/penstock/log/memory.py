@@ -105,8 +105,8 @@ class LogMemory:
 
     def settle(self, segments: list[Segment], *, end_offset: Offset) -> None:
         """Removes producers and epochs of records that the opened log does not hold."""
-        self.epochs.truncate_end(end_offset)
         self.epochs.truncate_start(self.start_offset)
+        self.epochs.truncate_end(end_offset)
         self.snapshots.remove_above(end_offset)
         self.snapshots.remove_strays({segment.base_offset for segment in segments})
 

@@ -305,7 +305,8 @@ class PartitionLog:
             # An epoch under which nothing was written here is in conflict with the leader's epochs.
             self.epochs.truncate_end(self.end_offset)
             return
-        if offset <= self.segments[0].base_offset:
+        if offset <= self.start_offset:
+            # Nothing stays. Records below the start are in the files still, and must not come back.
             self.truncate_fully_and_start_at(offset)
             return
         self._prepare_cut(offset)

@@ -61,6 +61,8 @@ def empty(
     durability.sync_names()
     memory.producers.clear(offset)
     memory.epochs.clear()
+    # Epochs below the offset would be believed after a crash: recovery cuts only those above it.
+    memory.save_epochs(offset)
 
 
 def _remove_indexes(segments: Segments, durability: Durability, *, first: int) -> None:
