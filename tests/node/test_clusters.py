@@ -37,7 +37,10 @@ def is_fenced(number: int, *, fenced: bool) -> Callable[[Image], bool]:
 
 
 def leads(number: int, topic: str, *, leads: bool) -> Callable[[Image], bool]:
-    return lambda image: (NodeId(number) in leaders_of(image, topic)) is leads
+    """False as well where the topic is not known yet."""
+    return lambda image: (
+        topic in image.topics_by_name and (NodeId(number) in leaders_of(image, topic)) is leads
+    )
 
 
 def test_a_topic_created_through_any_node_is_known_to_all(tmp_path: Path) -> None:
