@@ -50,7 +50,8 @@ class LogAgainstAList(RuleBasedStateMachine):
         """As a follower does; the next batches may be of an older epoch than those cut off."""
         offset = max(self.start, self.end - back)
         self.opened.log.truncate_to(Offset(offset))
-        self.batches = [batch for batch in self.batches if batch[1] <= offset]
+        kept = [batch for batch in self.batches if batch[1] <= offset]
+        self.batches = kept if offset > self.start else []
         self.end = self.opened.log.end_offset
         assert self.end == (self.batches[-1][1] if self.batches else self.end)
         self.start = min(self.start, self.end)

@@ -75,8 +75,8 @@ class FollowerAgainstAList(RuleBasedStateMachine):
         self.cut.append(self.batches)
         self.log.truncate_to(Offset(offset))
         self._was_cut(offset)
-        if older_leader:
-            self.epoch = self.batches[-1][2] if self.batches else 0
+        if older_leader and self.batches:
+            self.epoch = self.batches[-1][2]
 
     @rule(back=st.integers(1, 60), calls=st.integers(0, 45), seed=st.integers(0, 99))
     def crash_in_a_truncation(self, back: int, calls: int, seed: int) -> None:
