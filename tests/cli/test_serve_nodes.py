@@ -94,6 +94,7 @@ def test_nodes_started_one_by_one_are_a_cluster(tmp_path: Path) -> None:
         assert all(f"{number}@{at}" in waits for number, at in enumerate(cluster.controllers, 1))
         cluster.nodes[3].begin()
         cluster.nodes[1].until_logged(READY)
+        cluster.nodes[2].begin()  # a topic has three replicas
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.addresses[1]})
         producer.produce("orders", "one umbrella")
         assert producer.flush(WAIT_SECONDS) == 0

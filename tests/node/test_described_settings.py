@@ -22,7 +22,16 @@ def described(bootstrap: str, node_id: str) -> Told:
 
 
 def given_of(told: Told) -> dict[str, str | None]:
-    return {name: value for name, (value, source) in told.items() if source != Source.DEFAULT}
+    return {name: value for name, (value, source) in told.items() if source == Source.STATIC_BROKER}
+
+
+def kept_in_metadata(told: Told) -> dict[str, str | None]:
+    """What is a setting of the cluster from its first record on."""
+    return {
+        name: value
+        for name, (value, source) in told.items()
+        if source not in (Source.STATIC_BROKER, Source.DEFAULT)
+    }
 
 
 def test_a_node_tells_its_directory_listener_and_id_as_given(tmp_path: Path) -> None:
@@ -31,7 +40,8 @@ def test_a_node_tells_its_directory_listener_and_id_as_given(tmp_path: Path) -> 
     node.start()
     told = described(node.bootstrap, "1")
     assert node.stop() == 0
-    assert {source for _, source in told.values()} == {Source.STATIC_BROKER, Source.DEFAULT}
+    assert kept_in_metadata(told) == {"min.insync.replicas": "1"}
+    assert told["min.insync.replicas"][1] is Source.DYNAMIC_DEFAULT_BROKER
     assert given_of(told) == {
         **NO_RETENTION_ROUND,
         "broker.id": "1",

@@ -167,23 +167,33 @@ class ReplicaFetcher:
 
     async def _connect_and_fetch(self) -> None:
         self._hurry.clear()
+        channel: ViewChannel | None = None
+        failure: ClientError | None = None
         try:
             channel = await self._connect(self.leader)
         except ClientError as error:
-            await self._wait_to_connect(error)
-            return
+            failure = error
+        if channel is not None:
+            failure = await self._fetch_until_lost(channel)
+        if failure is not None:
+            await self._wait_to_connect(failure)
+
+    async def _fetch_until_lost(self, channel: "ViewChannel") -> ClientError | None:
+        """Why the connection was lost; None when there is nobody to fetch for any more."""
         self._channel = channel
         watching = self._tasks.start(self._watch(channel))
+        failure: ClientError | None = None
         try:
             await self._fetch(channel)
         except ClientError as error:
-            await self._wait_to_connect(error)
+            failure = error
         finally:
             self._channel = None
             watching.cancel()
             self._is_waiting = False
             channel.close()
             self._session.reconnected()
+        return failure
 
     async def _fetch(self, channel: "ViewChannel") -> None:
         """Until there is nobody to fetch for. ClientError when the connection is lost."""
@@ -515,8 +525,7 @@ class ReplicaFetcher:
         self._failures += 1
         wait_ms = min(RECONNECT_WAIT_MS_MIN << min(self._failures, 10), RECONNECT_WAIT_MS_MAX)
         try:
-            async with asyncio.timeout(wait_ms / 1000):
-                await self._hurry.wait()
+            await asyncio.wait_for(self._hurry.wait(), wait_ms / 1000)
         except TimeoutError:
             return
 
