@@ -57,6 +57,8 @@ def test_kafka_dump_log_decodes_every_metadata_record(
     assert [payload["type"] for payload in payloads] == [
         "FEATURE_LEVEL_RECORD",
         "FEATURE_LEVEL_RECORD",
+        "FEATURE_LEVEL_RECORD",
+        "CONFIG_RECORD",  # min.insync.replicas of the cluster
         "REGISTER_BROKER_RECORD",
         "BROKER_REGISTRATION_CHANGE_RECORD",
         "TOPIC_RECORD",
@@ -68,6 +70,8 @@ def test_kafka_dump_log_decodes_every_metadata_record(
         "PARTITION_CHANGE_RECORD",
         "REGISTER_BROKER_RECORD",
         "BROKER_REGISTRATION_CHANGE_RECORD",
+        "PARTITION_CHANGE_RECORD",  # nobody led them until the broker was unfenced
+        "PARTITION_CHANGE_RECORD",
         "REMOVE_TOPIC_RECORD",
     ]
     elections = [line for line in run.output.splitlines() if " LeaderChange: " in line]
@@ -107,15 +111,17 @@ def test_kafka_dump_log_decodes_every_record_of_a_snapshot(
     assert [payload["type"] for payload in payloads] == [
         "FEATURE_LEVEL_RECORD",
         "FEATURE_LEVEL_RECORD",
+        "FEATURE_LEVEL_RECORD",
         "REGISTER_BROKER_RECORD",
         "TOPIC_RECORD",
         "PARTITION_RECORD",
         "PARTITION_RECORD",
         "CONFIG_RECORD",
+        "CONFIG_RECORD",
         "PRODUCER_IDS_RECORD",
     ]
-    assert payloads[2]["data"]["fenced"] is False
-    assert payloads[7]["data"]["nextProducerId"] == 1000
+    assert payloads[3]["data"]["fenced"] is False
+    assert payloads[9]["data"]["nextProducerId"] == 1000
     assert f"Snapshot end offset: {found[0]}, epoch: 1" in run.output
     batches = [line for line in lines if line.startswith("baseOffset: ")]
     assert ["isControl: true" in line for line in batches] == [True, False, True]
