@@ -64,3 +64,12 @@ def test_a_deleted_key_may_be_gone_with_its_tombstone() -> None:
 def test_a_deleted_key_must_not_come_back() -> None:
     with pytest.raises(Violation, match="deleted"):
         Written((b"a", 1), (b"a", TOMBSTONE)).check(0)
+
+
+def test_a_key_may_be_gone_by_a_tombstone_whose_ack_a_power_loss_took_back() -> None:
+    written = Written((b"a", 1), (b"b", 1), (b"a", TOMBSTONE))
+    written.history.of(STATE).synced_offset = 2
+    written.history.power_lost(lasting=frozenset())
+    written.check(1)
+    with pytest.raises(Violation, match="set"):
+        written.check(0)
