@@ -104,7 +104,7 @@ sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[1:]]))
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=900,
         cwd=TESTS,
     )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
