@@ -11,7 +11,9 @@ partitions of its session where the follower is: a partition that is not named i
     watermark     waits for the next reply: what followers do with it hurries nobody
 
 Sessions are bounded by the number of brokers and of partitions that are led here. A new session of
-a node replaces the one before, and one whose connection breaks while a fetch waits is given up.
+a node replaces the one before, and one whose connection breaks while a fetch waits is given up. A
+fetch that names many partitions is noted by turns: if another one comes meanwhile, the session is
+closed, because the rest of the positions would never be known here. The follower opens a new one.
 
 Invariants:
  1. `partitions` contains every partition by its key; those that are served here are observed.
@@ -158,6 +160,8 @@ class FollowerSession:
         "epoch",
         "failed",
         "fetched_ms",
+        "is_closed",
+        "is_noting",
         "is_urgent",
         "news",
         "node",
@@ -177,6 +181,8 @@ class FollowerSession:
         self.behind_count = 0
         self.is_urgent = False  # there is news that a fetch does not wait with
         self.fetched_ms = 0  # when the last fetch came
+        self.is_noting = False  # what a fetch names is being noted, by turns
+        self.is_closed = False
         self.poll: Poll | None = None
 
     def check(self) -> None:
@@ -223,6 +229,7 @@ class FollowerSession:
 
     def close(self) -> None:
         """Nothing is observed any more."""
+        self.is_closed = True
         for followed in self.partitions.values():
             self._drop(followed)
         self.partitions.clear()
@@ -266,6 +273,9 @@ class FollowerSessions:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         if session.by_topic_id != by_topic_id:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        if session.is_noting:
+            self.close(node)
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         session.epoch = next_epoch(epoch)
         poll, session.poll = session.poll, None
         if poll is not None:

@@ -512,6 +512,47 @@ def test_a_session_of_many_partitions_is_opened_in_turns(broker: Broker) -> None
     run(scenario())
 
 
+def many_named(following: Following, count: int) -> "asyncio.Future[FetchResponse]":
+    """A fetch of an open session that names so many partitions that it is noted by turns."""
+    following.opened(0)
+    return following.follower.poll(*(position(0, index=index) for index in range(1, count)))
+
+
+def test_positions_that_another_fetch_cuts_off_are_asked_for_again(broker: Broker) -> None:
+    count = 2 * ENTRIES_PER_TURN + 10
+    following = Following(broker, partitions=count)
+
+    async def scenario() -> None:
+        first = many_named(following, count)
+        await asyncio.sleep(0)
+        second = following.follower.poll()
+        # The follower names everything again only if the last reply says that the session is lost.
+        assert (await first).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert (await second).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert not broker.services.follower_sessions.by_node
+        assert not any(broker.partition("t", index).observers for index in range(count))
+
+    run(scenario())
+
+
+def test_a_session_that_is_replaced_while_positions_are_noted_observes_nothing(
+    broker: Broker,
+) -> None:
+    count = 2 * ENTRIES_PER_TURN + 10
+    following = Following(broker, partitions=count)
+
+    async def scenario() -> None:
+        first = many_named(following, count)
+        await asyncio.sleep(0)
+        again = FetchingFollower(broker, following.follower.topic_id)
+        again.fetch(position(0))
+        assert (await first).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        assert len(broker.partition("t", 0).observers) == 1
+        assert not any(broker.partition("t", index).observers for index in range(1, count))
+
+    run(scenario())
+
+
 class Wanted:
     """Notes which in-sync sets should change."""
 

@@ -74,10 +74,12 @@ def serve_follower(
 
 
 async def _by_turns(fetch: "FollowerFetch", request: FetchRequest) -> FetchResponse:
-    """Many partitions are named: the loop gets its turn between some hundred and the next."""
+    """Many partitions are named: the loop gets its turn between some hundred and the next. When the
+    session is closed meanwhile, nothing more is noted in it: nobody would take that back.
+    """
     count = 0
     session = fetch.session
-    epoch = session.epoch
+    session.is_noting = True
     try:
         for topic in request.topics:
             for asked in topic.partitions:
@@ -85,12 +87,14 @@ async def _by_turns(fetch: "FollowerFetch", request: FetchRequest) -> FetchRespo
                 count += 1
                 if count % ENTRIES_PER_TURN == 0:
                     await asyncio.sleep(0)
-                    if session.epoch != epoch:
+                    if session.is_closed:
                         return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         response = fetch.answer_or_wait(request, encoded=False)
     except asyncio.CancelledError:
         fetch.sessions.give_up(session)
         raise
+    finally:
+        session.is_noting = False
     if isinstance(response, FollowerFetch):
         await when_filled(response)
         response = response.response
