@@ -133,6 +133,16 @@ def test_a_leader_that_refuses_an_interrupted_request_has_not_lost_the_session()
     assert next_request(session).session_id == 7
 
 
+def test_answers_to_the_request_that_interrupts_are_taken() -> None:
+    session = opened(ORDERS)
+    next_request(session)
+    session.want(PAYMENTS, position(0))
+    next_request(session)
+    assert not session.replied(FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+    assert session.replied(FetchResponse(session_id=7))
+    assert session.asked(PAYMENTS) == position(0)
+
+
 @pytest.mark.parametrize(
     "code",
     [

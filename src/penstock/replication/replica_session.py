@@ -167,7 +167,9 @@ class ReplicaSession:
         is_interrupted = (
             self._outstanding > 0 and response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         )
-        if not is_interrupted:
+        if is_interrupted:
+            self._superseded.clear()  # it has no answers; those of the next reply are of use
+        else:
             self.restart()
         return False
 
