@@ -16,6 +16,7 @@ Invariants:
  3. Where acks wait for a sync, no offset is named that is not synced.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
@@ -65,12 +66,14 @@ class Follower(Replica):
         leader_epoch: LeaderEpoch,
         partition_epoch: int = 0,
         high_watermark: Offset | None = None,
+        uncommitted_ends: Iterable[tuple[Offset, Offset]] | None = None,
     ) -> None:
         super().__init__(
             log,
             leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
             high_watermark=high_watermark,
+            uncommitted_ends=uncommitted_ends,
         )
         self.leader = leader
         self.error = ErrorCode.NONE  # of the last reply

@@ -98,6 +98,7 @@ class Partition(Replica):
         in_sync: Iterable[NodeId] = (),
         recovering: bool = False,
         high_watermark: Offset | None = None,
+        uncommitted_ends: Iterable[tuple[Offset, Offset]] | None = None,
         scratch: Scratch | None = None,
         now_ms: int = 0,
     ) -> None:
@@ -109,6 +110,7 @@ class Partition(Replica):
             leader_epoch=leader_epoch,
             partition_epoch=partition_epoch,
             high_watermark=high_watermark,
+            uncommitted_ends=uncommitted_ends,
         )
         self.ack_observers: dict[Observer, None] = {}  # not notified of a mere append
         self.acks = AckQueue()  # wait for the high watermark

@@ -13,6 +13,7 @@ Invariants:
 """
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Protocol
 
 from penstock.log.partition_log import PartitionLog
@@ -65,9 +66,12 @@ class Replica:
         leader_epoch: LeaderEpoch,
         partition_epoch: int,
         high_watermark: Offset | None,
+        uncommitted_ends: Iterable[tuple[Offset, Offset]] | None,
     ) -> None:
         """`high_watermark` is what was known of it: by the checkpoint, or by this replica before
         it was led or followed. What the log has lost since, or dropped, it cannot show.
+        `uncommitted_ends` likewise; without them they are looked for in the log, which may take
+        seconds.
         """
         self.log = log
         self.leader_epoch = leader_epoch
@@ -86,7 +90,9 @@ class Replica:
         self._hidden_bytes = 0 if self.high_watermark == log.end_offset else log.size_bytes
         self._first_unstable_offset = log.producers.first_open_offset
         # Markers above the high watermark: where each ends, and what was unstable before it.
-        self._uncommitted_ends = deque(log.uncommitted_ends(self.high_watermark))
+        if uncommitted_ends is None:
+            uncommitted_ends = log.uncommitted_ends(self.high_watermark)
+        self._uncommitted_ends = deque(uncommitted_ends)
         log.producers.note_ended(self.high_watermark)
 
     @property
@@ -112,6 +118,11 @@ class Replica:
                 else self._first_unstable_offset
             ),
         )
+
+    @property
+    def uncommitted_ends(self) -> tuple[tuple[Offset, Offset], ...]:
+        """For a replica that takes over: see `PartitionLog.uncommitted_ends`."""
+        return tuple(self._uncommitted_ends)
 
     @property
     def wants_sync(self) -> bool:

@@ -1,6 +1,7 @@
 """A broker has a log of each partition that it is a replica of, whoever leads it."""
 
 import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from penstock.metadata.image.image import ConfigResource, Delta
 from penstock.metadata.image.topic import LeaderRecovery
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
-from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.replication.follower import Follower, Position
+from penstock.replication.marker import Marker
 from penstock.wire.messages.fetch import PartitionData
 from penstock.world.errors import DiskError
 from rig.produced import NOW_MS, produced
@@ -93,6 +95,40 @@ def test_a_follower_takes_over_the_log_and_the_high_watermark_of_the_leader(
     assert follower.log is led.log
     assert (follower.log.end_offset, follower.high_watermark) == (5, 3)
     assert follower.leader_epoch == 1
+
+
+def test_a_change_of_leader_reads_no_log(broker: Broker) -> None:
+    """Markers above the high watermark are known: finding them in a log can take seconds, in which
+    this broker would do nothing else.
+    """
+    broker.create_topic("t", replicas=REPLICAS)
+    led = broker.partition("t")
+    guard = led.guards.take(ProducerId(7), sequence=0)
+    data = produced(2, producer_id=7, epoch=0, sequence=0, transactional=True)
+    led.append(data, all_acks=False, now_ms=NOW_MS, guard=guard)
+    marker = Marker(
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(0),
+        coordinator_epoch=0,
+        committed=True,
+    )
+    led.end_transaction(marker, now_ms=NOW_MS)
+    append(broker, 1)
+    for node in (OTHER, THIRD):
+        led.follower_fetched(node, offset=2, now_ms=0)
+    # Whoever reads the log now gets an error.
+    [segment] = Path(led.log.directory).glob("*.log")
+    os.truncate(segment, 0)
+    change(broker, leader=OTHER)
+    follower = followed(broker)
+    assert (follower.high_watermark, follower.last_stable_offset) == (2, 0)
+    change(broker, leader=NODE)
+    again = broker.partition("t")
+    assert (again.high_watermark, again.last_stable_offset) == (2, 0)
+    for node in (OTHER, THIRD):
+        again.follower_fetched(node, offset=4, now_ms=0)
+    assert again.last_stable_offset == 4
+    broker.partitions.check()
 
 
 def test_acks_that_wait_are_told_that_another_broker_leads(broker: Broker) -> None:

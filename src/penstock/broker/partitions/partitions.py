@@ -327,7 +327,13 @@ class Partitions:
                 applied.followed.append(known)
         else:
             self._end(known, applied)
-            self._begin(known.log, wanted, applied, high_watermark=known.high_watermark)
+            self._begin(
+                known.log,
+                wanted,
+                applied,
+                high_watermark=known.high_watermark,
+                uncommitted_ends=known.uncommitted_ends,
+            )
         return False
 
     def _open(
@@ -366,8 +372,11 @@ class Partitions:
         applied: Applied,
         *,
         high_watermark: Offset,
+        uncommitted_ends: Iterable[tuple[Offset, Offset]] | None = None,
     ) -> None:
-        """Leads or follows a partition from now on; `high_watermark` as it was known here."""
+        """Leads or follows a partition from now on; `high_watermark` and `uncommitted_ends` as they
+        were known here.
+        """
         topic, index = log.partition.topic, log.partition.partition
         replica: Replica
         if wanted.leader == self._node_id:
@@ -380,6 +389,7 @@ class Partitions:
                 in_sync=wanted.isr,
                 recovering=wanted.leader_recovery_state == LeaderRecovery.RECOVERING,
                 high_watermark=high_watermark,
+                uncommitted_ends=uncommitted_ends,
                 scratch=self._scratch,
                 now_ms=self._clock.monotonic_ms(),
             )
@@ -394,6 +404,7 @@ class Partitions:
                 leader_epoch=wanted.leader_epoch,
                 partition_epoch=wanted.partition_epoch,
                 high_watermark=high_watermark,
+                uncommitted_ends=uncommitted_ends,
             )
             self._followed.setdefault(topic, {})[index] = follower
             applied.followed.append(follower)
