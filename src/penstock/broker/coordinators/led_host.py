@@ -1,5 +1,8 @@
 """One state machine that this broker runs on a partition that it leads, from election to the end.
 
+An election of the same leader, in another leader epoch, is an end too: another broker may have led
+in between, and markers carry the epoch of their coordinator. A new host follows the journal again.
+
 It tells the host how far the partition is committed, takes decisions one at a time, and keeps the
 time of the machine's deadlines. What is asked and answered is its owner's: a shard of groups or of
 transactions.
@@ -175,9 +178,7 @@ class LedHost(Generic[JournalRecord]):
             self.catch_up()
 
     def ended(self, partition: Replica) -> None:
-        if not partition.has_ended:
-            partition.observers[self] = None  # we lead it still, under another epoch
-        elif not self._submitting:
+        if not self._submitting:
             self.end()
 
     def catch_up(self) -> None:

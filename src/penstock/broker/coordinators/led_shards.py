@@ -1,7 +1,7 @@
 """The shards of one coordinator that this broker leads, by partition of its topic, and their time.
 
 `follow` keeps them in step with the metadata: a partition that this broker leads becomes a shard,
-one that it leads no more ends. `run` loads shards and keeps their time.
+anew in each leader epoch; one that it leads no more ends. `run` loads shards and keeps their time.
 """
 
 import asyncio
@@ -100,7 +100,11 @@ class LedShards(Generic[LedKind]):
             if not isinstance(partition, Partition):
                 continue
             known = self._by_partition.get(index)
-            if known is not None and known.host.partition is partition:
+            if (
+                known is not None
+                and known.host.partition is partition
+                and known.host.stage is not Stage.ENDED
+            ):
                 led[index] = known
             else:
                 led[index] = self._lead(partition)
