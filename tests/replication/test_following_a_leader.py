@@ -444,6 +444,29 @@ def test_after_a_start_the_log_is_synced_before_the_first_fetch() -> None:
     assert position_of(follower).fetch_offset == 3
 
 
+def test_what_a_follower_had_not_synced_when_it_was_killed_is_synced_before_it_is_named() -> None:
+    disk = MemoryDisk()
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE,))
+    append(leader, 3)
+    catching_up = follow(open_replica(disk, penstock_ack_fsync=True))
+    fetch_once(leader, catching_up)
+    assert catching_up.high_watermark == 3
+    log = open_replica(disk.after_kill(), penstock_ack_fsync=True)
+    started = follow(log, high_watermark=catching_up.high_watermark)
+    assert started.wants_sync
+    assert started.position() is None
+
+
+def test_committed_records_are_synced_too_when_a_setting_begins_to_ask_for_it() -> None:
+    leader = lead(replicas=(ONE, TWO), in_sync=(ONE,))
+    append(leader, 3)
+    follower = follow()
+    fetch_once(leader, follower)
+    assert follower.high_watermark == 3
+    follower.reconfigure(TopicSettings(penstock_ack_fsync=True))
+    assert follower.position() is None
+
+
 def test_a_setting_that_asks_for_syncs_holds_for_what_was_appended_before() -> None:
     leader, follower = two()
     append(leader, 3)

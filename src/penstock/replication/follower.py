@@ -175,6 +175,12 @@ class Follower(Replica):
     def synced(self) -> None:
         self._vouch(self.log.end_offset)
 
+    def _vouched_at_first(self) -> Offset:
+        """Invariant 3. The high watermark proves nothing: while a follower catches up, it is where
+        the log ends.
+        """
+        return min(self.high_watermark, self.log.recovery_point)
+
     def _last_epoch(self) -> LeaderEpoch:
         latest = self.log.epochs.latest
         return NO_LEADER_EPOCH if latest is None else latest

@@ -84,8 +84,8 @@ class Replica:
         self.is_offline = False  # it has ended because its disk failed
         self.is_internal = log.partition.topic in INTERNAL_TOPICS
         self._sync_records = sync_records_of(log.settings)
-        # Kept up only where acks wait for a sync. What was shown stays shown.
-        self._vouched_offset = self.high_watermark
+        # Kept up only where acks wait for a sync.
+        self._vouched_offset = self._vouched_at_first()
         # At least what lies between the high watermark and the end.
         self._hidden_bytes = 0 if self.high_watermark == log.end_offset else log.size_bytes
         self._first_unstable_offset = log.producers.first_open_offset
@@ -175,7 +175,7 @@ class Replica:
     def reconfigure(self, settings: TopicSettings) -> None:
         self.log.reconfigure(settings)
         if self._sync_records is None:
-            self._vouched_offset = self.high_watermark  # what was shown stays shown
+            self._vouched_offset = self._vouched_at_first()
         self._sync_records = sync_records_of(settings)
 
     def synced(self) -> None:
@@ -187,6 +187,10 @@ class Replica:
         self.has_ended = True
         self.is_offline = offline
         self._notify_end()
+
+    def _vouched_at_first(self) -> Offset:
+        """When it begins to matter: what was shown stays shown."""
+        return self.high_watermark
 
     def _vouch(self, end_offset: Offset) -> Offset:
         if self._sync_records is None:
