@@ -68,6 +68,10 @@ class BrokerParts:
         node_id = config.node_id
         settings = self._settings = config.complete_settings
         self._in_effect = BrokerSettingsInEffect(settings, node_id)
+        directory_ids = {
+            directory.path: identity.directory_id
+            for directory, identity in zip(directories, identities, strict=True)
+        }
         self._membership = Membership(
             controller=controller,
             local=local,
@@ -77,6 +81,9 @@ class BrokerParts:
             registration_timeout_ms=config.cluster.registration_timeout_ms,
             session_timeout_ms=settings.broker_session_timeout_ms,
             clock=world.clock,
+            failed_directories=lambda: [
+                directory_ids[path] for path in directories.failed if path in directory_ids
+            ],
         )
         self.partitions = Partitions(
             directories=directories,
@@ -115,10 +122,7 @@ class BrokerParts:
         self._directory_assignments = DirectoryAssignments(
             node_id=node_id,
             directories=directories,
-            ids={
-                directory.path: identity.directory_id
-                for directory, identity in zip(directories, identities, strict=True)
-            },
+            ids=directory_ids,
             controller=controller,
             broker_epoch=self.broker_epoch,
         )

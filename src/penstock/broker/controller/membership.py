@@ -9,6 +9,7 @@ leave      a clean stop: what it leads is given up before it goes
 
 import asyncio
 import logging
+from collections.abc import Callable, Iterable
 
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
@@ -46,7 +47,9 @@ class NotRegistered(PenstockError):
 
 
 class Membership:
-    """See the module. `voters` is what to call those that are waited for."""
+    """See the module. `voters` is what to call those that are waited for; `failed_directories` are
+    the ids of log directories that this broker registered with, and that have failed since.
+    """
 
     def __init__(
         self,
@@ -59,9 +62,11 @@ class Membership:
         registration_timeout_ms: int,
         session_timeout_ms: int,
         clock: Clock,
+        failed_directories: Callable[[], Iterable[bytes]] = tuple,
     ) -> None:
         self._controller = controller
         self._local = local
+        self._failed_directories = failed_directories
         self._node_id = node_id
         self._voters = voters
         self._heartbeat_interval_ms = heartbeat_interval_ms
@@ -249,6 +254,7 @@ class Membership:
                 current_metadata_offset=self._local.image.offset - 1,
                 want_fence=False,
                 want_shut_down=shut_down,
+                offline_log_dirs=sorted(self._failed_directories()),
             ),
             wait_ms_max=ASK_WAIT_MS,
         )

@@ -1,10 +1,11 @@
 """What becomes of partitions when a broker goes or comes: in-sync sets shrink, leaders change.
 
 A broker that is fenced leaves the in-sync sets and leads nothing; another replica takes over, in a
-new leader epoch, or the partition has no leader until one comes back (`partition_change`).
+new leader epoch, or the partition has no leader until one comes back (`partition_change`). If one
+of its log directories fails, the same happens to what was in it, and the broker stays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
@@ -64,6 +65,23 @@ def without_broker(
     for place in sorted(state.replicated_by(node_id)):
         partition = state.partition(place)
         if node_id in partition.isr or (has_lost_records and node_id in partition.elr):
+            others = [replica for replica in partition.isr if replica != node_id]
+            change = change_partition(context, place, isr=others, brokers=brokers)
+            if change is not None:
+                yield change
+
+
+def without_directories(
+    context: DecisionContext, node_id: NodeId, directories: Container[bytes]
+) -> Iterator[PartitionChangeRecord]:
+    """The changes to partitions when log directories of a broker have failed."""
+    state = context.state
+    brokers = BrokerChange(leaving=node_id, has_lost_records=True)
+    for place in sorted(state.replicated_by(node_id)):
+        partition = state.partition(place)
+        if partition.directory(node_id) not in directories:
+            continue
+        if node_id in partition.isr or node_id in partition.elr:
             others = [replica for replica in partition.isr if replica != node_id]
             change = change_partition(context, place, isr=others, brokers=brokers)
             if change is not None:

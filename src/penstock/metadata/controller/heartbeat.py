@@ -1,4 +1,5 @@
-"""What a broker's heartbeat leads to: it is unfenced, fenced, or may shut down.
+"""What a broker's heartbeat leads to: it is unfenced, fenced, or may shut down, or has lost a log
+directory.
 
 A broker is unfenced once it has applied its own registration. One that wants to shut down first
 leaves the in-sync sets and hands over what others can lead; it stays unfenced, and goes on to serve
@@ -12,7 +13,12 @@ not run.
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
-from penstock.metadata.controller.fencing import handed_over, led_again, without_broker
+from penstock.metadata.controller.fencing import (
+    handed_over,
+    led_again,
+    without_broker,
+    without_directories,
+)
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import FENCED, SHUTTING_DOWN, UNFENCED
@@ -47,6 +53,14 @@ def heartbeat(
     broker = registered_broker(context.state, request.broker_id, epoch=request.broker_epoch)
     is_caught_up = request.current_metadata_offset >= broker.epoch
     shuts_down = request.want_shut_down or broker.in_controlled_shutdown
+    if not shuts_down and (failed := _newly_failed(broker, request)):
+        change = _change(broker)
+        change.log_dirs = [one for one in broker.directories if one not in failed]
+        return Decision(
+            records=(*without_directories(context, broker.node_id, failed), change),
+            reply=BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=broker.fenced),
+            framed=True,
+        )
     records: tuple[MetadataRecord, ...] = ()
     is_fenced, may_go = broker.fenced, shuts_down
     if broker.fenced:
@@ -67,6 +81,12 @@ def heartbeat(
         is_caught_up=is_caught_up, is_fenced=is_fenced, should_shut_down=may_go
     )
     return Decision(records=records, reply=reply, framed=True)
+
+
+def _newly_failed(broker: BrokerImage, request: BrokerHeartbeatRequest) -> set[bytes]:
+    """A broker without any directory stops by itself, and is fenced."""
+    failed = set(request.offline_log_dirs).intersection(broker.directories)
+    return failed if len(failed) < len(broker.directories) else set()
 
 
 def _has_handed_over(context: DecisionContext, broker: BrokerImage) -> bool:

@@ -1,0 +1,114 @@
+"""A log directory fails while its broker goes on: others lead what was in it (KIP-858)."""
+
+from penstock.model.identity import NodeId
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
+from rig.cluster import Cluster
+from rig.replicated_topic import add_topic, partition_of
+
+ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
+FIRST, SECOND = b"a" * 16, b"b" * 16
+
+
+def with_two_directories(*replicas: NodeId, in_sync_min: int = 2) -> Cluster:
+    """Broker ONE has two directories; its replica of `orders` is in the first one."""
+    cluster = Cluster(3, min_insync_replicas=str(in_sync_min))
+    request = cluster.registration(ONE, incarnation=1)
+    request.log_dirs = [FIRST, SECOND]
+    cluster.ask(request)
+    cluster.unfence(ONE)
+    for name, directory in (("orders", FIRST), ("payments", SECOND)):
+        add_topic(cluster, name, *replicas)
+        topic = cluster.topic(name)
+        cluster.follow(
+            PartitionChangeRecord(
+                topic_id=topic.topic_id,
+                partition_id=0,
+                directories=[
+                    directory if node == ONE else cluster.image.brokers[node].directories[0]
+                    for node in replicas
+                ],
+            )
+        )
+    return cluster
+
+
+def beat(cluster: Cluster, *failed: bytes) -> BrokerHeartbeatResponse:
+    reply = cluster.ask(
+        BrokerHeartbeatRequest(
+            broker_id=ONE,
+            broker_epoch=cluster.image.brokers[ONE].epoch,
+            current_metadata_offset=len(cluster.records) - 1,
+            offline_log_dirs=list(failed),
+        )
+    )
+    assert isinstance(reply, BrokerHeartbeatResponse)
+    return reply
+
+
+def test_another_replica_leads_what_was_in_a_directory_that_failed() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    before = partition_of(cluster)
+    assert before.leader == ONE
+    reply = beat(cluster, FIRST)
+    assert (reply.is_fenced, reply.should_shut_down) == (False, False)
+    after = partition_of(cluster)
+    assert (after.leader, after.isr, after.elr) == (TWO, (TWO, THREE), ())
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert partition_of(cluster, "payments").leader == ONE
+    assert cluster.image.brokers[ONE].directories == (SECOND,)
+
+
+def test_it_is_decided_once() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    beat(cluster, FIRST)
+    count = len(cluster.records)
+    beat(cluster, FIRST)
+    assert len(cluster.records) == count
+
+
+def test_a_replica_in_a_failed_directory_is_not_eligible() -> None:
+    cluster = with_two_directories(TWO, ONE)
+    beat(cluster, FIRST)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.isr, partition.elr) == (TWO, (TWO,), ())
+    cluster.fence(TWO)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.elr, partition.last_known_elr) == (None, (TWO,), (TWO,))
+
+
+def test_a_replica_that_was_eligible_is_so_no_more() -> None:
+    cluster = with_two_directories(TWO, ONE)
+    cluster.alter_isr("orders", TWO)
+    assert partition_of(cluster).elr == (ONE,)
+    beat(cluster, FIRST)
+    assert partition_of(cluster).elr == ()
+
+
+def test_a_partition_whose_last_replica_failed_waits_for_the_directory() -> None:
+    cluster = with_two_directories(ONE)
+    beat(cluster, FIRST)
+    partition = partition_of(cluster)
+    assert (partition.leader, partition.isr, partition.last_known_elr) == (None, (), (ONE,))
+    for incarnation, directories in ((2, [SECOND]), (3, [FIRST, SECOND])):
+        request = cluster.registration(ONE, incarnation=incarnation)
+        request.log_dirs = directories
+        cluster.ask(request)
+        cluster.unfence(ONE)
+        leader = partition_of(cluster).leader
+        assert leader == (ONE if FIRST in directories else None)
+
+
+def test_a_broker_that_has_lost_everything_is_left_to_its_end() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    count = len(cluster.records)
+    beat(cluster, FIRST, SECOND)
+    assert len(cluster.records) == count
+    assert cluster.image.brokers[ONE].directories == (FIRST, SECOND)
+
+
+def test_directories_that_the_broker_did_not_register_with_change_nothing() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    count = len(cluster.records)
+    beat(cluster, b"?" * 16)
+    assert len(cluster.records) == count
