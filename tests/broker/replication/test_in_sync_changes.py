@@ -243,6 +243,27 @@ def test_a_change_of_an_older_partition_epoch_waits_for_the_metadata(
     run(scenario)
 
 
+def test_a_change_that_the_metadata_makes_void_is_asked_for_again(
+    run: Callable[..., None],
+) -> None:
+    """Also for a follower that waits for records, and says nothing more."""
+
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker)
+        controller.partition_codes = [ErrorCode.INVALID_UPDATE_VERSION]
+        partition = broker.partition("t")
+        catches_up(broker, partition)
+        changes.want(partition)
+        await until(lambda: len(controller.requests) == 1)
+        topic = broker.services.image.topics_by_name["t"]
+        newer = replace(topic.partitions[0], partition_epoch=5)
+        broker.change_topic(replace(topic, partitions=(newer,)))
+        changes.led(broker.applied.led)
+        await until(lambda: partition.in_sync_count == 2)
+
+    run(scenario)
+
+
 def test_a_leader_that_was_elected_uncleanly_recovers_before_others_join(
     run: Callable[..., None],
 ) -> None:

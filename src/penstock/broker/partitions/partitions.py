@@ -48,8 +48,10 @@ FULL_LOGGED_EVERY_MS = 10_000
 class Applied:
     """The replicas that a change of the metadata has changed."""
 
-    led: list[Partition] = field(default_factory=list)  # from now on, or in another epoch
-    followed: list[Follower] = field(default_factory=list)  # likewise; and those that have ended
+    # From now on, or in another epoch, or without the change of the in-sync set that was asked for.
+    led: list[Partition] = field(default_factory=list)
+    # From now on, or with another leader or epoch; and those that have ended.
+    followed: list[Follower] = field(default_factory=list)
 
 
 class Partitions:
@@ -306,7 +308,7 @@ class Partitions:
             return True
         leads = wanted.leader == self._node_id
         if isinstance(known, Partition) and leads:
-            if wanted.leader_epoch != known.leader_epoch:
+            if wanted.leader_epoch != known.leader_epoch or known.followers.pending is not None:
                 applied.led.append(known)
             known.change_replicas(
                 leader_epoch=wanted.leader_epoch,

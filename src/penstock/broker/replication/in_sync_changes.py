@@ -79,9 +79,11 @@ class InSyncChanges:
         self._any_wanted.set()
 
     def led(self, partitions: Iterable[Partition]) -> None:
-        """This broker has begun to lead them, or leads them in another epoch."""
+        """This broker has begun to lead them, or leads them in another epoch, or what it asked for
+        is void because the controller has changed the partition otherwise.
+        """
         for partition in partitions:
-            if partition.is_recovering:
+            if partition.is_recovering or lacks_some(partition):
                 self.want(partition)
 
     def brokers_changed(self) -> None:
