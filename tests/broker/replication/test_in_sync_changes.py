@@ -189,6 +189,25 @@ def test_a_follower_that_is_silent_is_removed(run: Callable[..., None]) -> None:
     run(scenario, lag_ms_max=100)
 
 
+def test_that_a_follower_was_removed_is_logged(
+    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The metadata tells of it before the reply does."""
+
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker, in_sync=REPLICAS)
+        controller.held = asyncio.get_running_loop().create_future()
+        broker.partition("t").append(produced(), all_acks=False, now_ms=NOW_MS)
+        await until(lambda: len(controller.requests) == 1)
+        topic = broker.services.image.topics_by_name["t"]
+        alone = replace(topic.partitions[0], isr=(NODE,), partition_epoch=2)
+        broker.change_topic(replace(topic, partitions=(alone,)))
+        controller.held.set_result(None)
+        await until(lambda: f"partition=t-0 in_sync={NODE} shrunk=true" in caplog.messages)
+
+    run(scenario, lag_ms_max=100)
+
+
 def test_a_follower_that_the_controller_does_not_take_yet_is_asked_for_again(
     run: Callable[..., None],
 ) -> None:

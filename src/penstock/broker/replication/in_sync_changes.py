@@ -143,6 +143,8 @@ class InSyncChanges:
     async def _ask(self, asked: Asked) -> None:
         answers: dict[tuple[TopicId, int], AlteredPartition] = {}
         code = ErrorCode.UNKNOWN_SERVER_ERROR  # of what the controller leaves out
+        # As a rule the metadata tells the leader of the change before the reply does.
+        before = {partition: partition.in_sync_count for partition in asked}
         try:
             response = await self._ask_controller(self._request(asked))
         except RequestError as refusal:
@@ -162,27 +164,25 @@ class InSyncChanges:
                 self._refused(partition, change, error_code(found.error_code))
             else:
                 self._confirmed(partition, change, found)
+                if len(found.isr) < before[partition]:
+                    logger.warning(
+                        "partition=%s in_sync=%s shrunk=true",
+                        partition.name, ",".join(map(str, found.isr)),
+                    )  # fmt: skip
 
     def _confirmed(
         self, partition: Partition, change: InSyncChange, answer: AlteredPartition
     ) -> None:
-        in_sync = [NodeId(node) for node in answer.isr]
-        before = partition.in_sync_count
-        is_news = partition.in_sync_confirmed(
+        partition.in_sync_confirmed(
             change,
             leader_epoch=LeaderEpoch(answer.leader_epoch),
             partition_epoch=answer.partition_epoch,
-            in_sync=in_sync,
+            in_sync=[NodeId(node) for node in answer.isr],
             recovered=answer.leader_recovery_state == RECOVERED,
             now_ms=self._clock.monotonic_ms(),
         )
         if lacks_some(partition):
             self.want(partition)  # others may have caught up, or may join a leader that recovered
-        if is_news and before > len(in_sync):
-            logger.warning(
-                "partition=%s in_sync=%s shrunk=true",
-                partition.name, ",".join(map(str, in_sync)),
-            )  # fmt: skip
 
     def _refused(self, partition: Partition, change: InSyncChange, code: ErrorCode) -> None:
         if partition.in_sync_refused(change, code) or code in NOT_YET:
