@@ -97,11 +97,8 @@ def test_a_follower_takes_over_the_log_and_the_high_watermark_of_the_leader(
     assert follower.leader_epoch == 1
 
 
-def test_a_change_of_leader_reads_no_log(broker: Broker) -> None:
-    """Markers above the high watermark are known: finding them in a log can take seconds, in which
-    this broker would do nothing else.
-    """
-    broker.create_topic("t", replicas=REPLICAS)
+def end_transaction(broker: Broker) -> None:
+    """Records of a transaction, its marker and one more record; the marker is not committed."""
     led = broker.partition("t")
     guard = led.guards.take(ProducerId(7), sequence=0)
     data = produced(2, producer_id=7, epoch=0, sequence=0, transactional=True)
@@ -116,9 +113,23 @@ def test_a_change_of_leader_reads_no_log(broker: Broker) -> None:
     append(broker, 1)
     for node in (OTHER, THIRD):
         led.follower_fetched(node, offset=2, now_ms=0)
-    # Whoever reads the log now gets an error.
-    [segment] = Path(led.log.directory).glob("*.log")
+
+
+def damage(broker: Broker, index: int = 0) -> None:
+    """Whoever reads the log now gets an error."""
+    log = broker.directories.log_of(TopicPartition("t", index))
+    assert log is not None
+    [segment] = Path(log.directory).glob("*.log")
     os.truncate(segment, 0)
+
+
+def test_a_change_of_leader_reads_no_log(broker: Broker) -> None:
+    """Markers above the high watermark are known: finding them in a log can take seconds, in which
+    this broker would do nothing else.
+    """
+    broker.create_topic("t", replicas=REPLICAS)
+    end_transaction(broker)
+    damage(broker)
     change(broker, leader=OTHER)
     follower = followed(broker)
     assert (follower.high_watermark, follower.last_stable_offset) == (2, 0)
@@ -260,6 +271,21 @@ def test_a_replica_starts_with_the_high_watermark_that_it_knew(tmp_path: Path, c
     third.create_topic("t", leader=OTHER, replicas=REPLICAS, leader_epoch=2)
     assert followed(third).high_watermark == 3
     third.close()
+
+
+def test_a_log_that_cannot_be_read_when_it_is_opened_is_offline_alone(tmp_path: Path) -> None:
+    first = Broker(tmp_path)
+    first.create_topic("t", 2, replicas=REPLICAS)
+    end_transaction(first)
+    first.directories.abandon()
+    second = Broker(tmp_path)
+    asyncio.run(second.directories.recover(now_ms=NOW_MS))
+    damage(second)
+    second.create_topic("t", 2, replicas=REPLICAS, leader_epoch=1)
+    assert second.partitions.find("t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert second.partition("t", 1).leader_epoch == 1
+    second.partitions.check()
+    second.directories.abandon()
 
 
 def test_a_node_without_followers_writes_no_high_watermarks(tmp_path: Path) -> None:

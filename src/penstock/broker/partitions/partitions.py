@@ -352,20 +352,26 @@ class Partitions:
                 closed.append(wanted)
                 continue
             known.reconfigure(wanted.settings)
-            self._offline.discard(name)
-            self._begin(known, partition, applied, high_watermark=known.checkpointed_watermark)
+            self._begin_opened(known, partition, applied)
         opened = self.directories.open_logs(
             closed, now_ms=self._clock.now_ms(), unheard_of=unheard_of
         )
         for name, log in opened.items():
             if isinstance(log, PartitionLog):
-                self._offline.discard(name)
-                self._begin(
-                    log, to_open[name][1], applied, high_watermark=log.checkpointed_watermark
-                )
+                self._begin_opened(log, to_open[name][1], applied)
             else:
                 self._offline.add(name)
                 logger.error("partition=%s state=offline reason=%s", name, log)
+
+    def _begin_opened(self, log: PartitionLog, wanted: PartitionImage, applied: Applied) -> None:
+        """What is above the high watermark is looked up in the log, which may be damaged."""
+        name = log.partition
+        self._offline.discard(name)
+        try:
+            self._begin(log, wanted, applied, high_watermark=log.checkpointed_watermark)
+        except (DiskError, CorruptData) as error:
+            self._offline.add(name)
+            logger.error("partition=%s state=offline reason=%s", name, error)
 
     def _begin(
         self,
