@@ -492,6 +492,25 @@ def test_a_fetch_without_a_session_is_answered_and_forgotten(following: Followin
     run(scenario())
 
 
+def test_a_follower_that_gets_no_session_waits_for_records_too(following: Following) -> None:
+    """Its registration is not known here, or not any more."""
+
+    async def scenario() -> None:
+        broker, follower = following.broker, following.follower
+        image = broker.services.image
+        broker.services.image = replace(image, brokers={NODE: image.brokers[NODE]})
+        poll = follower.poll(position(0))
+        await settle()
+        assert not poll.done()
+        following.append()
+        answers = follower.taken(await poll)
+        assert base_offsets(answers[0]) == [0]
+        assert follower.session_id == 0
+        assert not broker.partition("t").observers
+
+    run(scenario())
+
+
 def test_a_session_of_many_partitions_is_opened_in_turns(broker: Broker) -> None:
     count = 2 * ENTRIES_PER_TURN + 10
     following = Following(broker, partitions=count)

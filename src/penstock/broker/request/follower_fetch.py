@@ -189,7 +189,9 @@ class FollowerFetch(PendingReply):
         wait_ms = request.max_wait_ms - (
             self._services.world.clock.monotonic_ms() - self._received_ms
         )
-        self._is_due = wait_ms <= 0 or is_first or not session.partitions
+        # A follower that gets no session would ask again and again if no reply waited.
+        is_opened = is_first and session.session_id != NO_SESSION
+        self._is_due = wait_ms <= 0 or is_opened or not session.partitions
         self._is_encoded = encoded
         if (self._is_due or session.behind_count or session.is_urgent) and self._try_answer():
             return self.response
