@@ -213,6 +213,19 @@ def test_a_fetch_of_an_earlier_incarnation_is_refused() -> None:
     assert leader.check_follower(TWO, leader_epoch=1, broker_epoch=8) is ErrorCode.NONE
 
 
+def test_a_fetch_of_an_incarnation_that_is_not_registered_is_refused() -> None:
+    leader = lead()
+    for broker_epoch, code in (
+        (10, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (9, ErrorCode.NONE),
+    ):
+        checked = leader.check_follower(
+            TWO, leader_epoch=1, broker_epoch=broker_epoch, registered_epoch=9
+        )
+        assert checked is code
+
+
 def test_what_an_earlier_incarnation_claims_does_not_count() -> None:
     leader = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO))
     append(leader, 5)

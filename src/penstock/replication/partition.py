@@ -174,7 +174,9 @@ class Partition(Replica):
         registered_epoch: int = NO_BROKER_EPOCH,
     ) -> ErrorCode:
         """Whether a node may fetch as a follower. `registered_epoch` is its broker epoch in the
-        metadata: a fetch of an earlier incarnation is refused (KIP-903).
+        metadata: a fetch of another incarnation is refused (KIP-903). One that seems to be later
+        than the registered one may not exist: if it counted, the fetches of the node itself would
+        be those of an earlier one. The node repeats its fetch until the metadata are here.
         """
         code = self.check_leader_epoch(leader_epoch)
         if code is not ErrorCode.NONE:
@@ -186,9 +188,9 @@ class Partition(Replica):
             return (
                 ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
             )
-        if broker_epoch != NO_BROKER_EPOCH and broker_epoch < max(
-            registered_epoch, state.broker_epoch
-        ):
+        if registered_epoch not in (NO_BROKER_EPOCH, broker_epoch):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if NO_BROKER_EPOCH != broker_epoch < state.broker_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 

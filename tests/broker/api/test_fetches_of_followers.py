@@ -274,6 +274,28 @@ def test_an_earlier_incarnation_of_a_broker_moves_nothing(following: Following) 
     assert following.broker.partition("t").high_watermark == 1
 
 
+@pytest.mark.parametrize("broker_epoch", [-1, 0, 2, 2**62])
+def test_who_claims_another_broker_epoch_does_not_disturb_the_follower(
+    following: Following, broker_epoch: int
+) -> None:
+    following.opened(0)
+    following.append()
+    claimed = FetchingFollower(
+        following.broker, following.follower.topic_id, broker_epoch=broker_epoch
+    )
+    assert code(claimed.fetch(position(1))) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert claimed.session_id == 0
+    assert following.broker.partition("t").high_watermark == 0
+    session_id = following.follower.session_id
+    continued = claimed.request(position(1))
+    continued.session_id, continued.session_epoch = session_id, following.follower.epoch
+    response = following.broker.ask(fetch_api.API, continued, FetchResponse, version=VERSION)
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert code(following.follower.fetch(position(1))) == ErrorCode.NONE
+    assert following.follower.session_id == session_id
+    assert following.broker.partition("t").high_watermark == 1
+
+
 def test_a_log_that_diverges_is_told_where_to_and_moves_nothing(broker: Broker) -> None:
     following = Following(broker)
     following.append(2)

@@ -8,7 +8,8 @@ task. Who may fetch, and which error says what, is as in Apache Kafka:
     leader epoch of the fetch is older, newer      FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
     the node is no replica                         UNKNOWN_LEADER_EPOCH, since it may be one soon;
                                                    without an epoch NOT_LEADER_OR_FOLLOWER
-    an earlier incarnation of the node             NOT_LEADER_OR_FOLLOWER
+    another broker epoch than the registered one   NOT_LEADER_OR_FOLLOWER; Kafka takes a later one,
+                                                   and none at all: see `Partition.check_follower`
     its log does not agree with this one           where it has to truncate to; nothing is noted
     its offset is not in this log                  OFFSET_OUT_OF_RANGE; nothing is noted
 """
@@ -25,7 +26,7 @@ from penstock.log.errors import CorruptData
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.limit import ENTRIES_PER_TURN
-from penstock.replication.fetch_session import EPOCH_FIRST, NO_SESSION
+from penstock.replication.fetch_session import EPOCH_FIRST, EPOCH_NONE, NO_SESSION
 from penstock.replication.follower_session import Followed, FollowerSession, FollowerSessions
 from penstock.replication.partition import Partition
 from penstock.wire.header import RequestHeader, encode_response
@@ -57,8 +58,11 @@ def serve_follower(
     version = context.header.api_version
     sessions = services.follower_sessions
     fetch = FollowerFetch(services, request, context, node)
-    if fetch.is_of_earlier_incarnation:
-        sessions.close(node)
+    if not fetch.is_of_registered_process and request.session_epoch not in (
+        EPOCH_NONE,
+        EPOCH_FIRST,
+    ):
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     session = sessions.begin(request, node, by_topic_id=version >= TOPIC_IDS_FROM)
     if isinstance(session, ErrorCode):
         return FetchResponse(error_code=session)
@@ -148,8 +152,11 @@ class FollowerFetch(PendingReply):
         self._is_due = False
 
     @property
-    def is_of_earlier_incarnation(self) -> bool:
-        return NO_BROKER_EPOCH != self._broker_epoch < self._registered_epoch
+    def is_of_registered_process(self) -> bool:
+        """Whether the node is registered with this broker epoch. Nobody else has a session, or ends
+        that of the node.
+        """
+        return NO_BROKER_EPOCH != self._broker_epoch == self._registered_epoch
 
     def note(self, followed: Followed) -> None:
         """The follower is where the fetch says, in a partition that is named or was, and has
@@ -181,7 +188,7 @@ class FollowerFetch(PendingReply):
         """`encoded`: the reply that waits is sent as it is filled."""
         session = self.session
         is_first = request.session_epoch == EPOCH_FIRST
-        if is_first and session.partitions and self._services.image.brokers.get(self._node):
+        if is_first and session.partitions and self.is_of_registered_process:
             random_below = self._services.world.entropy.random_below
             self.sessions.opened(session, random_below=random_below)
         if session.session_id != NO_SESSION and not is_first:
