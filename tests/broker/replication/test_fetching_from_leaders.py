@@ -1,6 +1,7 @@
 """What a leader has, its followers have: over real connections, from a leader in the test."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -278,6 +279,43 @@ def test_a_lost_session_is_opened_again(run: Callable[..., None]) -> None:
         assert cluster.has_all("orders", first)
 
     run(scenario)
+
+
+def test_a_session_that_is_lost_again_and_again_is_not_a_lost_connection(
+    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(cluster: Following) -> None:
+        [log] = cluster.follow("orders")
+        leader = cluster.leaders[ONE]
+        for _ in range(5):
+            log.append()
+            leader.changed()
+            await until(lambda: cluster.has_all("orders", log))
+            leader.lose_sessions()
+
+    caplog.set_level(logging.INFO)
+    run(scenario)
+    assert [line for line in caplog.messages if "connected=" in line] == []
+
+
+def test_a_partition_that_the_leader_refuses_for_long_is_logged_once(
+    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(cluster: Following) -> None:
+        bad, good = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        bad.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        good.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", good, 1))
+        tried = len(leader.requests)
+        await until(lambda: len(leader.requests) > tried + 20)
+
+    run(scenario, replica_fetch_backoff_ms=40)
+    told = [line for line in caplog.messages if "state=refused" in line]
+    assert told == [
+        "replica partition=orders-0 leader=11 state=refused reason=NOT_LEADER_OR_FOLLOWER"
+    ]
 
 
 def test_a_leader_that_comes_back_elsewhere_is_found(run: Callable[..., None]) -> None:

@@ -97,7 +97,8 @@ class ReplicaFetcher:
         self._news = asyncio.Event()  # there may be something to fetch
         self._hurry = asyncio.Event()  # the metadata has changed: a connection may succeed now
         self._timer: asyncio.TimerHandle | None = None
-        self._failures = 0  # of connections since the last reply
+        self._failures = 0  # of connections and sessions since the last reply
+        self._is_told = False  # that there is no connection
 
     def __len__(self) -> int:
         return len(self._followers)
@@ -303,6 +304,8 @@ class ReplicaFetcher:
     def _taken(self, partition: PartitionId, follower: Follower, taken: Taken) -> None:
         if taken is Taken.REFUSED:
             self._back_off(partition)
+            if self._back_off_ms[partition] == self._settings.replica_fetch_backoff_ms:
+                self._tell(partition, follower, "refused", follower.error.name)
         elif taken is Taken.OUT_OF_RANGE:
             self._session.leave_out(partition)
             self._out_of_range[partition] = follower
@@ -355,13 +358,16 @@ class ReplicaFetcher:
 
     def _failed(self, partition: PartitionId, follower: Follower, reason: str) -> None:
         """Told once for each reason; tried again after the longest back-off."""
+        self._tell(partition, follower, "failed", reason)
+        self._back_off(partition, wait_ms=self._settings.replica_fetch_backoff_ms)
+
+    def _tell(self, partition: PartitionId, follower: Follower, state: str, reason: str) -> None:
         if self._reasons.get(partition) != reason:
             self._reasons[partition] = reason
             logger.error(
-                "replica partition=%s leader=%d state=failed reason=%s",
-                follower.name, self.leader, reason,
+                "replica partition=%s leader=%d state=%s reason=%s",
+                follower.name, self.leader, state, reason,
             )  # fmt: skip
-        self._back_off(partition, wait_ms=self._settings.replica_fetch_backoff_ms)
 
     def _disk_failed(self, partition: PartitionId, follower: Follower, error: DiskError) -> None:
         """A disk that is full takes records again once there is room; else this was its end."""
@@ -498,9 +504,10 @@ class ReplicaFetcher:
     # Connections
 
     def _replied(self) -> None:
-        if self._failures:
+        self._failures = 0
+        if self._is_told:
+            self._is_told = False
             logger.info("replica fetcher leader=%d connected=true", self.leader)
-            self._failures = 0
 
     async def _session_lost(self, code: int) -> None:
         """It is opened again at once; a leader that goes on so is given time."""
@@ -518,7 +525,8 @@ class ReplicaFetcher:
 
     async def _wait_after_failure(self, reason: str) -> None:
         """A little, growing; a change of the metadata that concerns this node ends the wait."""
-        if self._failures <= 1:
+        if not self._is_told:
+            self._is_told = True
             logger.warning(
                 "replica fetcher leader=%d connected=false reason=%s", self.leader, reason
             )
