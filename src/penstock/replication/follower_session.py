@@ -10,8 +10,8 @@ partitions of its session where the follower is: a partition that is not named i
     start         likewise: who deletes records waits until all replicas have
     watermark     waits for the next reply: what followers do with it hurries nobody
 
-Sessions are bounded by the number of brokers and of partitions that are led here. A new session of
-a node replaces the one before, and one whose connection breaks while a fetch waits is given up. A
+Sessions are bounded by the number of brokers, and each by FETCH_PARTITIONS_MAX. A new session of a
+node replaces the one before, and one whose connection breaks while a fetch waits is given up. A
 fetch that names many partitions is noted by turns: if another one comes meanwhile, the session is
 closed, because the rest of the positions would never be known here. The follower opens a new one.
 
@@ -27,6 +27,7 @@ from typing import Final, Protocol
 
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
+from penstock.model.limit import FETCH_PARTITIONS_MAX
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.replication.fetch_session import (
     EPOCH_FIRST,
@@ -204,6 +205,18 @@ class FollowerSession:
         if self.poll is not None:
             self.poll.wake()
 
+    def has_room(self, request: FetchRequest) -> bool:
+        """Whether the partitions that a fetch names can be added."""
+        size = len(self.partitions)
+        if size + sum(len(topic.partitions) for topic in request.topics) <= FETCH_PARTITIONS_MAX:
+            return True
+        named = {
+            (topic.topic_id if self.by_topic_id else topic.topic, asked.partition)
+            for topic in request.topics
+            for asked in topic.partitions
+        }
+        return len(self.partitions.keys() | named) <= FETCH_PARTITIONS_MAX
+
     def name(self, topic: FetchTopic, asked: FetchPartition) -> Followed:
         """The follower says where it is in a partition."""
         key = (topic.topic_id if self.by_topic_id else topic.topic, asked.partition)
@@ -276,6 +289,9 @@ class FollowerSessions:
         if session.is_noting:
             self.close(node)
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if not session.has_room(request):
+            self.close(node)
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         session.epoch = next_epoch(epoch)
         poll, session.poll = session.poll, None
         if poll is not None:
