@@ -114,6 +114,33 @@ def test_the_epoch_is_that_of_the_broker_that_wrote_last() -> None:
     assert epoch_after(disk.after_kill()) == 23
 
 
+def test_a_log_that_ends_below_its_high_watermark_has_lost_records() -> None:
+    disk = formatted()
+    directory, log = running(disk)
+    batch = append(log, 2)
+    log.note_watermark(log.end_offset)
+    directory.save_watermarks()
+    assert epoch_after(disk.after_kill()) == EPOCH
+    killed = disk.after_kill()
+    del killed.files[log.segments[-1].file.path].data[-batch.size_bytes :]
+    directory = LogDirectory.open(disk=killed, path="/data")
+    directory.open_found(directory.partitions_found(), now_ms=NOW_MS)
+    assert directory.clean_epoch(BOOT) is None
+    assert not killed.exists(START)
+    assert directory.recovery.reasons == [
+        "/data/orders-0: ends at offset 60, below its high watermark 62"
+    ]
+
+
+def test_a_log_without_a_segment_has_lost_records() -> None:
+    disk = formatted()
+    _, log = running(disk)
+    killed = disk.after_kill()
+    for segment in log.segments:
+        killed.remove(segment.file.path)
+    assert epoch_after(killed) is None
+
+
 def test_a_torn_batch_at_the_very_end_was_never_acked() -> None:
     disk = formatted()
     _, log = running(disk)

@@ -54,6 +54,7 @@ class LogWanted:
     topic_id: TopicId
     settings: TopicSettings
     whole: bool = False  # RecordsLost if it ends below what was synced, at each start again
+    found: bool = False  # at a start: it was there before
 
 
 class LogDirectory:
@@ -208,7 +209,7 @@ class LogDirectory:
         `PartitionLog.reconfigure` follows. Returns why some could not be opened.
         """
         wanted = [
-            LogWanted(partition=partition, topic_id=claim, settings=TopicSettings())
+            LogWanted(partition=partition, topic_id=claim, settings=TopicSettings(), found=True)
             for partition in partitions
             if isinstance(claim := self._claim_of(partition), bytes) and partition not in self.logs
         ]
@@ -350,6 +351,7 @@ class LogDirectory:
                 if not any(_is_retired(name, directory) for name in names):
                     # Neither deleted nor set aside by a node, as far as it is known.
                     self._about_to_lose()
+                    self.recovery.reasons.append(f"{self.path}/{directory}: is gone")
                 self._checkpoints.forget(partition)
 
     def _make_directories(self, new: Sequence[LogWanted]) -> None:
@@ -364,6 +366,7 @@ class LogDirectory:
         partition = wanted.partition
         assert partition not in self.logs, partition
         recovery_point = self._checkpoints.recovery_point(partition)
+        watermark = self._checkpoints.watermark(partition)
         log = open_log(
             disk=self._disk,
             directory=self._directory(partition),
@@ -376,7 +379,8 @@ class LogDirectory:
                 recovery_point=recovery_point,
                 start_offset=self._checkpoints.start_offset(partition),
                 cleaned_offset=self._checkpoints.cleaned_offset(partition),
-                watermark=self._checkpoints.watermark(partition),
+                watermark=watermark,
+                found=wanted.found,
             ),
             producer_expiry_ms=self._producer_expiry_ms,
             loaded=self._loaded,
@@ -391,10 +395,17 @@ class LogDirectory:
             )
         self.logs[partition] = log
         self._add_up(log.recovery)
+        if watermark is not None and log.end_offset < watermark:
+            # Nothing was truncated to end here, so somebody has removed what was committed.
+            self._about_to_lose()
+            self.recovery.reasons.append(
+                f"{log.directory}: ends at offset {log.end_offset}, below its high watermark"
+                f" {watermark}"
+            )
         if log.recovery_point < recovery_point:
             # Recovery has cut below it: what is written there now is not synced.
             self._checkpoints.save_recovery_points()
-        if log.noted_watermark != self._checkpoints.watermark(partition):
+        if log.noted_watermark != watermark:
             # The same: what is written there now may never be committed.
             self._checkpoints.save_watermarks()
         return log

@@ -30,6 +30,7 @@ class LeftBehind:
     start_offset: Offset = FIRST_OFFSET
     cleaned_offset: Offset | None = None
     watermark: Offset | None = None
+    found: bool = False  # the directory has been there before, with a log
 
 
 NOTHING_KNOWN = LeftBehind()
@@ -103,6 +104,8 @@ def _load_parts(
         segments.pop(0).remove_files()  # a deletion that was cut off
     fresh = not segments
     if fresh:
+        if left.found:
+            about_to_lose()
         segments = [new_segment(disk, directory, left.start_offset, now_ms, loaded)]
     memory = LogMemory(
         disk=disk,
@@ -120,6 +123,8 @@ def _load_parts(
         memory=memory,
         about_to_lose=about_to_lose,
     )
+    if fresh and left.found:
+        found.report.reasons.append(f"{directory}: has no segment")
     # Without a file there are no epochs below the recovery point (invariant 2 of `log/epochs`).
     synced = left.clean or (left.recovery_point or 0) > memory.start_offset
     absent = memory.epochs_are_absent and synced and found.end_offset > memory.start_offset
