@@ -1,6 +1,8 @@
 """A start tells whether everything is there that the broker before it wrote."""
 
 import random
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from penstock.log.directory import LogDirectory, write_identity
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import Offset
+from penstock.world.disk import RealDisk
 from penstock.world.errors import DiskError
 from rig.logs import NOW_MS, PARTITION, SMALL, TOPIC_ID, append, make_batch
 from rig.memory_disk import Crashed, MemoryDisk
@@ -97,13 +100,38 @@ def test_the_file_of_another_directory_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"\0" * 90, b'{"version":1}', b'{"version":0,"bootId":"c0ffee"}']
+    "content", [b"", b"{", b"[]", b"\0" * 90, b'{"version":2}', b'{"version":1,"bootId":"c0ffee"}']
 )
 def test_a_torn_file_does_not_count(content: bytes) -> None:
     disk = formatted()
     running(disk)
     disk.write_whole(START, content)
     assert epoch_after(disk.after_kill()) is None
+
+
+def test_a_directory_that_was_restored_from_a_copy_is_unclean(tmp_path: Path) -> None:
+    disk, home = RealDisk(), tmp_path / "data"
+    identity = DirectoryIdentity(
+        cluster_id="c", node_id=NodeId(1), directory_id=bytes(range(1, 17))
+    )
+    write_identity(disk, str(home), identity)
+
+    def start() -> int | None:
+        directory = LogDirectory.open(disk=disk, path=str(home))
+        epoch = directory.clean_epoch(BOOT)
+        directory.note_start(boot_id=BOOT, broker_epoch=EPOCH)
+        directory.abandon()
+        return epoch
+
+    assert start() is None
+    shutil.copytree(home, tmp_path / "copy")
+    assert start() == EPOCH
+    shutil.copytree(tmp_path / "copy", home, dirs_exist_ok=True)  # the same files
+    assert start() is None
+    assert start() == EPOCH
+    shutil.rmtree(home)
+    shutil.copytree(tmp_path / "copy", home)
+    assert start() is None
 
 
 def test_the_epoch_is_that_of_the_broker_that_wrote_last() -> None:

@@ -187,6 +187,9 @@ class MemoryDisk:
     def modified_ms(self, path: str) -> int:
         return self.files[path].modified_ms
 
+    def signature(self, path: str) -> str:
+        return str(self.files[path].modified_ms)
+
     def names(self, directory: str) -> list[str]:
         prefix = directory.rstrip("/") + "/"
         below = [path for path in (*self.files, *self.directories) if path.startswith(prefix)]

@@ -142,7 +142,17 @@ class LogDirectory:
         identity = self.identity
         if identity is None:
             return None
-        return self.start_file.epoch_of(directory_id=identity.directory_id, boot_id=boot_id)
+        return self.start_file.epoch_of(
+            directory_id=identity.directory_id, boot_id=boot_id, signature=self._signature()
+        )
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether a copy was put in the place of what the last process wrote to."""
+        found = self.start_file.found
+        if found is None or self.identity is None:
+            return False
+        return found.signature != self._signature()
 
     def partitions_found(self) -> dict[TopicPartition, TopicId | CorruptCheckpoint | None]:
         """The partitions that have a directory here, opened or not, with their topic ids.
@@ -222,7 +232,10 @@ class LogDirectory:
         if identity is not None:
             self.start_file.write(
                 Start(
-                    directory_id=identity.directory_id, boot_id=boot_id, broker_epoch=broker_epoch
+                    directory_id=identity.directory_id,
+                    boot_id=boot_id,
+                    broker_epoch=broker_epoch,
+                    signature=self._signature(),
                 )
             )
 
@@ -320,6 +333,10 @@ class LogDirectory:
 
     def _directory(self, partition: TopicPartition) -> str:
         return f"{self.path}/{layout.partition_directory(partition)}"
+
+    def _signature(self) -> str:
+        """Of a file that is written when the directory is formatted, and then no more."""
+        return self._disk.signature(f"{self.path}/{layout.IDENTITY}")
 
     def _unopened(self) -> set[TopicPartition]:
         """Partitions with a directory here whose log is not open."""

@@ -1,11 +1,14 @@
 """The start file: what lets the next start of a broker tell that a kill has lost nothing.
 
     penstock-start, text:
-        {"version":0,"directoryId":"<base64>","bootId":"<text>","brokerEpoch":17}
+        {"version":1,"directoryId":"<base64>","bootId":"<text>","brokerEpoch":17,
+         "signature":"<text>"}
 
 A clean stop leaves a marker. A killed process leaves none, but what it wrote is in the page cache
 as long as the machine runs, so nothing is lost either. The file says so of one log directory: it
-was written by the broker with this epoch, since this start of the machine.
+was written by the broker with this epoch, since this start of the machine. The signature is that of
+meta.properties (`Disk.signature`): a directory that was restored from a copy, and so may be older
+than what the broker wrote, has another one.
 
 Invariants:
  1. It is written when the broker knows its epoch, and before it writes records in that epoch.
@@ -14,7 +17,7 @@ Invariants:
  3. Once removed, it is not written again by the same process.
 
 It is not synced: a power loss ends the boot of which it speaks. A device that is detached and
-attached again while the machine runs is not noticed, nor is a directory restored from a copy.
+attached again while the machine runs is not noticed, nor is one that is set back to a snapshot.
 """
 
 import json
@@ -24,7 +27,7 @@ from penstock.model.identity import id_bytes, id_text
 from penstock.model.lazy_dataclass import dataclass
 from penstock.world.ports import Disk
 
-VERSION = 0
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,7 @@ class Start:
     directory_id: bytes
     boot_id: str  # of the machine
     broker_epoch: int
+    signature: str  # of the directory
 
 
 class StartFile:
@@ -43,20 +47,22 @@ class StartFile:
         self._disk = disk
         self._path = f"{path}/{layout.START}"
         self._is_void = False
-        self._found = decode_start(disk.read(self._path)) if disk.exists(self._path) else None
+        self.found = decode_start(disk.read(self._path)) if disk.exists(self._path) else None
 
     @property
     def path(self) -> str:
         return self._path
 
-    def epoch_of(self, *, directory_id: bytes, boot_id: str) -> int | None:
+    def epoch_of(self, *, directory_id: bytes, boot_id: str, signature: str) -> int | None:
         """The epoch of the broker that wrote here last, if the machine runs since then and nothing
         has gone wrong.
         """
-        found = self._found
+        found = self.found
         if found is None or self._is_void or not boot_id:
             return None
         if (found.directory_id, found.boot_id) != (directory_id, boot_id):
+            return None
+        if found.signature != signature:
             return None
         return found.broker_epoch
 
@@ -85,6 +91,7 @@ def encode_start(start: Start) -> bytes:
         "directoryId": id_text(start.directory_id),
         "bootId": start.boot_id,
         "brokerEpoch": start.broker_epoch,
+        "signature": start.signature,
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -98,12 +105,17 @@ def decode_start(data: bytes) -> Start | None:
     if not isinstance(fields, dict) or fields.get("version") != VERSION:
         return None
     directory, boot_id = fields.get("directoryId"), fields.get("bootId")
-    broker_epoch = fields.get("brokerEpoch")
+    broker_epoch, signature = fields.get("brokerEpoch"), fields.get("signature")
     if not (isinstance(directory, str) and isinstance(boot_id, str)):
         return None
-    if not isinstance(broker_epoch, int):
+    if not (isinstance(broker_epoch, int) and isinstance(signature, str)):
         return None
     try:
-        return Start(directory_id=id_bytes(directory), boot_id=boot_id, broker_epoch=broker_epoch)
+        return Start(
+            directory_id=id_bytes(directory),
+            boot_id=boot_id,
+            broker_epoch=broker_epoch,
+            signature=signature,
+        )
     except ValueError:
         return None

@@ -137,6 +137,9 @@ class SimDisk:
     def modified_ms(self, path: str) -> int:
         return BEGIN_MS + self._content(path).modified_us // 1000
 
+    def signature(self, path: str) -> str:
+        return str(self._content(path).modified_us)
+
     def names(self, directory: str) -> list[str]:
         return sorted(self._folder(directory).entries)
 

@@ -46,6 +46,14 @@ class RealDisk:
         except OSError as error:
             raise disk_error(path, error) from error
 
+    def signature(self, path: str) -> str:
+        try:
+            status = os.stat(path)
+        except OSError as error:
+            raise disk_error(path, error) from error
+        # A copy gets another inode, or at least another time of its last change: nobody sets that.
+        return f"{status.st_ino}-{status.st_ctime_ns}"
+
     def names(self, directory: str) -> list[str]:
         try:
             return sorted(os.listdir(directory))

@@ -102,6 +102,11 @@ class Disk(Protocol):
     def modified_ms(self, path: str) -> int:
         """When the file was last written to, in milliseconds since 1970."""
 
+    def signature(self, path: str) -> str:
+        """Another one once the file has been written to, replaced, or restored from a copy, even if
+        the copy has the times of the original.
+        """
+
     def names(self, directory: str) -> list[str]:
         """What a directory holds, sorted, so that every start walks in one order."""
 

@@ -164,6 +164,13 @@ class LogDirectories:
             for error in home.open_found([partition], now_ms=now_ms):
                 logger.error("partition=%s recovered=false reason=%s", partition, error)
             await asyncio.sleep(0)
+        for directory in self:
+            if directory.is_restored:
+                logger.warning(
+                    "directory=%s clean=false reason=it was restored from a copy, and may lack"
+                    " records",
+                    directory.path,
+                )
 
     def note_start(self, broker_epoch: int) -> None:
         """The broker has this epoch from now on. Without the file its next start is unclean."""

@@ -112,6 +112,9 @@ class ReplicaDisk:
     def modified_ms(self, path: str) -> int:
         return 0
 
+    def signature(self, path: str) -> str:
+        return ""
+
     def names(self, directory: str) -> list[str]:
         return sorted(self._folders[directory])
 
