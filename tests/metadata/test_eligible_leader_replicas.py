@@ -56,6 +56,24 @@ def test_who_leaves_a_set_below_the_minimum_is_eligible() -> None:
     assert partition.last_known_elr == (ONE,)
 
 
+def test_a_process_may_find_out_that_it_has_lost_records_until_it_is_unfenced() -> None:
+    cluster = replicated(ONE, TWO, THREE)
+    for node_id in (THREE, TWO, ONE):
+        cluster.fence(node_id)
+    restart(cluster, TWO, cleanly=True)
+    assert partition_of(cluster).elr == (ONE, TWO)
+    broker = cluster.image.brokers[TWO]
+    epoch = cluster.register(TWO, incarnation=broker.incarnation[1], previous_broker_epoch=None)
+    assert epoch == broker.epoch
+    assert partition_of(cluster).elr == (ONE,)
+    cluster.unfence(TWO)
+    assert partition_of(cluster).leader is None
+    come_back(cluster, ONE, cleanly=True)
+    cluster.alter_isr("orders", ONE, TWO)
+    cluster.register(TWO, incarnation=broker.incarnation[1], previous_broker_epoch=None)
+    assert partition_of(cluster).isr == (ONE, TWO)
+
+
 def test_the_minimum_is_never_more_than_there_are_replicas() -> None:
     cluster = replicated(ONE, TWO, in_sync_min=3)
     cluster.fence(TWO)

@@ -253,17 +253,16 @@ class BrokerParts:
         directories = self._directories
         # Alone, only a clean stop counts: it keeps the leader epochs (ADR 34).
         previous = directories.stopped_epoch if self._is_alone else directories.clean_epoch
-        epoch = await self._membership.register(
-            registration_of(
-                node_id=self._config.node_id,
-                cluster_id=self.services.cluster_id,
-                incarnation=self._world.entropy.random_bytes(16),
-                rack=self._config.settings.broker_rack,
-                endpoints=self.services.endpoints,
-                directories=sorted(one.directory_id for one in self._identities),
-                previous_broker_epoch=previous,
-            )
+        registration = registration_of(
+            node_id=self._config.node_id,
+            cluster_id=self.services.cluster_id,
+            incarnation=self._world.entropy.random_bytes(16),
+            rack=self._config.settings.broker_rack,
+            endpoints=self.services.endpoints,
+            directories=sorted(one.directory_id for one in self._identities),
+            previous_broker_epoch=previous,
         )
+        epoch = await self._membership.register(registration)
         if not self._is_alone:
             directories.note_start(epoch)
             logger.info(
@@ -271,6 +270,17 @@ class BrokerParts:
                 self._config.node_id, epoch, "unknown" if previous is None else previous,
             )  # fmt: skip
         await self._membership.catch_up()
+        lacking = self.partitions.lacking
+        if previous is not None and lacking and not self._is_alone:
+            # Removed, or logs of other topics stand in their places. Not led either: a broker is
+            # fenced until it has come further than this.
+            logger.error(
+                "broker=%d clean=false reason=no log directory has partition %s (%d in all), which"
+                " this broker is to have: it counts as one that has lost records",
+                self._config.node_id, lacking[0], len(lacking),
+            )  # fmt: skip
+            registration.previous_broker_epoch = NO_EPOCH
+            await self._membership.register(registration)
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(

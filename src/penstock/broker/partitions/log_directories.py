@@ -137,6 +137,10 @@ class LogDirectories:
         epochs = {directory.clean_epoch(self._boot_id) for directory in self}
         return epochs.pop() if len(epochs) == 1 and not self.failed else None
 
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether a directory that is online has the partition, opened or not."""
+        return partition in self._homes
+
     def log_of(self, partition: TopicPartition) -> PartitionLog | None:
         """A partition's log, if it is open."""
         home = self._homes.get(partition)
@@ -193,6 +197,11 @@ class LogDirectories:
                     " this node starts again: else the node is taken to have lost nothing",
                     directory.path, directory.start_file.path, error.reason,
                 )  # fmt: skip
+
+    def forget_starts(self) -> None:
+        """Records are gone that were here: the next start is not clean, nor was this one."""
+        for directory in self:
+            self.io_failed(directory)
 
     def open_logs(
         self, wanted: Iterable[LogWanted], *, now_ms: int, unheard_of: Container[TopicPartition]

@@ -89,6 +89,8 @@ class Partitions:
         self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
         self._closed = False
+        # At the start the cluster took this broker to have the records of these, and it has none.
+        self.lacking: list[TopicPartition] = []
 
     def __iter__(self) -> Iterator[Replica]:
         for topic in sorted({**self._by_name, **self._followed}):
@@ -203,6 +205,8 @@ class Partitions:
                         settings = effective_topic(topic.name, image, broker)
                     wanted = LogWanted(partition=name, topic_id=topic.topic_id, settings=settings)
                     to_open[name] = (wanted, partition)
+        if at_start:
+            self._find_lacking(to_open)
         self._open(to_open, unheard_of, applied)
         for name, error in self.directories.delete_partitions(given_up).items():
             logger.error("partition=%s deleted=false reason=%s", name, error)
@@ -337,6 +341,18 @@ class Partitions:
                 uncommitted_ends=known.uncommitted_ends,
             )
         return False
+
+    def _find_lacking(
+        self, to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]]
+    ) -> None:
+        """Notes what would be led without its records, before new logs take their places."""
+        self.lacking = [
+            name
+            for name, (_, partition) in to_open.items()
+            if not self.directories.has(name) and self._node_id in (*partition.isr, *partition.elr)
+        ]
+        if self.lacking:
+            self.directories.forget_starts()
 
     def _open(
         self,

@@ -44,6 +44,8 @@ from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 
+NO_PREVIOUS_EPOCH = -1
+
 
 def bootstrap_records(*, min_insync_replicas: int | str = 1) -> tuple[MetadataRecord, ...]:
     """The first records of a metadata log: what a node's settings say of `min.insync.replicas` when
@@ -102,12 +104,28 @@ def register_broker(
     _check_directories(state, request)
     _check_features(state, request)
     if present is not None and present.incarnation == request.incarnation_id:
-        return Decision(reply=BrokerRegistrationResponse(broker_epoch=present.epoch))
+        return _registered_again(context, present, request)
     fencing = () if present is None else _replaced(context, present, request)
     missing = missing_records(state, min_insync_replicas=context.settings.min_insync_replicas)
     return Decision(
         records=(*fencing, record, *missing),
         reply=BrokerRegistrationResponse(broker_epoch=context.next_offset),
+        framed=True,
+    )
+
+
+def _registered_again(
+    context: DecisionContext, present: BrokerImage, request: BrokerRegistrationRequest
+) -> Decision[MetadataRecord, BrokerRegistrationResponse]:
+    """By the same process. While it is fenced it may still find out that it has lost records, and
+    take back what it said: once it knows its partitions.
+    """
+    changes: Iterable[MetadataRecord] = ()
+    if present.fenced and request.previous_broker_epoch == NO_PREVIOUS_EPOCH:
+        changes = without_broker(context, present.node_id, has_lost_records=True)
+    return Decision(
+        records=tuple(changes),
+        reply=BrokerRegistrationResponse(broker_epoch=present.epoch),
         framed=True,
     )
 
