@@ -43,8 +43,22 @@ def test_replay_shows_the_same_run_by_virtual_time() -> None:
     assert run_seed(1, nodes=3).trace.hash in ran.output
 
 
-@pytest.mark.parametrize("command", [["run", "--seeds", "1"], ["replay", "1"]])
-def test_a_planted_bug_of_clusters_needs_a_cluster(command: list[str]) -> None:
-    ran = CliRunner().invoke(sim, [*command, "--flaw", "never-unfenced"])
+def test_partitions_have_three_replicas_unless_another_number_is_asked_for() -> None:
+    assert run_seed(1, nodes=3, replicas=3).trace.hash == run_seed(1, nodes=3).trace.hash
+    ran = CliRunner().invoke(sim, ["replay", "1", "--nodes", "3", "--replicas", "1"])
+    assert ran.exit_code == 0, ran.output
+    assert run_seed(1, nodes=3, replicas=1).trace.hash in ran.output
+
+
+def test_partitions_cannot_have_more_replicas_than_there_are_nodes() -> None:
+    ran = CliRunner().invoke(sim, ["replay", "1", "--nodes", "3", "--replicas", "5"])
     assert ran.exit_code == 2
-    assert "--flaw never-unfenced is for clusters: give --nodes" in ran.output
+    assert "--replicas 5 needs as many nodes: there are 3" in ran.output
+
+
+@pytest.mark.parametrize("command", [["run", "--seeds", "1"], ["replay", "1"]])
+def test_options_of_clusters_need_a_cluster(command: list[str]) -> None:
+    for option in ("--flaw never-unfenced", "--replicas 3"):
+        ran = CliRunner().invoke(sim, [*command, *option.split()])
+        assert ran.exit_code == 2
+        assert f"{option} is for clusters: give --nodes" in ran.output

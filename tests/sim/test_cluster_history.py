@@ -25,6 +25,7 @@ def created(**changes: object) -> TopicHistory:
     topic = TopicHistory(
         name="orders",
         partitions=2,
+        replicas=1,
         settings={RETENTION: "1000"},
         presence=Presence.THERE,
         topic_id=FIRST,
@@ -83,6 +84,7 @@ def test_what_was_done_or_may_have_been_done_is_accepted(topic: TopicHistory, fo
         (created(), image(topic_id=SECOND), "another id"),
         (created(), image(partitions=3), "has 3 partitions"),
         (created(partitions_asked={1}), image(partitions=1), "has 1 partitions"),
+        (created(replicas=3), image(), r"has \[1\] replicas at node-1, not 3"),
         (created(), image(retention_ms="5"), "retention.ms of orders is 5"),
         (created(presence=Presence.GONE), image(), "was deleted, and node-1 still has it"),
     ],

@@ -24,6 +24,12 @@ def test_a_cluster_of_three_keeps_its_promises(seed: int) -> None:
     assert WORTH.reached_by(outcome.figures), outcome.figures
 
 
+def test_a_cluster_whose_partitions_have_one_replica_keeps_its_promises() -> None:
+    outcome = run_seed(0, nodes=3, replicas=1)
+    assert outcome.violation is None
+    assert WORTH.reached_by(outcome.figures), outcome.figures
+
+
 @pytest.mark.parametrize("nodes", [1, 5])
 def test_a_cluster_of_another_size_keeps_its_promises(nodes: int) -> None:
     outcome = run_seed(2, nodes=nodes)

@@ -14,11 +14,11 @@ LIKELY_SEED = {
     ClusterFlaw.REPLY_BEFORE_COMMIT: 0,
     ClusterFlaw.REPLY_BEFORE_IMAGE: 0,
     ClusterFlaw.IMAGE_BEFORE_COMMIT: 2,
-    ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP: 1,
-    ClusterFlaw.METADATA_NOT_SYNCED: 5,
+    ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP: 6,
+    ClusterFlaw.METADATA_NOT_SYNCED: 1,
     ClusterFlaw.LEADER_EPOCH_KEPT: 3,
     ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: 6,
-    ClusterFlaw.NEVER_UNFENCED: 2,
+    ClusterFlaw.NEVER_UNFENCED: 15,
     ClusterFlaw.FENCED_LEADER_SHOWN: 0,
 }
 CHECKERS = {

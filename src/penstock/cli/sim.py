@@ -92,6 +92,11 @@ nodes_option = click.option(
     type=click.IntRange(min=1, max=CLUSTER_NODES_MAX),
     help="A cluster of so many nodes, instead of a node alone.",
 )
+replicas_option = click.option(
+    "--replicas",
+    type=click.IntRange(min=1, max=CLUSTER_NODES_MAX),
+    help="With --nodes: replicas of each partition; by default 3, or as many as there are nodes.",
+)
 cluster_flaw_option = click.option(
     "--flaw",
     type=click.Choice([flaw.value for flaw in ClusterFlaw]),
@@ -107,6 +112,7 @@ def sim() -> None:
 @sim.command()
 @campaign_options
 @nodes_option
+@replicas_option
 @cluster_flaw_option
 @json_option
 def run(
@@ -114,6 +120,7 @@ def run(
     start: int,
     workers: int | None,
     nodes: int | None,
+    replicas: int | None,
     flaw: str | None,
     as_json: bool,
 ) -> None:
@@ -123,28 +130,33 @@ def run(
     """
     console = Console(stderr=as_json)
     tried = range(start, start + seeds)
+    _refuse_options_of_clusters(nodes, replicas, flaw)
     if nodes is None:
-        _refuse_flaw_of_one_node(flaw)
         _run_node(tried, workers, console, as_json=as_json)
     else:
         planted = None if flaw is None else ClusterFlaw(flaw)
-        _run_cluster(tried, nodes, planted, workers, console, as_json=as_json)
+        ran = cluster_campaign(tried, nodes=nodes, replicas=replicas, flaw=planted, workers=workers)
+        again = f"--nodes {nodes}" + ("" if replicas is None else f" --replicas {replicas}")
+        _run_cluster(ran, tried, planted, console, again=again, as_json=as_json)
 
 
 @sim.command()
 @click.argument("seed", type=click.IntRange(min=0))
 @nodes_option
+@replicas_option
 @cluster_flaw_option
-def replay(seed: int, nodes: int | None, flaw: str | None) -> None:
+def replay(seed: int, nodes: int | None, replicas: int | None, flaw: str | None) -> None:
     """Run one seed again and show what happened, by virtual time."""
+    _refuse_options_of_clusters(nodes, replicas, flaw)
     if nodes is None:
-        _refuse_flaw_of_one_node(flaw)
         outcome = run_seed(seed, log_lines=True)
         trace, violation = outcome.trace, outcome.violation
         figures = f"{outcome.lives} lives, {outcome.acks} acks, {outcome.virtual_ms} ms"
     else:
         planted = None if flaw is None else ClusterFlaw(flaw)
-        of_cluster = run_cluster_seed(seed, nodes=nodes, flaw=planted, log_lines=True)
+        of_cluster = run_cluster_seed(
+            seed, nodes=nodes, replicas=replicas, flaw=planted, log_lines=True
+        )
         trace, violation = of_cluster.trace, of_cluster.violation
         found = of_cluster.figures
         figures = (
@@ -307,9 +319,15 @@ def _judge(
         )
 
 
-def _refuse_flaw_of_one_node(flaw: str | None) -> None:
-    if flaw is not None:
-        raise click.UsageError(f"--flaw {flaw} is for clusters: give --nodes, such as --nodes 3")
+def _refuse_options_of_clusters(nodes: int | None, replicas: int | None, flaw: str | None) -> None:
+    if nodes is None:
+        for name, given in (("flaw", flaw), ("replicas", replicas)):
+            if given is not None:
+                raise click.UsageError(
+                    f"--{name} {given} is for clusters: give --nodes, such as --nodes 3"
+                )
+    elif replicas is not None and replicas > nodes:
+        raise click.UsageError(f"--replicas {replicas} needs as many nodes: there are {nodes}")
 
 
 def _run_node(tried: range, workers: int | None, console: Console, *, as_json: bool) -> None:
@@ -334,17 +352,17 @@ def _run_node(tried: range, workers: int | None, console: Console, *, as_json: b
 
 
 def _run_cluster(
+    ran: Iterator[ClusterVerdict],
     tried: range,
-    nodes: int,
     flaw: ClusterFlaw | None,
-    workers: int | None,
     console: Console,
     *,
+    again: str,
     as_json: bool,
 ) -> None:
+    """`again` is what a replay needs to be told."""
     began = time.monotonic()
     verdicts: list[ClusterVerdict] = []
-    ran = cluster_campaign(tried, nodes=nodes, flaw=flaw, workers=workers)
     for verdict in _shown(ran, len(tried), console):
         verdicts.append(verdict)
         if flaw is not None and verdict.violation is not None:
@@ -371,7 +389,7 @@ def _run_cluster(
     elif failed:
         raise PromiseBroken(
             f"{len(failed)} of {len(tried)} seeds broke a promise;"
-            f" see: penstock sim replay {failed[0]} --nodes {nodes}"
+            f" see: penstock sim replay {failed[0]} {again}"
         )
 
 

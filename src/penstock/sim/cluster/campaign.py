@@ -18,12 +18,19 @@ class ClusterVerdict:
 
 
 def cluster_campaign(
-    seeds: range, *, nodes: int, flaw: ClusterFlaw | None = None, workers: int | None = None
+    seeds: range,
+    *,
+    nodes: int,
+    replicas: int | None = None,
+    flaw: ClusterFlaw | None = None,
+    workers: int | None = None,
 ) -> Iterator[ClusterVerdict]:
-    run_one = partial(verdict_of, nodes=nodes, flaw=flaw)
+    run_one = partial(verdict_of, nodes=nodes, replicas=replicas, flaw=flaw)
     return over_seeds(seeds, run_one, module=__name__, workers=workers)
 
 
-def verdict_of(seed: int, *, nodes: int, flaw: ClusterFlaw | None = None) -> ClusterVerdict:
-    outcome = run_seed(seed, nodes=nodes, flaw=flaw)
+def verdict_of(
+    seed: int, *, nodes: int, replicas: int | None = None, flaw: ClusterFlaw | None = None
+) -> ClusterVerdict:
+    outcome = run_seed(seed, nodes=nodes, replicas=replicas, flaw=flaw)
     return ClusterVerdict(seed=seed, violation=outcome.violation, figures=outcome.figures)

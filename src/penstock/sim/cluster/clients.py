@@ -92,7 +92,7 @@ class Client:
 
     def __init__(
         self, name: str, hosts: tuple[str, ...], *, history: ClusterHistory, trace: Trace,
-        chance: Random, view: View,
+        chance: Random, view: View, replicas: int,
     ) -> None:  # fmt: skip
         self.name = name
         self.ending = False
@@ -101,6 +101,7 @@ class Client:
         self.trace = trace
         self.chance = chance
         self.view = view
+        self.replicas = replicas
         self._values = VALUE_MIN
 
     async def main(self, world: World) -> None:
@@ -155,7 +156,7 @@ class AdminClient(Client):
     async def _race(self, cluster: Cluster) -> None:
         """Only one of those who create a topic is told that it has done so."""
         name = f"race-{cluster.clock.now_ms() // RACE_MS % 1_000_000}"
-        new = NewTopic(name=name, partitions=1, replicas=1)
+        new = NewTopic(name=name, partitions=1, replicas=self.replicas)
         told = (await Admin(cluster).create_topics([new]))[name]
         if not isinstance(told, Refused):
             self.note(f"created {name}")
@@ -166,7 +167,10 @@ class AdminClient(Client):
         topic = self._topic_to_create()
         topic.creations += 1
         new = NewTopic(
-            name=topic.name, partitions=topic.partitions, replicas=1, settings=topic.settings
+            name=topic.name,
+            partitions=topic.partitions,
+            replicas=topic.replicas,
+            settings=topic.settings,
         )
         told = (await Admin(cluster).create_topics([new]))[topic.name]
         if isinstance(told, Refused):
@@ -198,6 +202,7 @@ class AdminClient(Client):
         topic = TopicHistory(
             name=f"{self.name}-{len(own)}",
             partitions=self.chance.randint(1, 3),
+            replicas=1 if self.replicas == 1 else self.chance.choice((1, self.replicas)),
             settings={**LASTING, "retention.ms": str(self.fresh_value())},
         )
         self.history.topics[topic.name] = topic

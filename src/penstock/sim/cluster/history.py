@@ -23,6 +23,7 @@ class Presence(Enum):
 class TopicHistory:
     name: str
     partitions: int  # as many as were acked
+    replicas: int
     settings: dict[str, str]  # as acked
     presence: Presence = Presence.ASKED
     topic_id: TopicId | None = None  # as the ack told

@@ -38,6 +38,12 @@ def _judge_topic(host: str, image: Image, topic: TopicHistory) -> None:
         raise Violation("lost operation", f"{topic.name} was deleted, and {host} still has it")
     if topic.is_certain and topic.topic_id not in (None, found.topic_id):
         raise Violation("done twice", f"{topic.name} has another id than when it was created")
+    counts = {len(partition.replicas) for partition in found.partitions}
+    if counts != {topic.replicas}:
+        raise Violation(
+            "lost operation", f"{topic.name} has {sorted(counts)} replicas at {host}, not"
+            f" {topic.replicas}",
+        )  # fmt: skip
     if len(found.partitions) not in topic.partition_counts:
         raise Violation(
             "lost operation", f"{topic.name} has {len(found.partitions)} partitions at {host},"

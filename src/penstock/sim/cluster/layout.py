@@ -73,6 +73,7 @@ def format_nodes(
             log_directories=config.log_directories,
             metadata_directory=config.metadata_directory,
             voters=voters,
+            min_insync_replicas=config.settings.given.get("min.insync.replicas"),
         )
         world = cluster.host(host).world(KillSwitch())
         planned = plan_format(

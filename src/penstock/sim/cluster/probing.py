@@ -19,13 +19,13 @@ PAUSE_S = 0.1
 UNTRIED = ClientError("it has not been tried")
 
 
-async def probe(world: World, host: str, *, topic: str, partitions: int) -> None:
+async def probe(world: World, host: str, *, topic: str, partitions: int, replicas: int) -> None:
     """Each partition is written to, wherever it is led."""
     bootstrap = [address(host)]
     rules = CLIENT_RULES
     async with ThroughOneNode(world.network, world.clock, bootstrap, rules=rules) as cluster:
         admin = Admin(cluster)
-        new = NewTopic(name=topic, partitions=partitions, replicas=1)
+        new = NewTopic(name=topic, partitions=partitions, replicas=replicas)
         await _until_done(partial(_created, admin, new))
         async with Producer(cluster, rules=PRODUCER_RULES) as producer:
             for partition in range(partitions):

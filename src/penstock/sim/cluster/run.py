@@ -78,13 +78,14 @@ def run_seed(
     seed: int,
     *,
     nodes: int = 3,
+    replicas: int | None = None,
     flaw: ClusterFlaw | None = None,
     scenario: ClusterScenario | None = None,
     log_lines: bool = False,
 ) -> ClusterOutcome:
     """Runs one simulation. Same seed, same code: same trace, in any process."""
     loop = SimLoop()  # type: ignore[abstract]  # what it lacks, nobody may call
-    simulation = ClusterSimulation(loop, scenario or draw(seed, nodes=nodes))
+    simulation = ClusterSimulation(loop, scenario or draw(seed, nodes=nodes, replicas=replicas))
     trace = simulation.cluster.trace
     with planted(flaw):
         violation = verdict_of(loop, trace, simulation.run(), log_lines=log_lines)
@@ -157,7 +158,7 @@ class ClusterSimulation:
             NewTopic(
                 name=name,
                 partitions=partitions,
-                replicas=1,
+                replicas=self.scenario.replicas,
                 settings={**LASTING, "internal.segment.bytes": "3000"},
             )
             for name, partitions in (
@@ -185,7 +186,7 @@ class ClusterSimulation:
         for name, kind in kinds:
             client = kind(
                 name, tuple(self._hosts.values()), history=self.history, trace=self.cluster.trace,
-                chance=stream(scenario.seed, name), view=self,
+                chance=stream(scenario.seed, name), view=self, replicas=scenario.replicas,
             )  # fmt: skip
             self._clients.append(client)
             process = SimProcess(self.cluster.host(name), client.main, trace=self.cluster.trace)
@@ -278,7 +279,13 @@ class ClusterSimulation:
             world = self.cluster.host("judge").world(KillSwitch())
             try:
                 async with asyncio.timeout(SERVED_MS / 1000):
-                    await probe(world, host, topic=name, partitions=self.scenario.nodes)
+                    await probe(
+                        world,
+                        host,
+                        topic=name,
+                        partitions=self.scenario.nodes,
+                        replicas=self.scenario.replicas,
+                    )
             except TimeoutError:
                 raise Violation(
                     "served", f"{when}: no topic could be used through {host} in {SERVED_MS} ms"

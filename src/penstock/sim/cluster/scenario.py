@@ -29,6 +29,7 @@ LIMITS = FaultLimits(
 )
 ORDERS = "orders"
 PAYMENTS = "payments"  # written in transactions
+REPLICAS = 3
 LASTING = {"penstock.ack.fsync": "true"}  # an ack holds through a power loss
 
 
@@ -37,6 +38,7 @@ class ClusterScenario:
     seed: int
     nodes: int
     node_settings: dict[str, str]
+    replicas: int  # of each partition; topics of admins may have fewer
     voters_in_log: bool  # with the ids of their directories: `kraft.version` 1
     orders_partitions: int
     admins: int
@@ -48,12 +50,18 @@ class ClusterScenario:
     plan: FaultPlan
 
 
-def draw(seed: int, *, nodes: int) -> ClusterScenario:
+def draw(seed: int, *, nodes: int, replicas: int | None = None) -> ClusterScenario:
+    """With as many replicas of each partition as are asked for; by default three, as far as there
+    are nodes for them.
+    """
+    replicas = min(REPLICAS, nodes) if replicas is None else replicas
+    assert 1 <= replicas <= nodes, (replicas, nodes)
     chance = stream(seed, "scenario of a cluster")
     return ClusterScenario(
         seed=seed,
         nodes=nodes,
-        node_settings=_node_settings(chance, nodes),
+        node_settings=_node_settings(chance, nodes=nodes, replicas=replicas),
+        replicas=replicas,
         voters_in_log=nodes > 1 and chance.random() < 0.5,
         orders_partitions=chance.choice((nodes, 2 * nodes)),
         admins=chance.choice((1, 2, 2)),
@@ -66,15 +74,22 @@ def draw(seed: int, *, nodes: int) -> ClusterScenario:
     )
 
 
-def _node_settings(chance: Random, nodes: int) -> dict[str, str]:
+def in_sync_min(replicas: int) -> str:
+    """`min.insync.replicas` of a topic with so many replicas: one of them may be away."""
+    return str(max(1, replicas - 1))
+
+
+def _node_settings(chance: Random, *, nodes: int, replicas: int) -> dict[str, str]:
     settings = {
         "penstock.ack.fsync": "true",  # for the topics of coordinators too
         "offsets.topic.num.partitions": "2",
-        "offsets.topic.replication.factor": "1",
+        "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.num.partitions": "2",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": in_sync_min(replicas),
     }
+    if replicas > 1:
+        settings["min.insync.replicas"] = in_sync_min(replicas)
     if chance.random() < 0.3:
         # Snapshots again and again, and a log that is trimmed: those who were away need them.
         settings["metadata.log.max.record.bytes.between.snapshots"] = "3000"
