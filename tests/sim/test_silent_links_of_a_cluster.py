@@ -3,15 +3,20 @@
 import asyncio
 
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.network.channel import open_channel
 from penstock.client.network.errors import ClientError
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.sim.cluster.inspection import Inspection
 from penstock.sim.cluster.layout import address, configs, format_nodes
 from penstock.sim.entropy import stream
 from penstock.sim.host_faults import require_healthy
+from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.world.tasks import TaskGroup
 from rig.machines import Machines
 
 WAIT_S = 60
+ANSWER_MS_MAX = 10_000  # of one request; requests behind it on the connection wait as long
 
 
 async def start_cluster(machines: Machines) -> str:
@@ -53,6 +58,27 @@ async def create(machines: Machines, name: str, *, through: str) -> None:
                     return
 
 
+async def producer_id(machines: Machines, *, through: str) -> list[int]:
+    """The codes of the answers to one request after the other, on one connection, until an id is
+    handed out.
+    """
+    codes: list[int] = []
+    async with asyncio.timeout(WAIT_S), TaskGroup() as tasks:
+        channel = await open_channel(
+            machines.world("client").network,
+            address(through),
+            client_id="client",
+            tasks=tasks,
+            timeout_ms=ANSWER_MS_MAX,
+        )
+        while ErrorCode.NONE not in codes:
+            request = InitProducerIdRequest(transactional_id=None)
+            reply = await channel.ask(request, InitProducerIdResponse, timeout_ms=ANSWER_MS_MAX)
+            codes.append(reply.error_code)
+        channel.close()
+    return codes
+
+
 def test_requests_are_forwarded_again_after_their_connection_fell_silent() -> None:
     async def scenario(machines: Machines) -> None:
         leader = await start_cluster(machines)
@@ -62,5 +88,19 @@ def test_requests_are_forwarded_again_after_their_connection_fell_silent() -> No
             link.silence()
         await create(machines, "second", through=other)
         await require_unfenced(machines, other, by=leader)
+
+    Machines().run(scenario)
+
+
+def test_producers_do_not_wait_for_an_id_while_its_connection_is_silent() -> None:
+    async def scenario(machines: Machines) -> None:
+        leader = await start_cluster(machines)
+        other = next(name for name in machines.nodes if name != leader)
+        await create(machines, "first", through=other)
+        for link in machines.wire.links_between(leader, other):
+            link.silence()
+        codes = await producer_id(machines, through=other)
+        assert codes[0] == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert codes[-1] == ErrorCode.NONE
 
     Machines().run(scenario)

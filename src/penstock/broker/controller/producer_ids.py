@@ -14,6 +14,10 @@ from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 
+# Those who wait hold up what else comes on their connections. A controller that is there answers
+# within milliseconds, and a connection to it that has fallen silent is not noticed any sooner.
+BLOCK_WAIT_MS_MAX = 2_000
+
 
 class ProducerIds:
     """`broker_epoch` is asked for with each block, as a broker may register anew."""
@@ -48,9 +52,9 @@ class ProducerIds:
         return fresh
 
     async def refill(self) -> None:
-        """Gets a block if there is none. RequestError when the controller gives none; with an error
-        that every producer tries again after, unlike the controller's own. All who wait share one
-        request: without a controller nobody waits for the time-outs of others.
+        """Gets a block if there is none. RequestError when the controller gives none in time; with
+        an error that every producer tries again after, unlike the controller's own. All who wait
+        share one request: without a controller nobody waits for the time-outs of others.
         """
         while self._next == self._end:
             if self._refilling is None:
@@ -63,7 +67,7 @@ class ProducerIds:
         tried = self._refilling = asyncio.get_running_loop().create_future()
         refusal: RequestError | None = None
         try:
-            self._refill(await self._controller.ask(self._request()))
+            self._refill(await self._controller.ask(self._request(), wait_ms_max=BLOCK_WAIT_MS_MAX))
         except RequestError as error:
             refusal = RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.message)
             raise refusal from error
