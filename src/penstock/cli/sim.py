@@ -9,22 +9,15 @@ values (`penstock.sim.quorum.run`), `replication` and `replication-replay` with 
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.options import json_option
 from penstock.cli.show import print_json
+from penstock.cli.sim_progress import progress_bar, shown
 from penstock.model.error import PenstockError
 from penstock.sim.campaign import Verdict, campaign
 from penstock.sim.cluster.campaign import ClusterVerdict, cluster_campaign
@@ -48,17 +41,6 @@ class PromiseBroken(PenstockError):
     """A simulation found something wrong."""
 
 
-class Judged(Protocol):
-    """What became of a seed."""
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def violation(self) -> str | None: ...
-
-
-Verdicts = TypeVar("Verdicts", bound=Judged)
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
@@ -184,7 +166,7 @@ def quorum(seeds: int, start: int, workers: int | None, flaw: str | None, as_jso
     began = time.monotonic()
     planted = None if flaw is None else Flaw(flaw)
     tried = quorum_campaign(range(start, start + seeds), flaw=planted, workers=workers)
-    for verdict in _shown(tried, seeds, console):
+    for verdict in shown(tried, seeds, console):
         tally.add(verdict)
         if planted is not None and verdict.violation is not None:
             break
@@ -241,7 +223,7 @@ def replication(
     began = time.monotonic()
     planted = None if flaw is None else ReplicationFlaw(flaw)
     tried = replication_campaign(range(start, start + seeds), flaw=planted, workers=workers)
-    for verdict in _shown(tried, seeds, console):
+    for verdict in shown(tried, seeds, console):
         tally.add(verdict)
         if planted is not None and verdict.violation is not None:
             break
@@ -293,7 +275,7 @@ def crash(seed: int, stride: int, power_loss: bool) -> None:
     kind = Crash.POWER_LOSS if power_loss else Crash.KILL
     points = list(places.points(crash=kind, call_stride=stride, step_stride=stride))
     failed = 0
-    with _progress(Console()) as progress:
+    with progress_bar(Console()) as progress:
         for point in progress.track(points, description="crashes"):
             violation = run_seed(seed, scenario, crash_point=point).violation
             if violation is not None:
@@ -332,7 +314,7 @@ def _refuse_options_of_clusters(nodes: int | None, replicas: int | None, flaw: s
 
 def _run_node(tried: range, workers: int | None, console: Console, *, as_json: bool) -> None:
     began = time.monotonic()
-    verdicts: list[Verdict] = list(_shown(campaign(tried, workers=workers), len(tried), console))
+    verdicts: list[Verdict] = list(shown(campaign(tried, workers=workers), len(tried), console))
     failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
     figures: dict[str, object] = {
         "seeds": len(tried),
@@ -363,7 +345,7 @@ def _run_cluster(
     """`again` is what a replay needs to be told."""
     began = time.monotonic()
     verdicts: list[ClusterVerdict] = []
-    for verdict in _shown(ran, len(tried), console):
+    for verdict in shown(ran, len(tried), console):
         verdicts.append(verdict)
         if flaw is not None and verdict.violation is not None:
             break
@@ -393,17 +375,6 @@ def _run_cluster(
         )
 
 
-def _shown(tried: Iterator[Verdicts], seeds: int, console: Console) -> Iterator[Verdicts]:
-    """The verdicts, with a bar of how many there are, and a line for each that is bad."""
-    with _progress(console) as progress:
-        bar = progress.add_task("seeds", total=seeds)
-        for verdict in tried:
-            progress.advance(bar)
-            if verdict.violation is not None:
-                console.print(f"[red]seed {verdict.seed}[/red] {verdict.violation}", soft_wrap=True)
-            yield verdict
-
-
 def _show_figures(figures: dict[str, object], console: Console, *, as_json: bool) -> None:
     if as_json:
         print_json(figures)
@@ -416,14 +387,3 @@ def _figure(value: object) -> str:
     if isinstance(value, dict):
         return "(" + ", ".join(f"{name} {one}" for name, one in value.items()) + ")"
     return str(value)
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )

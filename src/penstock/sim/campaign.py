@@ -18,6 +18,15 @@ class Verdict:
     commits: int  # of transactions
     virtual_ms: int
 
+    @property
+    def fault_count(self) -> int:
+        """Those that ended a life."""
+        return self.lives - 1
+
+    @property
+    def acked(self) -> int:
+        return self.acks
+
 
 def campaign(seeds: range, *, workers: int | None = None) -> Iterator[Verdict]:
     return over_seeds(seeds, _verdict, module=__name__, workers=workers)

@@ -17,7 +17,12 @@ OBJECTS_PER_COLLECTION = 50_000
 
 
 def over_seeds(
-    seeds: range, run_one: Callable[[int], Result], *, module: str, workers: int | None = None
+    seeds: range,
+    run_one: Callable[[int], Result],
+    *,
+    module: str,
+    workers: int | None = None,
+    seeds_at_once: int = SEEDS_AT_ONCE,
 ) -> Iterator[Result]:
     """What a function of `module` makes of each seed, in the order of the seeds. The workers stop
     when the iterator is closed.
@@ -27,7 +32,7 @@ def over_seeds(
     context.set_forkserver_preload(["__main__", __name__, module])
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_collect_seldom)
     try:
-        parts = [seeds[at : at + SEEDS_AT_ONCE] for at in range(0, len(seeds), SEEDS_AT_ONCE)]
+        parts = [seeds[at : at + seeds_at_once] for at in range(0, len(seeds), seeds_at_once)]
         for done in [pool.submit(_run_some, run_one, part) for part in parts]:
             yield from done.result()
     finally:

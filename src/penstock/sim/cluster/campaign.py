@@ -9,12 +9,22 @@ from penstock.sim.cluster.run import run_seed
 from penstock.sim.seed_figures import SeedFigures
 from penstock.sim.workers import over_seeds
 
+SEEDS_AT_ONCE = 2  # each takes seconds
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterVerdict:
     seed: int
     violation: str | None
     figures: SeedFigures
+
+    @property
+    def fault_count(self) -> int:
+        return self.figures.fault_count
+
+    @property
+    def acked(self) -> int:
+        return self.figures.acked
 
 
 def cluster_campaign(
@@ -26,7 +36,7 @@ def cluster_campaign(
     workers: int | None = None,
 ) -> Iterator[ClusterVerdict]:
     run_one = partial(verdict_of, nodes=nodes, replicas=replicas, flaw=flaw)
-    return over_seeds(seeds, run_one, module=__name__, workers=workers)
+    return over_seeds(seeds, run_one, module=__name__, workers=workers, seeds_at_once=SEEDS_AT_ONCE)
 
 
 def verdict_of(

@@ -26,6 +26,10 @@ class QuorumVerdict:
     snapshots_installed: int
     calm_leader_ms: int
 
+    @property
+    def fault_count(self) -> int:
+        return sum(self.faults.values())
+
 
 @dataclass(slots=True, kw_only=True)
 class Tally:

@@ -27,6 +27,10 @@ class ReplicationVerdict:
     forgiven: int
     calm_ms: int
 
+    @property
+    def fault_count(self) -> int:
+        return sum(self.faults.values())
+
 
 @dataclass(slots=True, kw_only=True)
 class ReplicationTally:
