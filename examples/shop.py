@@ -1,9 +1,9 @@
 """What the examples share: a broker, a topic of orders, a producer, consumers.
 
 Every example takes `--bootstrap HOST:PORT` (or PENSTOCK_BOOTSTRAP), be it Penstock or Apache Kafka;
-without one it starts a Penstock of its own for as long as it runs. `--protocol consumer` makes the
-groups use the newer protocol (KIP-848) instead of the classic one. Topics and groups get names of
-their own, so an example can be run again and again.
+without one it starts a Penstock of its own for as long as it runs, of as many nodes as `--nodes`
+says. `--protocol consumer` makes the groups use the newer protocol (KIP-848) instead of the classic
+one. Topics and groups get names of their own, so an example can be run again and again.
 """
 
 import argparse
@@ -64,14 +64,15 @@ def opened(description: str | None) -> Iterator[Shop]:
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bootstrap", default=os.environ.get("PENSTOCK_BOOTSTRAP"))
+    parser.add_argument("--nodes", type=int, default=1, help="of the cluster that it starts")
     parser.add_argument("--protocol", choices=("classic", "consumer"), default="classic")
     options = parser.parse_args()
     mark = secrets.token_hex(3)
     if options.bootstrap:
         yield Shop(bootstrap=options.bootstrap, protocol=options.protocol, mark=mark)
         return
-    with running_broker() as broker:
-        say(f"no --bootstrap given: a broker of our own, at {broker.bootstrap}")
+    with running_broker(nodes=options.nodes) as broker:
+        say(f"no --bootstrap given: a Penstock of our own, at {broker.bootstrap}")
         yield Shop(bootstrap=broker.bootstrap, protocol=options.protocol, mark=mark)
 
 

@@ -52,6 +52,13 @@ def test_example_keeps_its_promise(penstock_session: Broker, script: Path, proto
     assert printed[-1].startswith("ok: ")
 
 
+@pytest.mark.parametrize("name", ["queue_mode", "read_process_write"])
+def test_example_keeps_its_promise_on_three_nodes_of_its_own(name: str) -> None:
+    printed = run(EXAMPLES / f"{name}.py", "--nodes", "3", PENSTOCK_BOOTSTRAP="")
+    assert printed[0].count("127.0.0.1:") == 3
+    assert printed[-1].startswith("ok: ")
+
+
 def test_the_example_of_kafka_streams_keeps_its_promise(
     penstock_session: Broker, streams_jars: Path
 ) -> None:
