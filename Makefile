@@ -57,7 +57,7 @@ DEV_STAMP := $(VENV)/.penstock-dev
 .PHONY: help demo test test-clients test-spark test-others soak lint format docs bench wheel build unbuild clean
 
 help:
-	@echo "make demo    set up, run a shop on a node and on Spark, kill both on the way, and prove it"
+	@echo "make demo    set up, run a shop on three nodes and Spark, kill a leader and Spark, and prove it"
 	@echo "make test    set up, check style and types, run every test, in three parts, two at a time:"
 	@echo "             test-clients, with real clients and Apache Kafka, test-spark, and test-others"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"

@@ -1,4 +1,4 @@
-"""`penstock demo`: a shop on a node and on Spark, with a SIGKILL to each, and a table of proof.
+"""`penstock demo`: a shop on three nodes and on Spark, SIGKILLs to both, and a table of proof.
 
 `--plain` needs no Spark: a million keyed records in, and all of them out again in order.
 """
@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from penstock.cli.connect import with_cluster
 from penstock.cli.demo_plain import plain_demo
-from penstock.cli.demo_processes import DemoDriver, DemoFailed, DemoNode
+from penstock.cli.demo_processes import DemoCluster, DemoDriver, DemoFailed
 from penstock.cli.demo_shop import Shop, Show, run_shop
 from penstock.cli.options import json_option
 from penstock.cli.pipeline_load import events_of, load
@@ -40,7 +40,7 @@ MASTER = "local[2,4]"
 SILENT_SECONDS_MAX = 120.0
 NEXT = """
 what to look at next:
-  penstock serve &                       a node of your own
+  penstock serve &                       a node of your own (--nodes 3)
   penstock pipeline list                 five pipelines that are ready to run
   penstock pipeline generate commerce --count 10000
   penstock pipeline run commerce         the same shop, until Ctrl-C; also --once, --for SECONDS
@@ -51,12 +51,14 @@ what to look at next:
 @click.command()
 @click.option("--events", default=10_000, show_default=True, type=click.IntRange(min=300),
               help="How many events the shop has.")  # fmt: skip
+@click.option("--nodes", default=3, show_default=True, type=click.IntRange(min=1, max=9),
+              help="How many nodes the cluster has.")  # fmt: skip
 @click.option("--plain", is_flag=True, help="Without Spark: a million records in and out again.")
 @click.option("--records", default=1_000_000, show_default=True, type=click.IntRange(min=1),
               help="How many, with --plain.")  # fmt: skip
 @json_option
-def demo(events: int, plain: bool, records: int, as_json: bool) -> None:
-    """Run a shop on a node and Spark, kill both on the way, and prove that nothing is lost."""
+def demo(events: int, nodes: int, plain: bool, records: int, as_json: bool) -> None:
+    """Run a shop on a cluster and Spark, kill a node and Spark, and prove that nothing is lost."""
     if plain:
         plain_demo(records, as_json)
         return
@@ -65,35 +67,37 @@ def demo(events: int, plain: bool, records: int, as_json: bool) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     console = Console(stderr=as_json)
     started_s = time.monotonic()
-    findings = _shop(console, events)
+    findings = _shop(console, events, nodes)
     seconds = time.monotonic() - started_s
     proven = all(finding.proven for finding in findings)
     if as_json:
         told = [asdict(finding) for finding in findings]
-        print_json({"events": events, "seconds": round(seconds, 1), "proven": proven,
-                    "outputs": told})  # fmt: skip
+        print_json({"events": events, "nodes": nodes, "seconds": round(seconds, 1),
+                    "proven": proven, "outputs": told})  # fmt: skip
     else:
         _show_findings(findings)
     if not proven:
         raise DemoFailed("what came out is not what went in: see the table")
     console.print(
-        f"[green]{events:,} events in; the node and the Spark driver were killed; every output is"
+        f"[green]{events:,} events in; a leader and the Spark driver were killed; every output is"
         f" complete: duplicates 0, missing 0[/green]  ({seconds:.0f} s)"
     )
     if not as_json:
         console.print(NEXT, highlight=False)
 
 
-def _shop(console: Console, events: int) -> list[Finding]:
+def _shop(console: Console, events: int, nodes: int) -> list[Finding]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-demo-")))
         database = stack.enter_context(_database(console))
-        node = DemoNode(folder / "node", settings={"transaction.two.phase.commit.enable": "true"})
-        stack.callback(node.stop)
-        node.start()
-        console.print(f"a node is up at [bold]{node.bootstrap}[/bold]")
-        _make_topics(node.bootstrap)
-        arguments = [SHOP.name, "--bootstrap", node.bootstrap, "--master", MASTER]
+        data = folder / "nodes"
+        data.mkdir()
+        cluster = DemoCluster(nodes, data, settings=_settings(nodes))
+        stack.callback(cluster.stop)
+        cluster.start()
+        console.print(f"{_count(nodes)} up at [bold]{cluster.bootstrap}[/bold]")
+        _make_topics(cluster.bootstrap)
+        arguments = [SHOP.name, "--bootstrap", cluster.bootstrap, "--master", MASTER]
         arguments += ["--folder", str(folder / "spark")]
         if database is not None:
             arguments += ["--postgres", database]
@@ -102,7 +106,7 @@ def _shop(console: Console, events: int) -> list[Finding]:
         driver.start()
         console.print("the commerce pipeline starts on Spark, in a process of its own")
         shop = Shop(
-            node=node,
+            cluster=cluster,
             driver=driver,
             events=events_of(SHOP, SEED, count=events),
             count=events,
@@ -111,6 +115,18 @@ def _shop(console: Console, events: int) -> list[Finding]:
         )
         with _progress(console, events) as show:
             return asyncio.run(run_shop(shop, show))
+
+
+def _settings(nodes: int) -> dict[str, str]:
+    """Prepared transactions have no time-out (two-phase commit), and where there are three nodes
+    what is acked is on two of them.
+    """
+    acks = {"min.insync.replicas": "2"} if nodes > 2 else {}
+    return {"transaction.two.phase.commit.enable": "true", **acks}
+
+
+def _count(nodes: int) -> str:
+    return "a node is" if nodes == 1 else f"{nodes} nodes are"
 
 
 @contextmanager

@@ -102,9 +102,11 @@ async def _create_topic(cluster: Cluster) -> None:
 def _node() -> Iterator[str]:
     """A node as a child process; the value is its address."""
     with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
-        node = DemoNode(Path(folder, "node"))
+        arguments = ["serve", "--data", f"{folder}/node", "--listen", "127.0.0.1:0"]
+        node = DemoNode(arguments, log=Path(folder, "node.log"))
         try:
             node.start()
-            yield node.bootstrap
+            assert node.address is not None
+            yield node.address
         finally:
             node.stop()

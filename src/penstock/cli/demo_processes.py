@@ -1,17 +1,22 @@
-"""The two processes of the demo that are killed on the way: a node, and a Spark driver.
+"""The processes of the demo that are killed on the way: the nodes of a cluster, and a Spark driver.
 
 Each is a child, started as anybody would start it. A killed one is started again on what it left
-behind: the node on its directory and port, the driver on its folder of checkpoints.
+behind: a node on its directory and port, the driver on its folder of checkpoints.
 """
 
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from penstock.cli.laid_out_nodes import laid_out_nodes
 from penstock.model.error import PenstockError
+from penstock.world.clock import RealClock
+from penstock.world.disk import RealDisk
+from penstock.world.entropy import RealEntropy
 
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 READY = "penstock ready: "
@@ -23,35 +28,46 @@ class DemoFailed(PenstockError):
 
 
 class DemoNode:
-    """Prepared transactions have no time-out on it (two-phase commit)."""
+    """One node, by the arguments of `penstock`."""
 
-    def __init__(self, data: Path, *, settings: dict[str, str] | None = None) -> None:
-        self.bootstrap = "127.0.0.1:0"  # from the first start on: where it is
-        self._data = data
-        self._log = data.with_name("node.log")
-        self._settings = settings or {}
+    def __init__(self, arguments: Sequence[str], *, log: Path) -> None:
+        self.address: str | None = None  # from the first start on
+        self._arguments = arguments
+        self._log = log
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
+    def begin(self) -> None:
+        """Starts it, without waiting until it is ready."""
         assert self._process is None
-        command = [*PENSTOCK, "serve", "--data", str(self._data), "--listen", self.bootstrap]
-        for name, value in self._settings.items():
-            command += ["--set", f"{name}={value}"]
         with self._log.open("ab") as log:
             # A group of its own: Ctrl-C is for the demo, which then stops it.
             self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+                [*PENSTOCK, *self._arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
             )
-        assert self._process.stdout is not None
+
+    def wait_until_ready(self) -> None:
+        assert self._process is not None and self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.startswith(READY):
             self.kill()
             raise DemoFailed(f"the node did not start: {last_line(self._log)}")
-        self.bootstrap = line.removeprefix(READY).strip()
+        self.address = line.removeprefix(READY).strip()
+
+    def start(self) -> None:
+        self.begin()
+        self.wait_until_ready()
 
     def kill(self) -> None:
         """The end that asks nobody."""
         self._end(signal.SIGKILL)
+
+    def ask_to_stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -66,6 +82,43 @@ class DemoNode:
                 process.wait(STOP_SECONDS_MAX)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+class DemoCluster:
+    """Nodes that are laid out as `penstock serve --nodes` does it, each with a log of its own."""
+
+    def __init__(self, nodes: int, data: Path, *, settings: Mapping[str, str]) -> None:
+        commands = laid_out_nodes(
+            nodes,
+            data_directory=str(data),
+            port=0,
+            settings=settings,
+            log_level="info",
+            disk=RealDisk(),
+            entropy=RealEntropy(),
+            clock=RealClock(),
+        )
+        self.nodes = {
+            number: DemoNode(one.arguments[len(PENSTOCK) :], log=data / f"{one.name}.log")
+            for number, one in enumerate(commands, start=1)
+        }
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.address for node in self.nodes.values() if node.address is not None)
+
+    def start(self) -> None:
+        """Returns when all are ready: none of them is before a majority runs."""
+        for node in self.nodes.values():
+            node.begin()
+        for node in self.nodes.values():
+            node.wait_until_ready()
+
+    def stop(self) -> None:
+        for node in self.nodes.values():
+            node.ask_to_stop()
+        for node in self.nodes.values():
+            node.stop()
 
 
 class DemoDriver:

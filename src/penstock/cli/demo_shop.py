@@ -1,6 +1,7 @@
-"""The demo: a shop's events through Spark, while the node and the driver are killed.
+"""The demo: a shop's events through Spark, while a node and the driver are killed.
 
-    a third of the events is out      the node gets a SIGKILL, and is started again
+    a third of the events is out      the node that leads most gets a SIGKILL; the others take over
+    half of them                      it is started again, and catches up
     two thirds, and rows come out     the Spark driver gets one, Java and all, and is started again
     all are out                       wait until every output is what it has to be, or nothing comes
 
@@ -9,20 +10,24 @@ What is written and what is read is one program here, so `Proof` can tell to the
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from penstock.cli.connect import RULES
 from penstock.cli.demo_outputs import Outputs
-from penstock.cli.demo_processes import DemoDriver, DemoNode
+from penstock.cli.demo_processes import DemoCluster, DemoDriver
 from penstock.cli.pipeline_generate import send_events
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster
+from penstock.model.identity import NodeId
+from penstock.spark.pipelines.commerce.names import INVENTORY, ORDERS, PAYMENTS
 from penstock.spark.pipelines.commerce.proof import OUTPUTS, Finding, Proof
 from penstock.spark.pipelines.generated import Event
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
 
+INPUTS = (ORDERS, PAYMENTS, INVENTORY)
 LOOK_SECONDS = 1.0
 STARTS_MAX = 5
 
@@ -40,7 +45,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shop:
-    node: DemoNode
+    cluster: DemoCluster
     driver: DemoDriver
     events: Iterator[Event]
     count: int
@@ -52,18 +57,21 @@ async def run_shop(shop: Shop, show: Show) -> list[Finding]:
     """What was found at the end, proven or not."""
     proof = Proof()
     outputs = Outputs(OUTPUTS)
-    addresses = parse_addresses(shop.node.bootstrap)
+    addresses = parse_addresses(shop.cluster.bootstrap)
     async with Cluster(TcpNetwork(), RealClock(), addresses, rules=RULES) as cluster:
         reading = asyncio.create_task(outputs.read_on(cluster, show.came))
         try:
             third = shop.count // 3
             await _send(shop, cluster, proof, show, third)
             await _some_output(shop, outputs, show, rows=1)
-            show.say("SIGKILL to the node, while Spark reads and writes")
-            await asyncio.to_thread(shop.node.kill)
-            await asyncio.to_thread(shop.node.start)
-            show.say(f"the node is back at {shop.node.bootstrap}, with all that it had acked")
-            await _send(shop, cluster, proof, show, third)
+            number, led = await _leader_of_most(cluster)
+            node = shop.cluster.nodes[number]
+            show.say(f"SIGKILL to node {number}, which leads {led} of the shop's partitions")
+            await asyncio.to_thread(node.kill)
+            await _send(shop, cluster, proof, show, third // 2)
+            await asyncio.to_thread(node.start)
+            show.say(f"node {number} is back, and catches up with what was acked meanwhile")
+            await _send(shop, cluster, proof, show, third - third // 2)
             await _some_output(shop, outputs, show, rows=outputs.count + 1)
             show.say("SIGKILL to the Spark driver, with its Java and its open transactions")
             await asyncio.to_thread(shop.driver.kill)
@@ -74,6 +82,19 @@ async def run_shop(shop: Shop, show: Show) -> list[Finding]:
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
+
+
+async def _leader_of_most(cluster: Cluster) -> tuple[NodeId, int]:
+    """Which node leads most partitions of the topics that the shop writes to, and how many."""
+    view = await cluster.need(INPUTS)
+    leaders = Counter(
+        partition.leader
+        for topic in INPUTS
+        for partition in view.topics[topic].partitions
+        if partition.leader is not None
+    )
+    [(node, led)] = leaders.most_common(1)
+    return node, led
 
 
 async def _send(shop: Shop, cluster: Cluster, proof: Proof, show: Show, count: int) -> None:
