@@ -8,6 +8,7 @@ from typing import Protocol
 from penstock.model.configs import ResourceKind, Source
 from penstock.model.identity import METADATA_TOPIC
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.wire.messages.describe_cluster import DescribeClusterRequest
 from penstock.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from penstock.wire.messages.describe_quorum import (
     DescribeQuorumPartition,
@@ -97,10 +98,10 @@ def is_whole(cluster: ClusterOfProcesses) -> bool:
 
 
 def unfenced_brokers(address: str) -> set[int]:
-    """Those that clients are told of by this broker."""
+    """As this broker knows them. Metadata lists those that were just fenced, too."""
     with closing(Dialogue(address, "")) as dialogue:
-        reply = dialogue.exchange(MetadataRequest(topics=[]), version=12)
-    return {broker.node_id for broker in reply.brokers}
+        reply = dialogue.exchange(DescribeClusterRequest(), version=0)
+    return {broker.broker_id for broker in reply.brokers}
 
 
 def create_topic(dialogue: Dialogue, name: str, *, timeout_ms: int) -> tuple[int, bytes]:

@@ -20,6 +20,7 @@ from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import versions_served
+from penstock.broker.request.listed_brokers import ListedBrokers
 from penstock.broker.request.services import Services
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.metadata.effective import CLUSTER_DEFAULT, BrokerSettingsInEffect
@@ -142,6 +143,7 @@ class BrokerParts:
                 random_below=world.entropy.random_below,
                 sessions_max=settings.max_incremental_fetch_session_cache_slots,
             ),
+            listed_brokers=ListedBrokers(session_ms=settings.broker_session_timeout_ms),
             served=versions_served(SERVED),
             local=local,
         )
@@ -151,6 +153,8 @@ class BrokerParts:
 
     def publish(self, delta: Delta, image: Image) -> None:
         """A metadata change takes effect: in one step, before those who asked for it are told."""
+        now_ms = self._world.clock.monotonic_ms()
+        self.services.listed_brokers.note(delta, self.services.image, image, now_ms=now_ms)
         self.services.image = image
         self.services.settings = self._in_effect.in_metadata(image)
         applied = self.partitions.apply(delta, image)

@@ -119,10 +119,10 @@ def _response(
 ) -> Steps[MetadataResponse]:
     image = services.image
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
-    brokers = []
+    brokers, unfenced = [], []
     for broker in image.brokers.values():
         endpoint = broker.endpoint(context.listener)
-        if endpoint is not None and not broker.fenced:
+        if endpoint is not None and services.listed_brokers.has(broker, now_ms=context.received_ms):
             brokers.append(
                 MetadataResponseBroker(
                     node_id=broker.node_id,
@@ -131,6 +131,8 @@ def _response(
                     rack=broker.rack,
                 )
             )
+            if not broker.fenced:
+                unfenced.append(broker.node_id)
     found = []
     for topic in _each_once(topics):
         found.append((yield from _topic(services, image, topic, context, errors, operations)))
@@ -138,7 +140,7 @@ def _response(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=services.cluster_id,
-        controller_id=admin_broker(services.node_id, [broker.node_id for broker in brokers]),
+        controller_id=admin_broker(services.node_id, unfenced),
         topics=found,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations

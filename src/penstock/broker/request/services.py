@@ -16,6 +16,7 @@ from penstock.broker.controller.quorum_driver import QuorumDriver
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.request.listed_brokers import ListedBrokers
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
@@ -105,6 +106,7 @@ class Services:
     local: LocalController  # this node's replica of the metadata
     in_sync_changes: WantedInSyncChanges | None = None  # None: there are no other brokers
     follower_sessions: FollowerSessions = field(default_factory=FollowerSessions)
+    listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
 
     @property
     def quorum(self) -> QuorumDriver:

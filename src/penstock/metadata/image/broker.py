@@ -28,7 +28,7 @@ class FeatureRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerImage:
-    """One registered broker. Fenced brokers lead nothing and are not shown to clients."""
+    """One registered broker. Fenced brokers lead nothing, and clients are soon not told of them."""
 
     node_id: NodeId
     epoch: int  # offset of the decision that registered it, in the metadata log
