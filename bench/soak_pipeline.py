@@ -9,8 +9,11 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from rig.apache_kafka.jars import fetched_jars
+from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware, ReplicatedCluster
+from rig.failover.killed_node import KilledNode, open_transactions
 from rig.pipeline.kinds import PYTHON_WORKERS, java_worker, python_worker
 from rig.pipeline.ordeal import NODE_SETTINGS, Outcome, Plan, Progress, endure
+from rig.pipeline.stream import SINK, SOURCE
 from rig.serve import ServedNode
 
 JAVA = "java"
@@ -21,7 +24,8 @@ LINE_EVERY_SECONDS = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--app-kills", type=int, default=30, help="SIGKILLs of the application")
-    parser.add_argument("--node-kills", type=int, default=10)
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="one, or a cluster")
+    parser.add_argument("--node-kills", type=int, default=10, help="SIGKILLs of nodes")
     parser.add_argument("--stalls", type=int, default=3, help="SIGSTOPs for longer than a session")
     parser.add_argument("--client", choices=CLIENTS, default=CLIENTS[0])
     parser.add_argument("--workers", type=int, default=2, help="processes of the application")
@@ -39,7 +43,17 @@ def exactly_once(chosen: argparse.Namespace, folder: Path) -> bool:
         commands=[worker_of(chosen.client, folder)] * chosen.workers,
     )
     fsync = "true" if chosen.fsync == "on" else "false"
-    node = ServedNode(data=folder / "data", settings={**NODE_SETTINGS, "penstock.ack.fsync": fsync})
+    settings = {**NODE_SETTINGS, "penstock.ack.fsync": fsync}
+    endured = on_a_cluster if chosen.nodes > 1 else on_a_node
+    outcome, fault = endured(plan, settings, folder)
+    show(chosen, outcome)
+    if fault is not None:
+        print(f"FAULT: {fault}")
+    return fault is None and not outcome.faults
+
+
+def on_a_node(plan: Plan, settings: dict[str, str], folder: Path) -> tuple[Outcome, str | None]:
+    node = ServedNode(data=folder / "data", settings=settings)
     node.start()
     try:
         outcome = endure(node, plan, folder=folder, told=Lines().tell)
@@ -47,10 +61,20 @@ def exactly_once(chosen: argparse.Namespace, folder: Path) -> bool:
     finally:
         if node.running:
             node.kill()
-    show(chosen, outcome)
-    if stopped != 0:
-        print(f"FAULT: the node ended with status {stopped}")
-    return stopped == 0 and not outcome.faults
+    return outcome, f"the node ended with status {stopped}" if stopped else None
+
+
+def on_a_cluster(plan: Plan, settings: dict[str, str], folder: Path) -> tuple[Outcome, str | None]:
+    """Each kill hits the leader of something: a partition, the group, transactions, metadata."""
+    settings = {**BRISK_SESSIONS, **settings}
+    with ReplicatedCluster(PenstockSoftware(), folder, settings=settings) as cluster:
+        cluster.start()
+        node = KilledNode(cluster, topics=(SOURCE, SINK), seed=plan.seed)
+        outcome = endure(node, plan, folder=folder, told=Lines().tell)
+        for what, count in node.struck.most_common():
+            print(f"killed leading {what}: {count}")
+        left = open_transactions(cluster)
+    return outcome, f"transactions are open: {left}" if left else None
 
 
 def worker_of(client: str, folder: Path) -> list[str]:
