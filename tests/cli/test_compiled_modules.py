@@ -125,6 +125,20 @@ def test_no_compiled_coroutine_waits_while_it_handles_an_exception() -> None:
     assert not faults, faults
 
 
+def test_no_compiled_membership_test_unpacks_into_a_literal() -> None:
+    """mypyc fails at `one in (*some, *others)`, and all hot modules would run in Python."""
+    faults = [
+        place(path, node)
+        for path in map(ROOT.joinpath, LISTED)
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Compare)
+        for literal in node.comparators
+        if isinstance(literal, ast.Tuple | ast.List)
+        if any(isinstance(element, ast.Starred) for element in literal.elts)
+    ]
+    assert not faults, faults
+
+
 def handling(node: ast.AST) -> list[ast.AST]:
     """The parts of a statement that run while an exception may be under way."""
     if isinstance(node, ast.AsyncWith):

@@ -349,7 +349,8 @@ class Partitions:
         self.lacking = [
             name
             for name, (_, partition) in to_open.items()
-            if not self.directories.has(name) and self._node_id in (*partition.isr, *partition.elr)
+            if not self.directories.has(name)
+            and (self._node_id in partition.isr or self._node_id in partition.elr)
         ]
         if self.lacking:
             self.directories.forget_starts()
