@@ -123,6 +123,45 @@ def test_a_replica_that_starts_finds_them_on_disk(watermark: int, clean: bool) -
 
 
 @pytest.mark.parametrize("watermark", sorted(STABLE))
+def test_what_recovery_has_passed_is_not_read_again_for_them(watermark: int) -> None:
+    disk = MemoryDisk()
+    fill(lead(open_at(disk)))
+    disk = disk.after_kill()
+    log = open_at(disk, LeftBehind(watermark=Offset(watermark)))
+    reads = disk.reads
+    started = Follower(log, leader=None, leader_epoch=EPOCH, high_watermark=Offset(watermark))
+    assert disk.reads == reads
+    assert started.last_stable_offset == STABLE[watermark]
+
+
+def test_a_log_without_markers_above_the_watermark_is_not_replayed() -> None:
+    """After a clean stop: recovery has passed nothing. One look behind the watermark is enough."""
+    disk = MemoryDisk()
+    first = lead(open_at(disk))
+    fill(first)
+    first.append(produced(), all_acks=True, now_ms=NOW_MS)
+    first.log.close()
+    log = open_at(disk, LeftBehind(clean=True, watermark=Offset(9)))
+    reads = disk.reads
+    started = Follower(log, leader=None, leader_epoch=EPOCH, high_watermark=Offset(9))
+    assert disk.reads - reads <= 3  # an index, a header
+    assert started.last_stable_offset == STABLE[9]
+
+
+def test_the_only_replica_does_not_look_for_them() -> None:
+    """Its high watermark is not stored. All that it has is committed."""
+    disk = MemoryDisk()
+    first = lead(open_at(disk))
+    fill(first)
+    first.log.close()
+    log = open_at(disk, LeftBehind(clean=True))
+    reads = disk.reads
+    only = Partition(log, leader_epoch=EPOCH, high_watermark=log.checkpointed_watermark)
+    assert disk.reads == reads
+    assert (only.high_watermark, only.last_stable_offset) == (9, STABLE[9])
+
+
+@pytest.mark.parametrize("watermark", sorted(STABLE))
 @pytest.mark.parametrize("batches_per_run", [1, 2, 9])
 def test_a_follower_has_the_same_stable_offsets(
     leader: Partition, watermark: int, batches_per_run: int

@@ -73,6 +73,7 @@ class MemoryFile:
 
     def read_at(self, position: int, count: int) -> bytes:
         assert not self.closed, self.path
+        self._disk.reads += 1
         return bytes(self._node.data[position : position + count])
 
     def read_into(self, position: int, view: memoryview) -> int:
@@ -118,6 +119,7 @@ class MemoryDisk:
 
     def __init__(self) -> None:
         self.faults = Faults()
+        self.reads = 0  # of open files, so far
         self.files: dict[str, Node] = {}
         self.directories: set[str] = {"/"}
         self._lasting: dict[str, Node] = {}  # names as a power loss leaves them

@@ -13,10 +13,20 @@ from penstock.log.producer_replay import replay, take_up_control
 from penstock.log.producer_state import ProducerStates
 from penstock.log.segment import Segment
 from penstock.log.snapshots import Snapshots
+from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_LEADER_EPOCH, Offset
 from penstock.records.batch import BatchHeader, BatchView
 from penstock.records.layout import CONTROL_FLAG
 from penstock.world.ports import Disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedWith:
+    """The markers that opening a log has passed, as `ProducerStates.ended` has them."""
+
+    above: Offset  # all that end above it
+    end_offset: Offset  # of the log
+    ended: tuple[tuple[Offset, Offset], ...]
 
 
 class LogMemory:
@@ -29,7 +39,9 @@ class LogMemory:
         "epochs",
         "epochs_are_absent",
         "epochs_are_lost",
+        "opened",
         "producers",
+        "replayed_from",
         "snapshots",
         "start_offset",
     )
@@ -47,6 +59,8 @@ class LogMemory:
         self._epochs_path = f"{directory}/{layout.LEADER_EPOCHS}"
         self.start_offset = start_offset
         self.producers = ProducerStates(expiry_ms=producer_expiry_ms)
+        self.opened: OpenedWith | None = None
+        self.replayed_from = start_offset  # by the last `load`: markers from there on were seen
         self.snapshots = Snapshots(disk, directory, snapshot_offsets)
         self._saved_epochs = LeaderEpochs().encode(end_offset=start_offset)
         self.epochs_are_lost = False  # the file cannot be read: `relearn_epochs`
@@ -86,22 +100,36 @@ class LogMemory:
         Apache Kafka, instead of reading the whole log. A snapshot that cannot be read does not
         count as absent.
         """
-        trust_absence = trust_absence and not self.snapshots.offsets
-        found = self.snapshots.newest(until_offset)
-        if found is not None and found[0] <= self.start_offset:
-            found = None
-        if found is None:
-            self.producers.clear(min(self.start_offset, until_offset))
-        else:
-            self.producers.restore(found[1], found[0])
-        if found is not None or not trust_absence:
-            for slot, segment in enumerate(segments):
-                is_last = slot + 1 == len(segments)
-                ends = until_offset if is_last else segments[slot + 1].base_offset
-                if ends > self.producers.end_offset:
-                    replay(self.producers, segment)
+        if trust_absence and not self.snapshots.offsets:
+            self.producers.clear(until_offset)
+            self.replayed_from = until_offset
+            return
+        self.replayed_from = self.begin_replay(self.producers, until_offset)
+        for _ in replay(self.producers, segments, until_offset=until_offset):
+            pass
         self.producers.end_offset = max(until_offset, self.producers.end_offset)
         assert self.producers.end_offset == until_offset, (self.producers.end_offset, until_offset)
+
+    def begin_replay(self, producers: ProducerStates, until_offset: Offset) -> Offset:
+        """Sets `producers` to what they were at the newest snapshot, at or below `until_offset`, or
+        at the start of the log; returns where that is.
+        """
+        found = self.snapshots.newest(until_offset)
+        if found is None or found[0] <= self.start_offset:
+            producers.clear(min(self.start_offset, until_offset))
+        else:
+            producers.restore(found[1], found[0])
+        return producers.end_offset
+
+    def note_opened(self, *, above: Offset, end_offset: Offset) -> None:
+        """`load`, and a scan behind it, have passed all batches above an offset if they began at or
+        below it. `ProducerStates.note_ended` came before them.
+        """
+        if self.replayed_from <= above:
+            self.opened = OpenedWith(
+                above=above, end_offset=end_offset, ended=tuple(self.producers.ended)
+            )
+        self.producers.note_ended(None)
 
     def settle(self, segments: list[Segment], *, end_offset: Offset) -> None:
         """Removes producers and epochs of records that the opened log does not hold."""

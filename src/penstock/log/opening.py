@@ -114,6 +114,8 @@ def _load_parts(
         start_offset=max(left.start_offset, segments[0].base_offset),
         producer_expiry_ms=producer_expiry_ms,
     )
+    if left.watermark is not None:
+        memory.producers.note_ended(left.watermark)
     found = load(
         segments,
         clean=left.clean or fresh,
@@ -123,6 +125,8 @@ def _load_parts(
         memory=memory,
         about_to_lose=about_to_lose,
     )
+    if left.watermark is not None:
+        memory.note_opened(above=left.watermark, end_offset=found.end_offset)
     if fresh and left.found:
         found.report.reasons.append(f"{directory}: has no segment")
     # Without a file there are no epochs below the recovery point (invariant 2 of `log/epochs`).

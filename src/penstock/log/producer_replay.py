@@ -1,13 +1,23 @@
-"""Applies batches to the state of producers: on append, on recovery and on replay alike."""
+"""Applies batches to the state of producers: on append, on recovery and on replay alike.
+
+A replay reads headers, and whole batches only where they are markers. It takes steps, so that it
+need not hold up an event loop: a segment may have a million batches.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from penstock.log.aborted_index import AbortedTransaction
 from penstock.log.producer_state import CompletedTransaction, ProducerStates, TransactionEnd
 from penstock.log.segment import Segment
+from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.records.control import read_end_transaction
 from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.layout import NO_PRODUCER_ID
+
+BATCHES_PER_STEP: Final = 500
 
 
 def take_up_control(producers: ProducerStates, batch: BatchView, segment: Segment) -> None:
@@ -24,15 +34,32 @@ def take_up_control(producers: ProducerStates, batch: BatchView, segment: Segmen
         )
 
 
-def replay(producers: ProducerStates, segment: Segment) -> None:
-    """Applies the rest of a segment whose indexes are valid already: only producers change."""
-    if segment.size_bytes == 0:
-        return
-    start = segment.position_of(producers.end_offset)
-    for _, batch in segment.batches(start=start):
-        if batch.next_offset <= producers.end_offset:
+def replay(
+    producers: ProducerStates, segments: Sequence[Segment], *, until_offset: Offset
+) -> Iterator[None]:
+    """Applies what the segments have from the producers' end on, up to `until_offset`; yields after
+    each step. The segments' indexes are valid already: only producers change.
+    """
+    count = 0
+    for slot, segment in enumerate(segments):
+        is_last = slot + 1 == len(segments)
+        ends = until_offset if is_last else segments[slot + 1].base_offset
+        if ends <= producers.end_offset or segment.size_bytes == 0:
             continue
-        _apply(producers, batch)
+        start = segment.position_of(producers.end_offset)
+        for position, header in segment.headers_from(start):
+            next_offset = header.next_offset
+            if next_offset <= producers.end_offset:
+                continue
+            if next_offset > until_offset:
+                return
+            if header.is_control:
+                _apply(producers, segment.batch_at(position, header.size_bytes))
+            else:
+                producers.apply(header)
+            count += 1
+            if count % BATCHES_PER_STEP == 0:
+                yield
 
 
 def _apply(producers: ProducerStates, batch: BatchView) -> CompletedTransaction | None:

@@ -90,8 +90,8 @@ class ProducerStates:
         """The first offset of the oldest open transaction: no stable offset is beyond it."""
         return next(iter(self._open.values()), None)
 
-    def note_ended(self, above: Offset) -> None:
-        """From now on markers that end above this offset are kept in `ended`."""
+    def note_ended(self, above: Offset | None) -> None:
+        """From now on markers that end above this offset are kept in `ended`; None: no more."""
         self._noted_above = above
         self.ended.clear()
 

@@ -124,7 +124,7 @@ class Segment:
         if self._first_timestamp_ms is None:
             if self.size_bytes == 0:
                 return NO_TIMESTAMP
-            _, first = next(self._headers(start=0))
+            _, first = next(self.headers_from(0))
             self._first_timestamp_ms = first.max_timestamp
         return self._first_timestamp_ms
 
@@ -158,13 +158,13 @@ class Segment:
 
     def batch_bytes_at(self, position: int) -> int:
         """The size of the batch that begins at `position`."""
-        _, header = next(self._headers(start=position))
+        _, header = next(self.headers_from(position))
         return header.size_bytes
 
     def batch_end_before(self, limit: int, *, start: int) -> int:
         """Where the last batch ends that ends at `limit` or before; `start` is where one begins."""
         at = max(start, self.indexes.offset.last_position_before(limit))
-        for position, header in self._headers(start=at):
+        for position, header in self.headers_from(at):
             if position + header.size_bytes > limit:
                 return position
         return self.size_bytes
@@ -180,7 +180,7 @@ class Segment:
     def end_offset(self) -> Offset:
         """The offset after the last batch, read from the file; the base offset when it is empty."""
         end_offset = self.base_offset
-        for _, header in self._headers(start=self.indexes.offset.last_position()):
+        for _, header in self.headers_from(self.indexes.offset.last_position()):
             end_offset = header.next_offset
         return end_offset
 
@@ -192,9 +192,21 @@ class Segment:
         except CorruptBatch as error:
             raise self._corrupt(error) from error
 
+    def batch_at(self, position: int, size_bytes: int) -> BatchView:
+        """The whole batch that begins at `position`."""
+        _, batch = next(self.batches(start=position, end=position + size_bytes))
+        return batch
+
     def headers(self) -> Iterator[BatchHeader]:
-        for _, header in self._headers(start=0):
+        for _, header in self.headers_from(0):
             yield header
+
+    def headers_from(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The headers of all batches from the position `start` on, where one begins."""
+        try:
+            yield from headers(self.file, start=start, end=self.size_bytes)
+        except CorruptBatch as error:
+            raise self._corrupt(error) from error
 
     def records(self, batch: BatchView, position: int) -> Iterator[Record]:
         """The records of a batch that stands at `position`."""
@@ -361,7 +373,7 @@ class Segment:
         self._loaded.forget(self)
         self.begin_indexes()
         self._aborted = aborted
-        for position, header in self._headers(start=0):
+        for position, header in self.headers_from(0):
             self.note(header, position, interval_bytes=self._interval_bytes)
         built = self._active
         assert built is not None
@@ -395,16 +407,10 @@ class Segment:
         assert self._active is not None
         largest = self._active.time.last()
         start = self._active.offset.position_before(largest[1])
-        for _, header in self._headers(start=start):
+        for _, header in self.headers_from(start):
             if header.max_timestamp > largest[0]:
                 largest = header.max_timestamp, header.last_offset
         return largest
-
-    def _headers(self, *, start: int) -> Iterator[tuple[int, BatchHeader]]:
-        try:
-            yield from headers(self.file, start=start, end=self.size_bytes)
-        except CorruptBatch as error:
-            raise self._corrupt(error) from error
 
     def _corrupt(self, error: CorruptBatch) -> CorruptLog:
         return CorruptLog(self.path(layout.LOG), position=error.position or 0, reason=error.reason)

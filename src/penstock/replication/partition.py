@@ -45,7 +45,7 @@ from penstock.replication.leader import (
 from penstock.replication.marker import EPOCH_PER_TRANSACTION, Marker, refuse_marker
 from penstock.replication.refused_sequences import RefusedSequences
 from penstock.replication.replica import Observer, Replica
-from penstock.replication.rules import rules_of
+from penstock.replication.rules import rules_of, sync_records_of
 from penstock.replication.visibility import advance_high_watermark
 from penstock.world.errors import DiskError
 
@@ -105,6 +105,12 @@ class Partition(Replica):
         """`replicas` and `in_sync` are as in the metadata, with this node; without them it is the
         only replica. `recovering`: it was elected without being in sync.
         """
+        replicas = tuple(replicas)
+        if len(replicas) <= 1 and high_watermark is not None:
+            # Nobody else is asked: what is as durable as the settings require is committed.
+            is_synced_first = sync_records_of(log.settings) is not None
+            durable_offset = log.recovery_point if is_synced_first else log.end_offset
+            high_watermark = max(high_watermark, durable_offset)
         super().__init__(
             log,
             leader_epoch=leader_epoch,
