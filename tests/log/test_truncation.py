@@ -1,12 +1,13 @@
 """Cutting the log back, at its end and at its start."""
 
 import random
+from contextlib import suppress
 
 import pytest
 
 from penstock.log.partition_log import PartitionLog
 from penstock.model.offset import LeaderEpoch, Offset
-from rig.logs import append, open_log, values
+from rig.logs import NOW_MS, Opened, append, make_batch, open_log, values
 from rig.memory_disk import Crashed, MemoryDisk
 
 CALLS_MAX = 200
@@ -235,3 +236,48 @@ def test_epochs_of_a_log_that_was_emptied_are_not_back_after_a_kill(disk: Memory
     append(opened.log, 3, epoch=2)  # of a leader that was elected uncleanly, say
     again = open_log(disk.after_kill()).log
     assert [(one.epoch, one.start_offset) for one in again.epochs.entries] == [(2, 15)]
+
+
+def stopped_once(disk: MemoryDisk, *, times: int) -> Opened:
+    """A log of one batch, as a clean stop left it, opened again."""
+    opened = open_log(disk)
+    opened.log.append([make_batch(0, timestamp_ms=times)], now_ms=NOW_MS)
+    opened.directory.close()
+    return open_log(disk)
+
+
+def without_holes(disk: MemoryDisk) -> bool:
+    """Whether a power loss, whatever it takes, leaves a log whose batches follow each other."""
+    for seed in range(120):
+        log = open_log(disk.after_power_loss(random.Random(seed))).log
+        if [offset for offset, _ in values(log)] != list(range(log.end_offset)):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("calls", range(12))
+def test_segment_that_grew_after_a_truncation_was_cut_short_leaves_no_hole(calls: int) -> None:
+    """The recovery point is lowered, nothing is cut; the index of the stop speaks of one batch."""
+    disk = MemoryDisk()
+    opened = stopped_once(disk, times=NOW_MS)
+    disk.faults.crash_at = disk.faults.calls + calls
+    with suppress(Crashed):
+        opened.log.truncate_to(Offset(0))
+    disk = disk.after_kill()
+    log = open_log(disk).log
+    for _ in range(15):
+        append(log)
+    assert len(log.segments) > 1
+    assert without_holes(disk)
+
+
+def test_segment_that_grew_with_older_timestamps_leaves_no_hole() -> None:
+    """The index of the stop has the largest timestamp of the segment also after it has grown."""
+    disk = MemoryDisk()
+    log = stopped_once(disk, times=NOW_MS + 10_000).log
+    append(log)
+    log.sync()
+    for _ in range(15):
+        append(log)
+    assert len(log.segments) > 1
+    assert without_holes(disk)

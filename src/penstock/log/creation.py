@@ -66,6 +66,7 @@ def new_segment(
         size_bytes=0,
         created_ms=now_ms,
         loaded=loaded,
+        is_new=True,
     )
     try:
         segment.create_files()

@@ -9,6 +9,9 @@ Invariants:
  2. The name of a segment is durable before that of the next one can be, or a log could come back
     without its beginning.
  3. A high watermark on disk is lowered before records below it are removed.
+ 4. Saved indexes of the active segment are those of a stop, and end at the recovery point: they go
+    before the recovery point moves. Else a segment that a power loss has cut back to where the stop
+    was would look like a sealed one, and the gap behind it like one that compaction has left.
 """
 
 from typing import Protocol
@@ -99,16 +102,20 @@ class Durability:
 
     def begin_sync(self, active: Segment, *, end_offset: Offset) -> list[File]:
         """What to sync to make everything up to `end_offset`, the end of the log, durable."""
+        if end_offset > self.recovery_point:
+            self._forget_stop(active)
         files = self.unsynced.begin(end_offset)
         if end_offset > self.recovery_point:
             files.append(active.file)
         return files
 
-    def lower(self, offset: Offset) -> None:
+    def lower(self, offset: Offset, active: Segment) -> None:
         """Call it before anything above `offset` is rewritten; after DiskError it must not be."""
         self.unsynced.lower(offset)
         before = self.recovery_point
         if offset < before:
+            if self._forget_stop(active):
+                self.sync_names()
             self.recovery_point = offset
             try:
                 if self._checkpoints is not None:
@@ -130,6 +137,14 @@ class Durability:
             self.watermark = before
             raise
         self._watermark_max = offset
+
+    def _forget_stop(self, active: Segment) -> bool:
+        """Invariant 4; the names are to be synced. Whether there may have been indexes."""
+        if not active.has_saved_indexes:
+            return False
+        self.unsynced.forget(*active.remove_saved_indexes())
+        self.unsynced.directory = True
+        return True
 
     def save_cleaned_offset(self) -> None:
         """Recovery takes gaps below it for those that compaction has left."""

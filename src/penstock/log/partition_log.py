@@ -477,9 +477,9 @@ class PartitionLog:
     def _prepare_cut(self, offset: Offset) -> None:
         """Call it before records at or above `offset` are removed."""
         self.swaps.drop()
-        self._durability.lower(offset)
-        self._durability.lower_watermark(offset)
         self._as_closed = False
+        self._durability.lower(offset, self._segments.active)
+        self._durability.lower_watermark(offset)
         if self.cleaned_offset is not None and offset < self.cleaned_offset:
             self.cleaned_offset = offset
             self._durability.save_cleaned_offset()

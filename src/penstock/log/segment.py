@@ -53,6 +53,7 @@ class Segment:
         "_last_position",
         "_loaded",
         "_recent",
+        "_saved",
         "base_offset",
         "created_ms",
         "size_bytes",
@@ -69,6 +70,7 @@ class Segment:
         loaded: LoadedIndexes,
         ending: str = "",
         interval_bytes: int = INTERVAL_BYTES,
+        is_new: bool = False,
     ) -> None:
         self.base_offset = base_offset
         self.size_bytes = size_bytes
@@ -84,6 +86,7 @@ class Segment:
         self._bytes_since_entry = 0
         self._interval_bytes = interval_bytes  # between the entries of an index built anew
         self._recent: dict[Offset, int] = {}
+        self._saved = not is_new  # whether there may be indexes on disk
         self._last_offset = base_offset  # of the last batch that was noted
         self._last_position = 0  # and where it begins; 0: no entry is needed
 
@@ -127,6 +130,11 @@ class Segment:
             _, first = next(self.headers_from(0))
             self._first_timestamp_ms = first.max_timestamp
         return self._first_timestamp_ms
+
+    @property
+    def has_saved_indexes(self) -> bool:
+        """Whether there may be indexes on disk, saved by a stop or when the segment was sealed."""
+        return self._saved
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -269,6 +277,7 @@ class Segment:
     def save_indexes(self) -> None:
         """Writes the indexes from memory, with the last entries of invariant 4."""
         assert self._active is not None
+        self._saved = True
         if self.size_bytes > 0:
             self._active.time.append(*self.largest_timestamp)
         if self._last_position > self._active.offset.last_position():
@@ -335,6 +344,7 @@ class Segment:
 
     def remove_saved_indexes(self) -> tuple[str, ...]:
         """Call it before a truncation, which makes saved indexes invalid; returns their paths."""
+        self._saved = False
         return self._files.remove_indexes()
 
     def sync_names(self) -> None:
