@@ -6,7 +6,10 @@ from contextlib import suppress
 import pytest
 
 from penstock.log.partition_log import PartitionLog
+from penstock.log.producer_replay import BATCHES_PER_STEP
 from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.settings.topic import TopicSettings
+from penstock.world.errors import DiskError
 from rig.logs import NOW_MS, Opened, append, make_batch, open_log, values
 from rig.memory_disk import Crashed, MemoryDisk
 
@@ -281,3 +284,83 @@ def test_segment_that_grew_with_older_timestamps_leaves_no_hole() -> None:
         append(log)
     assert len(log.segments) > 1
     assert without_holes(disk)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 13, 50, 98])
+def test_truncation_that_fails_on_a_full_disk_has_changed_nothing(offset: int) -> None:
+    """Any other failure, or one in the midst of it, is the end of the directory."""
+    for calls in range(CALLS_MAX):
+        disk = MemoryDisk()
+        opened = open_log(disk)
+        for number in range(50):
+            append(opened.log, 2, epoch=number // 10, producer=7)
+        opened.log.sync()
+        opened.log.advance_start(Offset(3))
+        opened.log.note_watermark(Offset(90))
+        opened.directory.save_checkpoints()
+        log, before = opened.log, values(opened.log)
+        disk.faults.fail_at = disk.faults.calls + calls
+        try:
+            log.truncate_to(Offset(offset))
+        except DiskError as error:
+            if error.full:
+                log.check()
+                assert values(log) == before
+                log.truncate_to(Offset(offset))
+                log.check()
+                append(log, 2, epoch=5, producer=7)
+                assert values(log)[:-2] == before[: len(values(log)) - 2]
+        else:
+            break
+    assert 5 < calls < CALLS_MAX - 1
+
+
+@pytest.fixture
+def long_log(disk: MemoryDisk) -> PartitionLog:
+    """More batches than one step of a replay takes."""
+    log = open_log(disk, settings=TopicSettings(segment_bytes=60_000)).log
+    for number in range(3 * BATCHES_PER_STEP):
+        append(log, epoch=number // 400, producer=number % 7)
+    assert len(log.segments) > 2
+    return log
+
+
+def test_long_truncation_is_prepared_in_steps_and_gives_the_same(long_log: PartitionLog) -> None:
+    offset = Offset(long_log.segments[-1].base_offset - 3)
+    cut = long_log.prepare_cut(offset)
+    steps = 1
+    while not cut.step():
+        steps += 1
+    assert steps > 1
+    long_log.truncate_to(offset, cut=cut)
+    long_log.check()
+    assert long_log.end_offset == offset
+    for producer in range(7):
+        last = long_log.producers.by_id[producer].batches[-1].last_offset  # type: ignore[index]
+        assert offset - 7 <= last < offset
+
+
+def test_truncation_begins_anew_when_segments_change_while_it_is_prepared(
+    long_log: PartitionLog,
+) -> None:
+    offset = Offset(long_log.segments[-1].base_offset - 3)
+    cut = long_log.prepare_cut(offset)
+    cut.step()
+    long_log.advance_start(long_log.segments[1].base_offset)
+    append(long_log, producer=3)
+    while not cut.step():
+        pass
+    long_log.roll()
+    assert cut.is_valid
+    long_log.truncate_to(offset, cut=cut)
+    long_log.check()
+    assert len(long_log.producers.by_id) == 7
+
+
+def test_truncation_of_a_log_without_producers_reads_none_of_what_stays(disk: MemoryDisk) -> None:
+    log = open_log(disk, settings=TopicSettings()).log
+    for _ in range(300):
+        append(log)
+    reads = disk.reads
+    log.truncate_to(Offset(298))
+    assert disk.reads - reads < 10

@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.log.errors import CorruptRun
+from penstock.log.producer_replay import BATCHES_PER_STEP
 from penstock.model.error import ErrorCode
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.replication.follower import Follower, Position, Taken
 from penstock.replication.partition import Partition
+from penstock.sim.replication.serving import answer_fetch
 from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
 from penstock.world.errors import DiskError
 from rig.memory_disk import MemoryDisk
@@ -514,3 +516,57 @@ def test_two_replicas_that_change_places_agree_in_the_end(steps: list[tuple[str,
     assert contents(follower.log) == contents(leader.log)
     assert leader.high_watermark == follower.high_watermark == leader.log.end_offset
     fetched(leader, TWO, leader.log.end_offset)
+
+
+# Long truncations
+
+
+def far_apart() -> tuple[Partition, Follower]:
+    """The leader has half of what the follower has, of a producer whose state needs a replay."""
+    former = lead(replicas=(ONE, TWO), in_sync=(ONE, TWO))
+    for number in range(4 * BATCHES_PER_STEP):
+        data = produced(producer_id=7, epoch=0, sequence=number)
+        former.append(data, all_acks=False, now_ms=NOW_MS)
+    follower = follow()
+    catch_up(former, follower)
+    former.end()
+    former.log.truncate_to(Offset(2 * BATCHES_PER_STEP))
+    leader = lead(former.log, epoch=2, in_sync=(ONE, TWO))
+    append(leader)
+    follower.change_leader(leader=ONE, leader_epoch=LeaderEpoch(2), partition_epoch=1)
+    return leader, follower
+
+
+def take_in_steps(leader: Partition, follower: Follower) -> Taken:
+    asked = position_of(follower)
+    data, _ = answer_fetch(
+        leader, TWO, asked, broker_epoch=7, size_bytes_max=1 << 20, now_ms=NOW_MS
+    )
+    return follower.take(asked, data, now_ms=NOW_MS, in_steps=True)
+
+
+def test_a_long_truncation_is_done_in_steps_and_nothing_is_asked_meanwhile() -> None:
+    leader, follower = far_apart()
+    end_offset = follower.log.end_offset
+    taken = take_in_steps(leader, follower)
+    steps = 0
+    while taken is Taken.CUTTING:
+        assert (follower.position(), follower.log.end_offset) == (None, end_offset)
+        follower.check()
+        steps += 1
+        taken = follower.cut_further()
+    assert steps > 1
+    assert taken is Taken.TRUNCATED
+    assert follower.log.end_offset == 2 * BATCHES_PER_STEP
+    catch_up(leader, follower)
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_a_truncation_that_is_being_prepared_is_given_up_with_its_leader() -> None:
+    leader, follower = far_apart()
+    end_offset = follower.log.end_offset
+    assert take_in_steps(leader, follower) is Taken.CUTTING
+    follower.change_leader(leader=ONE, leader_epoch=LeaderEpoch(3), partition_epoch=2)
+    assert not follower.is_cutting
+    assert follower.cut_further() is Taken.STALE
+    assert position_of(follower).fetch_offset == end_offset

@@ -52,8 +52,18 @@ class LedLog:
     def end_offset(self) -> int:
         return self.start_offset + len(self.batches)
 
-    def append(self, value: bytes = b"value", *, leader_epoch: int = 0) -> None:
-        batch = BatchView(produced(value=value))
+    def append(
+        self,
+        value: bytes = b"value",
+        *,
+        leader_epoch: int = 0,
+        producer: int = -1,
+        sequence: int = -1,
+    ) -> None:
+        data = produced(
+            value=value, producer_id=producer, epoch=min(producer, 0), sequence=sequence
+        )
+        batch = BatchView(data)
         batch.assign(base_offset=Offset(self.end_offset), leader_epoch=LeaderEpoch(leader_epoch))
         self.batches.append(bytes(batch.view))
 

@@ -32,10 +32,10 @@ from penstock.log.reading import LogSlice, ReadBounds, TimedOffset
 from penstock.log.removals import Removals
 from penstock.log.run import check_run
 from penstock.log.saving import roll, save_active
-from penstock.log.segments import Segments, first_unsynced
+from penstock.log.segments import Segments, first_unsynced, slot_of
 from penstock.log.slicing import read_slice
 from penstock.log.time_search import first_at_or_after, of_max_timestamp
-from penstock.log.truncation import cut_off, empty
+from penstock.log.truncation import Cut, beyond_return, cut_off, empty
 from penstock.log.uncommitted import uncommitted_ends
 from penstock.model.identity import TopicPartition
 from penstock.model.offset import LeaderEpoch, Offset
@@ -299,33 +299,48 @@ class PartitionLog:
             self._durability.sync_names()
         return self._segments.starts_below(offset)
 
-    def truncate_to(self, offset: Offset) -> None:
-        """Cuts off every batch that reaches `offset` or beyond, as a whole."""
+    def prepare_cut(self, offset: Offset) -> Cut:
+        """For `truncate_to`, of a caller that has others take turns between its steps."""
+        return Cut(self._memory, self.segments, offset=offset)
+
+    def truncate_to(self, offset: Offset, *, cut: Cut | None = None) -> None:
+        """Cuts off every batch that reaches `offset` or beyond, as a whole.
+
+        CorruptLog, DiskError of a full disk: nothing has changed.
+        """
         if offset >= self.end_offset:
             # An epoch under which nothing was written here is in conflict with the leader's epochs.
             self.epochs.truncate_end(self.end_offset)
             return
-        if offset <= self.start_offset:
+        new_end = offset
+        if offset > self.start_offset:
+            # The cut takes whole batches, so the log may end below the offset that was asked for.
+            new_end = self.segments[slot_of(self.segments, Offset(offset - 1))].end_below(offset)
+        if offset <= self.start_offset or new_end < self.start_offset:
             # Nothing stays. Records below the start are in the files still, and must not come back.
-            self.truncate_fully_and_start_at(offset)
+            self.truncate_fully_and_start_at(new_end)
             return
-        self._prepare_cut(offset)
-        self.end_offset = cut_off(
-            self._segments,
-            self._memory,
-            self._durability,
-            offset=offset,
-            end_offset=self.end_offset,
-        )
+        if cut is None or cut.offset != offset:
+            cut = self.prepare_cut(offset)
+        while not cut.is_valid:
+            cut.step()
+        self._prepare_cut(new_end)
+        try:
+            cut_off(
+                self._segments,
+                self._memory,
+                self._durability,
+                cut=cut,
+                end_offset=self.end_offset,
+                new_end_offset=new_end,
+            )
+        except DiskError as error:
+            raise beyond_return(error) from error
+        self.end_offset = new_end
         self.producers.expire(self._now_ms)
-        # The cut takes whole batches, so the log may end below the offset that was asked for.
-        self._prepare_cut(self.end_offset)
-        if self.start_offset > self.end_offset:
-            self.move_start(self.end_offset)
-            self._durability.save_start_offset()
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Drops everything: the log is empty and begins at `offset`."""
+        """Drops everything: the log is empty and begins at `offset`. DiskError as above."""
         assert offset >= 0, offset
         self._prepare_cut(offset)
         # A start that moves up is saved first, so that nothing below it comes back; one that moves
@@ -333,11 +348,16 @@ class PartitionLog:
         moves_up = offset >= self.start_offset
         if moves_up:
             self._save_start(offset)
-        empty(self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms)
-        self.end_offset = offset
-        if not moves_up:
-            self.move_start(offset)
-            self._durability.save_start_offset()
+        try:
+            empty(
+                self._segments, self._memory, self._durability, offset=offset, now_ms=self._now_ms
+            )
+            self.end_offset = offset
+            if not moves_up:
+                self.move_start(offset)
+                self._durability.save_start_offset()
+        except DiskError as error:
+            raise beyond_return(error) from error
 
     def note_watermark(self, offset: Offset) -> None:
         """Tells what to store as the high watermark; the next save of the checkpoints does it."""

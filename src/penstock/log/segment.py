@@ -192,6 +192,16 @@ class Segment:
             end_offset = header.next_offset
         return end_offset
 
+    def end_below(self, offset: Offset) -> Offset:
+        """Where the segment ends without the batches that reach `offset` or beyond."""
+        end_offset = self.base_offset
+        start = self.indexes.offset.position_before(Offset(offset - 1))
+        for _, header in self.headers_from(start):
+            if header.last_offset >= offset:
+                break
+            end_offset = header.next_offset
+        return end_offset
+
     def batches(self, *, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchView]]:
         """Whole batches from the position `start` on."""
         end = self.size_bytes if end is None else end

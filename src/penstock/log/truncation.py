@@ -8,10 +8,62 @@ segment that is whole for one that compaction has left, and a saved index for th
 whole: so the indexes go first, for good, and then the segments.
 """
 
+from collections.abc import Iterator, Sequence
+
 from penstock.log.durability import Durability
 from penstock.log.memory import LogMemory
+from penstock.log.producer_replay import replay
+from penstock.log.producer_state import ProducerStates
+from penstock.log.segment import Segment
 from penstock.log.segments import Segments, slot_of
 from penstock.model.offset import Offset
+from penstock.world.errors import DiskError
+
+
+class Cut:
+    """The producers as of the offset that a log is to be cut to, found in steps before that.
+
+    They come from the newest snapshot and a replay, which may take seconds. The log is used as ever
+    meanwhile; if its segments change, the replay begins anew.
+    """
+
+    __slots__ = ("_memory", "_row", "_segments", "_steps", "is_ready", "offset", "producers")
+
+    def __init__(self, memory: LogMemory, row: Sequence[Segment], *, offset: Offset) -> None:
+        self.offset = offset
+        self.is_ready = False
+        self.producers = ProducerStates(expiry_ms=memory.producers.expiry_ms)
+        self._memory = memory
+        self._row = row
+        self._begin()
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it is ready, and the log as it was."""
+        return self.is_ready and self._is_current()
+
+    def step(self) -> bool:
+        """Whether it is ready. CorruptLog, DiskError: nothing has changed."""
+        if not self._is_current():
+            self._begin()
+        for _ in self._steps:
+            return False
+        self.is_ready = True
+        return True
+
+    def _begin(self) -> None:
+        self.is_ready = False
+        self._segments = tuple(self._row[: slot_of(self._row, Offset(self.offset - 1)) + 1])
+        self._steps = self._replay()
+
+    def _is_current(self) -> bool:
+        return self._segments == tuple(self._row[: len(self._segments)])
+
+    def _replay(self) -> Iterator[None]:
+        if self._memory.producers.by_id:
+            self._memory.begin_replay(self.producers, self.offset)
+            yield from replay(self.producers, self._segments, until_offset=self.offset)
+        # Else there were none at an earlier offset, but for such as have expired.
 
 
 def cut_off(
@@ -19,11 +71,16 @@ def cut_off(
     memory: LogMemory,
     durability: Durability,
     *,
-    offset: Offset,
+    cut: Cut,
     end_offset: Offset,
-) -> Offset:
-    """Removes every whole batch that reaches `offset` or beyond; returns the new end of the log."""
-    durability.unsynced.forget(*memory.snapshots.remove_above(offset))
+    new_end_offset: Offset,
+) -> None:
+    """Removes every whole batch that reaches the offset of the cut or beyond. The log will end at
+    `new_end_offset`, and has been prepared for that.
+    """
+    assert cut.is_valid, cut.offset
+    offset = cut.offset
+    durability.unsynced.forget(*memory.snapshots.remove_above(new_end_offset))
     kept = slot_of(segments.row, Offset(offset - 1))
     indexes = segments.row[kept].indexes
     _remove_indexes(segments, durability, first=kept)
@@ -34,11 +91,15 @@ def cut_off(
     segments.truncate_active(offset)
     # Unsynced, a shorter file may be the longer one again after a power loss.
     durability.segment_saved(segments.active, end_offset=end_offset)
-    end_offset = segments.active.end_offset()
-    durability.unsynced.forget(*memory.snapshots.remove_above(end_offset))
-    memory.epochs.truncate_end(end_offset)
-    memory.load(segments.row, until_offset=end_offset, trust_absence=False)
-    return end_offset
+    memory.epochs.truncate_end(new_end_offset)
+    memory.producers.restore(cut.producers.by_id, new_end_offset)
+
+
+def beyond_return(error: DiskError) -> DiskError:
+    """Of a step that failed after others had been done: files and memory do not agree, so that room
+    on the disk alone does not help. The next start puts it right.
+    """
+    return DiskError(error.path, error.reason)
 
 
 def empty(

@@ -21,6 +21,7 @@ from enum import Enum
 from typing import Final
 
 from penstock.log.partition_log import PartitionLog
+from penstock.log.truncation import Cut
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
@@ -48,6 +49,7 @@ class Taken(Enum):
     APPENDED = "appended"
     UNCHANGED = "unchanged"  # no records; the high watermark or the start may have moved
     TRUNCATED = "truncated"  # ask again at once
+    CUTTING = "cutting"  # a long truncation is being prepared: `cut_further`
     STALE = "stale"  # the reply to another leader epoch or position: nothing has changed
     OUT_OF_RANGE = "out_of_range"  # ask the leader where its log begins and ends: `restart_at`
     REFUSED = "refused"  # ask again after a while; the code is in `Follower.error`
@@ -56,7 +58,7 @@ class Taken(Enum):
 class Follower(Replica):
     """The follower's side of one partition."""
 
-    __slots__ = ("_leader_start", "cut_below_watermark", "error", "leader")
+    __slots__ = ("_cut", "_leader_start", "cut_below_watermark", "error", "leader")
 
     def __init__(
         self,
@@ -80,13 +82,16 @@ class Follower(Replica):
         self._leader_start = log.start_offset  # as of the last reply
         # The high watermark before records below it were cut off: an unclean election.
         self.cut_below_watermark: Offset | None = None
+        self._cut: Cut | None = None  # a truncation that is being prepared
         # An epoch in which this replica led and wrote nothing is unknown to other leaders.
         log.truncate_to(log.end_offset)
         self._vouch(log.end_offset)
 
     def position(self) -> Position | None:
-        """What to ask of the leader; None without a leader, or while a sync must come first."""
-        if self.leader is None or self.has_ended or self.wants_sync:
+        """What to ask of the leader; None without a leader, or while a sync or a truncation must
+        come first.
+        """
+        if self.leader is None or self.has_ended or self.wants_sync or self._cut is not None:
             return None
         log = self.log
         return Position(
@@ -102,17 +107,30 @@ class Follower(Replica):
         start_offset = min(self._leader_start, self.high_watermark)
         return start_offset if start_offset > self.log.start_offset else None
 
+    @property
+    def is_cutting(self) -> bool:
+        """Whether a truncation is being prepared: `cut_further` until it is done."""
+        return self._cut is not None
+
     def take(
-        self, asked: Position, data: PartitionData, *, now_ms: int, moves_start: bool = True
+        self,
+        asked: Position,
+        data: PartitionData,
+        *,
+        now_ms: int,
+        moves_start: bool = True,
+        in_steps: bool = False,
     ) -> Taken:
         """Does what the leader's reply asks for. Without `moves_start`, the start of the log is
-        left to the caller: `start_behind` says where it belongs.
+        left to the caller: `start_behind` says where it belongs. So is a long truncation with
+        `in_steps`: `cut_further`.
 
         CorruptRun: a batch from the leader is damaged. DiskError: the log is as it was.
         """
         log = self.log
         if (
             self.has_ended
+            or self._cut is not None
             or asked.leader_epoch != self.leader_epoch
             or asked.fetch_offset != log.end_offset
             or asked.last_fetched_epoch != self._last_epoch()
@@ -128,8 +146,7 @@ class Follower(Replica):
             if diverging.epoch < 0 or diverging.end_offset < 0:
                 self.error = ErrorCode.UNKNOWN_SERVER_ERROR  # nothing can be concluded from it
                 return Taken.REFUSED
-            self._cut(self._agreed_offset(diverging))
-            return Taken.TRUNCATED
+            return self._cut_to(self._agreed_offset(diverging), in_steps=in_steps)
         records = EMPTY if data.records is None else data.records
         assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
         appended = len(records) > 0 and self._append(memoryview(records), now_ms=now_ms)
@@ -139,17 +156,37 @@ class Follower(Replica):
             self.advance_start(start_offset)
         return Taken.APPENDED if appended else Taken.UNCHANGED
 
+    def cut_further(self) -> Taken:
+        """The next step of a truncation: CUTTING until it is done, or STALE if it is no longer due.
+
+        CorruptLog, DiskError: it is given up, and the log as it was.
+        """
+        cut = self._cut
+        if cut is None or self.has_ended:
+            return Taken.STALE
+        self._cut = None
+        if not cut.step():
+            self._cut = cut
+            return Taken.CUTTING
+        self._truncate(cut.offset, cut)
+        return Taken.TRUNCATED
+
     def restart_at(
-        self, *, leader_epoch: LeaderEpoch, leader_start: Offset, leader_end: Offset
+        self,
+        *,
+        leader_epoch: LeaderEpoch,
+        leader_start: Offset,
+        leader_end: Offset,
+        in_steps: bool = False,
     ) -> bool:
         """The offset that was asked for is not in the leader's log, which is [start, end) now.
 
-        False when the answer is of another leader epoch: nothing has changed.
+        False when the answer is of another leader epoch: nothing has changed. `in_steps` as above.
         """
         if self.has_ended or leader_epoch != self.leader_epoch:
             return False
         if leader_end < self.log.end_offset:
-            self._cut(leader_end)
+            self._cut_to(leader_end, in_steps=in_steps)
         elif leader_start > self.log.end_offset:
             self.log.truncate_fully_and_start_at(leader_start)
             self._log_was_cut()
@@ -166,6 +203,7 @@ class Follower(Replica):
         self.leader = leader
         if leader_epoch != self.leader_epoch:
             self.leader_epoch = leader_epoch
+            self._cut = None  # the new leader may have what was to be cut off
             self._notify_end()
 
     def reconfigure(self, settings: TopicSettings) -> None:
@@ -210,9 +248,17 @@ class Follower(Replica):
             return own.end_offset  # in rounds: the leader is asked about this earlier epoch
         return min(leader_end, own.end_offset)
 
-    def _cut(self, offset: Offset) -> None:
+    def _cut_to(self, offset: Offset, *, in_steps: bool) -> Taken:
+        cut = self.log.prepare_cut(offset)
+        if in_steps and not cut.step():
+            self._cut = cut
+            return Taken.CUTTING
+        self._truncate(offset, cut)
+        return Taken.TRUNCATED
+
+    def _truncate(self, offset: Offset, cut: Cut) -> None:
         self.cut_below_watermark = self.high_watermark if offset < self.high_watermark else None
-        self.log.truncate_to(offset)
+        self.log.truncate_to(offset, cut=cut)
         self._log_was_cut()
 
     def _advance(self, leaders: Offset) -> None:

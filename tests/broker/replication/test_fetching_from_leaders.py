@@ -14,6 +14,7 @@ from penstock.broker.controller.links import Links
 from penstock.broker.replication.fetchers import ReplicaFetchers
 from penstock.client.network.channel import open_channel
 from penstock.client.network.view_channel import open_view_channel
+from penstock.log.producer_replay import BATCHES_PER_STEP
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
@@ -242,6 +243,28 @@ def test_a_follower_behind_the_leaders_start_begins_there(run: Callable[..., Non
         await until(lambda: cluster.has_all("orders", log))
         assert cluster.follower("orders").log.start_offset == 100
         assert cluster.follower("orders").log.end_offset == 101
+
+    run(scenario)
+
+
+def test_a_long_truncation_does_not_stop_the_others(run: Callable[..., None]) -> None:
+    """The new leader has less; the state of the producer that wrote it takes many steps to find."""
+
+    async def scenario(cluster: Following) -> None:
+        [old] = cluster.follow("orders")
+        [other] = cluster.follow("bills", leader=TWO)
+        for number in range(3 * BATCHES_PER_STEP):
+            old.append(producer=7, sequence=number)
+        cluster.leaders[ONE].changed()
+        await until(lambda: cluster.has_all("orders", old))
+        [new] = cluster.leaders[TWO].lead("orders", cluster.topic("orders").topic_id)
+        new.batches = old.batches[: 2 * BATCHES_PER_STEP]
+        cluster.change("orders", leader=TWO, leader_epoch=LeaderEpoch(1))
+        other.append()
+        cluster.leaders[TWO].changed()
+        await until(lambda: cluster.has_all("bills", other))
+        await until(lambda: cluster.has_all("orders", new))
+        assert stored(cluster.follower("orders")) == b"".join(new.batches)
 
     run(scenario)
 

@@ -86,6 +86,8 @@ class ReplicaFetcher:
         self._followers: dict[PartitionId, Follower] = {}
         self._session = ReplicaSession()
         self._out_of_range: dict[PartitionId, Follower] = {}
+        self._cutting: dict[PartitionId, Follower] = {}  # truncations that take many steps
+        self._cutter: asyncio.Task[None] | None = None
         self._starts_behind: dict[PartitionId, Follower] = {}
         self._back_offs: Deadlines[PartitionId] = Deadlines()
         self._back_off_ms: dict[PartitionId, int] = {}  # of those whose last fetch failed
@@ -115,6 +117,7 @@ class ReplicaFetcher:
         partition = id_of(follower)
         self._followers[partition] = follower
         self._out_of_range.pop(partition, None)
+        self._cutting.pop(partition, None)
         self._reasons.pop(partition, None)
         self._end_back_off(partition)
         self._want(partition, follower)
@@ -291,7 +294,9 @@ class ReplicaFetcher:
             self._forget(partition)
             return
         try:
-            taken = follower.take(asked, data, now_ms=self._clock.now_ms(), moves_start=False)
+            taken = follower.take(
+                asked, data, now_ms=self._clock.now_ms(), moves_start=False, in_steps=True
+            )
         except CorruptRun as damage:
             self._failed(partition, follower, f"corrupt batch from leader: {damage}")
         except CorruptData as damage:
@@ -309,6 +314,8 @@ class ReplicaFetcher:
         elif taken is Taken.OUT_OF_RANGE:
             self._session.leave_out(partition)
             self._out_of_range[partition] = follower
+        elif taken is Taken.CUTTING:
+            self._cut_in_steps(partition, follower)
         else:
             if taken is Taken.TRUNCATED:
                 self._log_truncated(follower)
@@ -317,6 +324,34 @@ class ReplicaFetcher:
             self._want(partition, follower)
             if follower.start_behind is not None:
                 self._starts_behind[partition] = follower
+
+    def _cut_in_steps(self, partition: PartitionId, follower: Follower) -> None:
+        """Left out until its log is truncated, which may take seconds; the others go on."""
+        self._session.leave_out(partition)
+        self._cutting[partition] = follower
+        if self._cutter is None or self._cutter.done():
+            self._cutter = self._tasks.start(self._cut_all(), name=f"cut as {self.leader} has it")
+
+    async def _cut_all(self) -> None:
+        while self._cutting:
+            for partition, follower in tuple(self._cutting.items()):
+                if self._cutting.get(partition) is follower:
+                    self._cut_further(partition, follower)
+                await asyncio.sleep(0)
+
+    def _cut_further(self, partition: PartitionId, follower: Follower) -> None:
+        try:
+            taken = follower.cut_further()
+        except CorruptData as damage:
+            self._failed(partition, follower, f"own log is corrupt: {damage}")
+        except DiskError as error:
+            self._disk_failed(partition, follower, error)
+        else:
+            if taken is Taken.CUTTING:
+                return
+            self._taken(partition, follower, taken)
+        self._cutting.pop(partition, None)
+        self._look()
 
     async def _move_starts(self) -> None:
         """The leader has removed records: so do the followers, many with one write."""
@@ -380,6 +415,7 @@ class ReplicaFetcher:
     def _forget(self, partition: PartitionId) -> None:
         self._followers.pop(partition, None)
         self._out_of_range.pop(partition, None)
+        self._cutting.pop(partition, None)
         self._reasons.pop(partition, None)
         self._end_back_off(partition)
         self._session.leave_out(partition)
@@ -456,13 +492,19 @@ class ReplicaFetcher:
         end_before = follower.log.end_offset
         try:
             is_restarted = follower.restart_at(
-                leader_epoch=leader_epoch, leader_start=leader_start, leader_end=leader_end
+                leader_epoch=leader_epoch,
+                leader_start=leader_start,
+                leader_end=leader_end,
+                in_steps=True,
             )
         except CorruptData as damage:
             self._failed(partition, follower, f"own log is corrupt: {damage}")
             return
         except DiskError as error:
             self._disk_failed(partition, follower, error)
+            return
+        if follower.is_cutting:
+            self._cut_in_steps(partition, follower)
             return
         if is_restarted:
             logger.warning(
