@@ -18,7 +18,6 @@ from penstock.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
-    ReplicaState,
 )
 
 ID = bytes(15) + b"\x07"
@@ -47,7 +46,6 @@ def request(
     epoch: int = 0,
     forgotten: Sequence[int] = (),
     offset: int = 0,
-    follower: bool = False,
 ) -> FetchRequest:
     asked = [FetchPartition(partition=index, fetch_offset=offset) for index in partitions]
     return FetchRequest(
@@ -55,7 +53,6 @@ def request(
         session_epoch=epoch,
         topics=[FetchTopic(topic="t", topic_id=ID, partitions=asked)] if asked else [],
         forgotten_topics_data=[ForgottenTopic(topic="t", topic_id=ID, partitions=list(forgotten))],
-        replica_state=ReplicaState(replica_id=2) if follower else None,
     )
 
 
@@ -86,10 +83,8 @@ def finish(sessions: FetchSessions, fetch: Fetch, *, now_ms: int = 0, **sent: ob
     return finished
 
 
-def open_session(
-    sessions: FetchSessions, *partitions: int, now_ms: int = 0, follower: bool = False
-) -> int:
-    fetch = begin(sessions, request(*partitions, follower=follower), now_ms=now_ms)
+def open_session(sessions: FetchSessions, *partitions: int, now_ms: int = 0) -> int:
+    fetch = begin(sessions, request(*partitions), now_ms=now_ms)
     return finish(sessions, fetch, now_ms=now_ms).session_id
 
 
@@ -254,15 +249,6 @@ def test_an_old_session_in_use_gives_way_to_a_larger_one_only() -> None:
     assert open_session(sessions, 0, 1, now_ms=later + 1) == NO_SESSION
     assert open_session(sessions, 0, 1, 2, now_ms=later + 1) != NO_SESSION
     assert session_id not in sessions.by_id
-
-
-def test_a_followers_session_takes_the_place_of_a_consumers_and_not_the_other_way_round() -> None:
-    sessions = sessions_of(sessions_max=1)
-    consumer = open_session(sessions, 0, 1)
-    follower = open_session(sessions, 0, follower=True)
-    assert follower != NO_SESSION
-    assert consumer not in sessions.by_id
-    assert open_session(sessions, 0, 1, 2) == NO_SESSION
 
 
 def test_all_sessions_together_remember_a_bounded_number_of_partitions() -> None:

@@ -83,7 +83,6 @@ class FetchSession:
     session_id: int
     epoch: int
     by_topic_id: bool
-    privileged: bool  # of a follower: a consumer's session never takes its place
     created_ms: int
     used_ms: int
     evictable: bool = False  # by a larger session; decided at each use
@@ -99,7 +98,6 @@ class Fetch:
     epoch: int = EPOCH_NONE  # of the session after this request
     opens_session: bool = False
     by_topic_id: bool = False
-    privileged: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +142,6 @@ class FetchSessions:
                 wanted=_all_wanted(request, by_topic_id=by_topic_id),
                 opens_session=epoch == EPOCH_FIRST,
                 by_topic_id=by_topic_id,
-                privileged=_is_follower(request),
             )
         session = self.by_id.get(request.session_id)
         if session is None:
@@ -213,7 +210,6 @@ class FetchSessions:
             return Fetch(
                 wanted=_all_wanted(request, by_topic_id=session.by_topic_id),
                 by_topic_id=session.by_topic_id,
-                privileged=session.privileged,
             )
         if self.partition_count > self._partitions_max:
             # Its fetcher opens a new one, and is then served without a session.
@@ -225,14 +221,13 @@ class FetchSessions:
             session=session,
             epoch=session.epoch,
             by_topic_id=session.by_topic_id,
-            privileged=session.privileged,
         )
 
     def _open(
         self, fetch: Fetch, sent: Sequence[tuple[Wanted, PartitionData]], *, now_ms: int
     ) -> int:
         partitions = {wanted.key: wanted for wanted, _ in sent}
-        if not self._make_room(len(partitions), privileged=fetch.privileged, now_ms=now_ms):
+        if not self._make_room(len(partitions), now_ms=now_ms):
             return NO_SESSION
         for wanted, answer in sent:
             wanted.sent_high_watermark = answer.high_watermark
@@ -241,7 +236,6 @@ class FetchSessions:
             session_id=self._unused_id(),
             epoch=next_epoch(EPOCH_FIRST),
             by_topic_id=fetch.by_topic_id,
-            privileged=fetch.privileged,
             created_ms=now_ms,
             used_ms=now_ms,
             partitions=partitions,
@@ -250,18 +244,18 @@ class FetchSessions:
         self._touch(session, now_ms=now_ms)
         return session.session_id
 
-    def _make_room(self, size: int, *, privileged: bool, now_ms: int) -> bool:
+    def _make_room(self, size: int, *, now_ms: int) -> bool:
         if self.partition_count + size > self._partitions_max:
             return False
         if len(self.by_id) >= self._sessions_max:
-            victim = self._evictable(size, privileged=privileged, now_ms=now_ms)
+            victim = self._evictable(size, now_ms=now_ms)
             if victim is None:
                 return False
             self._remove(victim.session_id)
             self.evicted_count += 1
         return True
 
-    def _evictable(self, size: int, *, privileged: bool, now_ms: int) -> FetchSession | None:
+    def _evictable(self, size: int, *, now_ms: int) -> FetchSession | None:
         """What a new session of `size` partitions may replace: a stale one, else a lesser one."""
         oldest = next(iter(self.by_id.values()), None)
         if oldest is None:
@@ -270,15 +264,11 @@ class FetchSessions:
             return oldest
         # A walk over at most `sessions_max`, and only when the cache is full of sessions in use.
         least = min(
-            (
-                session
-                for session in self.by_id.values()
-                if session.evictable or (privileged and not session.privileged)
-            ),
+            (session for session in self.by_id.values() if session.evictable),
             key=_worth,
             default=None,
         )
-        if least is None or (privileged, size, NO_SESSION) < _worth(least):
+        if least is None or (size, NO_SESSION) < _worth(least):
             return None
         return least
 
@@ -319,10 +309,5 @@ def _all_wanted(request: FetchRequest, *, by_topic_id: bool) -> list[Wanted]:
     )
 
 
-def _is_follower(request: FetchRequest) -> bool:
-    state = request.replica_state
-    return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
-
-
-def _worth(session: FetchSession) -> tuple[bool, int, int]:
-    return (session.privileged, len(session.partitions), session.session_id)
+def _worth(session: FetchSession) -> tuple[int, int]:
+    return (len(session.partitions), session.session_id)
