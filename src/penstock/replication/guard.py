@@ -15,7 +15,8 @@ partition accepts any first sequence of an unknown producer, and would then refu
 
 The result of a verification is valid until the transaction's marker, or until another client takes
 the transaction over to end it (KIP-939): from then on, batches of the first client are refused. It
-is not stored, so after a start the coordinator is asked again.
+is neither stored nor replicated, and belongs to one leader epoch: in the next one the coordinator
+is asked again. Another leader may have been told meanwhile that the transaction was taken over.
 """
 
 from penstock.log.producer_state import ProducerState
@@ -71,6 +72,11 @@ class Guards:
         """Another client took over: earlier verifications are void."""
         self._by_producer.pop(producer_id, None)
         self._found_open.pop(producer_id, None)
+
+    def clear_all(self) -> None:
+        """The leader epoch has ended: all verifications are void."""
+        self._by_producer.clear()
+        self._found_open.clear()
 
     def end(self, producer_id: ProducerId, *, epoch: int) -> None:
         """A marker was written: verifications of its transaction and of earlier ones are void."""

@@ -517,6 +517,7 @@ class Partition(Replica):
             followers.begin_epoch(epoch_start_offset=self.log.end_offset, now_ms=now_ms)
             self.leader_epoch = leader_epoch
             self.log.begin_epoch(leader_epoch)
+            self.guards.clear_all()
             self._notify_end()
         self._in_sync_changed()
 
@@ -529,6 +530,7 @@ class Partition(Replica):
     def end(self, *, offline: bool = False) -> None:
         """This broker no longer leads the partition; its observers are notified."""
         self._refused.clear()
+        self.guards.clear_all()
         super().end(offline=offline)
         code = ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER
         self.acks.release_all(code)

@@ -45,6 +45,8 @@ async def handle(
     try:
         if verified.asked:
             await _verify(services, request, verified, version=version)
+        if any(verified.ended()):
+            raise RequestError(ErrorCode.NOT_COORDINATOR)
         # Checked in the step of the commit: a marker may have come meanwhile.
         partition.require_transaction(
             producer.producer_id, epoch=producer.epoch, guard=verified.guards[partition.name]

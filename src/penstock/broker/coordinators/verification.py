@@ -2,7 +2,9 @@
 
 Clients of generation 1 have added the partition themselves: it is verified. For those of generation
 2 it is added on the way. Guards are taken before the question (`replication/guard`), so that a
-marker which comes before the append is not overlooked. Where verification is turned off, it is so
+marker which comes before the append is not overlooked. An answer counts in the leader epoch in
+which it was asked for: in another one the client sends its batch again, and it is verified again.
+Where verification is turned off, it is so
 for records alone: offsets of a group are verified all the same.
 """
 
@@ -16,6 +18,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicPartition
 from penstock.model.lazy_dataclass import dataclass
+from penstock.model.offset import LeaderEpoch
 from penstock.records.batch import BatchHeader
 from penstock.records.errors import CorruptBatch
 from penstock.records.layout import NO_PRODUCER_ID
@@ -42,6 +45,7 @@ REPLACED_CODES: Final = BEHIND | frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+ANOTHER_EPOCH: Final = "The leader epoch changed while the transaction was verified"
 IS_OPEN: Final = Guard()  # where the partition knows the transaction already
 
 
@@ -60,6 +64,7 @@ class Verification:
     producer: Identity | None = None  # None: nothing of the request is transactional
     guards: dict[TopicPartition, Guard] = field(default_factory=dict)
     asked: list[Partition] = field(default_factory=list)
+    led: list[tuple[Partition, LeaderEpoch]] = field(default_factory=list)  # all, as of `add`
     refused: dict[TopicPartition, Unverified] = field(default_factory=dict)
 
     def outcome(self, name: TopicPartition) -> Guard | Unverified | None:
@@ -70,6 +75,7 @@ class Verification:
         self.producer = producer
         if partition.name in self.guards:
             return
+        self.led.append((partition, partition.leader_epoch))
         if partition.in_transaction(producer.producer_id, epoch=producer.epoch):
             self.guards[partition.name] = IS_OPEN
             return
@@ -79,6 +85,12 @@ class Verification:
             ended_by_epoch=producer.epoch + 1 if adds else producer.epoch,
         )
         self.asked.append(partition)
+
+    def ended(self) -> Iterator[TopicPartition]:
+        """The partitions that are not led here any more, or in another epoch."""
+        for partition, leader_epoch in self.led:
+            if partition.has_ended or partition.leader_epoch != leader_epoch:
+                yield partition.name
 
     def release(self) -> None:
         for partition in self.asked:
@@ -153,6 +165,10 @@ def note(verification: Verification, answer: Enlisted | RequestError, *, version
         code = answer.code if isinstance(answer, RequestError) else answer.errors[name]
         if code is not ErrorCode.NONE:
             verification.refused[name] = refusal_for_producer(code, version=version)
+    for name in verification.ended():
+        verification.refused[name] = Unverified(
+            code=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=ANOTHER_EPOCH
+        )
 
 
 def refusal_for_producer(code: ErrorCode, *, version: int) -> Unverified:
