@@ -37,7 +37,7 @@ def journal_of(broker: Broker, partition: Partition) -> PartitionJournal[GroupRe
 
 
 def led_shard(broker: Broker, partition: Partition) -> LedShard:
-    return LedShard(partition, journal_of(broker, partition))
+    return LedShard(partition, journal_of(broker, partition), has_opened=lambda _: None)
 
 
 def test_a_shard_that_is_never_done_leaves_the_next_one_its_turn(tmp_path: Path) -> None:

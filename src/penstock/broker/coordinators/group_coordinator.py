@@ -247,16 +247,20 @@ class GroupCoordinator:
             append_failed=self._partitions.append_failed,
             want_sync=self._partitions.want_sync,
         )
-        led = LedShard(partition, journal)
+        led = LedShard(partition, journal, has_opened=self._has_opened)
         if partition.log.end_offset == partition.log.start_offset:
             led.replay((), next_offset=partition.log.end_offset)
             led.loaded(self._situation())
         return led
 
     async def _load(self, led: LedShard) -> None:
-        if await load(led, LatestRecords(), self._situation, self._world.clock):
-            self._members_counted_ms = None
-            self._to_forget.set()
+        await load(led, LatestRecords(), self._situation, self._world.clock)
+
+    def _has_opened(self, led: LedShard) -> None:
+        self._members_counted_ms = None
+        led.begin_sessions(self._situation())
+        self._shards.look_again()
+        self._to_forget.set()
 
     def _keep_time_of(self, led: LedShard) -> bool:
         context = self._situation()

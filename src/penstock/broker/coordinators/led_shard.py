@@ -5,7 +5,7 @@ passes, and those that a decision has parked until others have joined or time is
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from penstock.broker.coordinators.led_host import LedHost, error_code, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
@@ -32,9 +32,15 @@ class Ticket:
 
 
 class LedShard:
-    """See the module."""
+    """`has_opened` is called when decisions are taken; it calls `begin_sessions`."""
 
-    def __init__(self, partition: Partition, journal: PartitionJournal[GroupRecord]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        journal: PartitionJournal[GroupRecord],
+        *,
+        has_opened: "Callable[[LedShard], None]",
+    ) -> None:
         self.shard = GroupShard()
         self.host: LedHost[GroupRecord] = LedHost(
             partition,
@@ -42,6 +48,7 @@ class LedShard:
             self.shard,
             carry_out=self._carry_out,
             has_ended=self._notify_end,
+            has_opened=lambda: has_opened(self),
         )
         self._tickets: dict[int, Ticket] = {}
 
@@ -50,8 +57,15 @@ class LedShard:
         self.host.replay(records, next_offset=next_offset)
 
     def loaded(self, context: DecisionContext) -> None:
-        """The journal has been followed to its end."""
+        """The journal has been followed to its end. Decisions are taken once all of it is
+        committed.
+        """
         self.host.opened()
+
+    def begin_sessions(self, context: DecisionContext) -> None:
+        """From now on members can be heard. Followers may have taken long to come: sessions that
+        had begun before would all be over.
+        """
         self.shard.loaded(context)
 
     def ask(
