@@ -111,3 +111,30 @@ def test_requests_and_the_queue_have_bounds() -> None:
         assert questions.add(question(f"id-{number}", ORDERS), "a")
     assert not questions.add(question("one more", ORDERS), "b")
     assert len(asked(questions.take())) == ENLISTMENTS_PER_REQUEST_MAX
+
+
+def test_questions_about_ids_that_moved_are_taken_out_whether_they_were_sent_or_not() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "sent, stays")
+    questions.add(question("shipping", ORDERS), "sent, moves")
+    questions.take()
+    questions.add(question("shipping", BILLS), "waits, moves")
+    questions.add(question("mailing", BILLS), "waits, stays")
+    moved = questions.take_moved(lambda key: key != "shipping")
+    assert [asker for _, asker in moved] == ["sent, moves", "waits, moves"]
+    assert questions.take_moved(lambda key: key != "shipping") == []
+    answers = questions.answered({"billing": {ORDERS: OK}, "shipping": {ORDERS: OK}})
+    assert [asker for asker, _ in answers] == ["sent, stays"]
+    assert [one.transactional_id for one in asked(questions.take())] == ["mailing"]
+
+
+def test_one_request_is_outstanding_also_when_all_its_questions_have_moved() -> None:
+    """The next reply is that of the first request: it must not answer the second one."""
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.take()
+    questions.take_moved(lambda _: False)
+    questions.add(question("mailing", ORDERS), "b")
+    assert questions.take() is None
+    assert questions.answered({"billing": {ORDERS: OK}}) == []
+    assert [one.transactional_id for one in asked(questions.take())] == ["mailing"]

@@ -2,10 +2,11 @@
 
 One request per node is outstanding. A reply names transactional ids, so that each is in a request
 once: the questions of one producer that ask the same are put together, and any other one about the
-same id waits for the next request.
+same id waits for the next request. When the coordinator of an id has moved, its questions are taken
+out, also those of the outstanding request, and the other node is asked: to ask twice does no harm.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.model.error import ErrorCode
@@ -33,7 +34,8 @@ class EnlistQueue(Generic[Asker]):
     """Those to one node."""
 
     waiting: list[Question[Asker]]
-    outstanding: tuple[Question[Asker], ...] = ()
+    outstanding: tuple[Question[Asker], ...] = ()  # what still waits for the reply
+    awaits_reply: bool = False
 
     def add(self, enlist: Enlist, asker: Asker) -> bool:
         """False when too many wait already."""
@@ -44,7 +46,7 @@ class EnlistQueue(Generic[Asker]):
 
     def take(self) -> AddPartitionsToTxnRequest | None:
         """The next request; None while one is outstanding or nothing waits."""
-        if self.outstanding or not self.waiting:
+        if self.awaits_reply or not self.waiting:
             return None
         taken: list[Question[Asker]] = []
         left: list[Question[Asker]] = []
@@ -61,7 +63,7 @@ class EnlistQueue(Generic[Asker]):
                 taken.append(question)
             else:
                 left.append(question)
-        self.outstanding, self.waiting = tuple(taken), left
+        self.outstanding, self.waiting, self.awaits_reply = tuple(taken), left, True
         return AddPartitionsToTxnRequest(transactions=list(entries.values()))
 
     def answered(self, errors: Mapping[str, Errors]) -> list[tuple[Asker, Enlisted]]:
@@ -72,9 +74,21 @@ class EnlistQueue(Generic[Asker]):
         ]
 
     def settled(self) -> tuple[Question[Asker], ...]:
-        """The outstanding questions, which are so no more."""
-        settled, self.outstanding = self.outstanding, ()
+        """The reply has come, or none will: the questions that it is about."""
+        settled, self.outstanding, self.awaits_reply = self.outstanding, (), False
         return settled
+
+    def take_moved(self, is_here: Callable[[str], bool]) -> list[Question[Asker]]:
+        """Removes the questions about ids that the node does not coordinate any more."""
+        asked = (*self.outstanding, *self.waiting)
+        moved = [one for one in asked if not is_here(one.enlist.transactional_id)]
+        if moved:
+            ids = {one.enlist.transactional_id for one in moved}
+            self.outstanding = tuple(
+                one for one in self.outstanding if one.enlist.transactional_id not in ids
+            )
+            self.waiting = [one for one in self.waiting if one.enlist.transactional_id not in ids]
+        return moved
 
 
 def _entry(enlist: Enlist) -> AddPartitionsToTxnTransaction:

@@ -23,7 +23,7 @@ from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC, tr
 from penstock.broker.coordinators.verification_requests import VerificationRequests
 from penstock.broker.coordinators.writer_stopping import stop_elsewhere
 from penstock.broker.partitions.partitions import Partitions
-from penstock.groups.partitioning import OFFSETS_TOPIC
+from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId, TopicPartition
@@ -82,7 +82,7 @@ class TransactionCoordinator:
         self._verifying: VerificationRequests | None = None
         if links is not None:
             self._sending.send_to_others(links, node_id=node_id, clock=world.clock)
-            self._verifying = VerificationRequests(links)
+            self._verifying = VerificationRequests(links, self._other_coordinator_of)
         self._shards: LedShards[LedTransactions] = LedShards(
             TRANSACTION_TOPIC,
             partitions=partitions,
@@ -104,6 +104,8 @@ class TransactionCoordinator:
         changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
         if any(topic.name == TRANSACTION_TOPIC for topic in changed):
             self._shards.follow(image)
+            if self._verifying is not None:
+                self._verifying.coordinators_moved()
         self._sending.apply(delta, image)
 
     def close(self) -> None:
@@ -149,8 +151,8 @@ class TransactionCoordinator:
         except RequestError as refusal:
             if self._verifying is None or refusal.code is not ErrorCode.NOT_COORDINATOR:
                 raise
-            node_id = self._coordinator_of(transactional_id)
-            if node_id is None or node_id == self._node_id:
+            node_id = self._other_coordinator_of(transactional_id)
+            if node_id is None:
                 raise
             return self._verifying.ask(node_id, request)
         return reply
@@ -240,10 +242,14 @@ class TransactionCoordinator:
             self._sending.flush()
             self._shards.wake_for(led)
 
-    def _coordinator_of(self, transactional_id: str) -> NodeId | None:
-        """As this node's image says. RequestError while there is no `__transaction_state`."""
-        index = self._shards.index_of(transactional_id)
-        return self._image.topics_by_name[TRANSACTION_TOPIC].partitions[index].leader
+    def _other_coordinator_of(self, transactional_id: str) -> NodeId | None:
+        """As this node's image says; None when there is none, or it is this node."""
+        topic = self._image.topics_by_name.get(TRANSACTION_TOPIC)
+        if topic is None:
+            return None
+        index = partition_of(transactional_id, partition_count=len(topic.partitions))
+        leader = topic.partitions[index].leader
+        return None if leader == self._node_id else leader
 
     def _report(self, led: LedTransactions, written: MarkersWritten) -> bool:
         context = self._situation()

@@ -1,11 +1,14 @@
 """Questions about transactions whose coordinator is on another node (KIP-890).
 
 What gathers while a request to a node is outstanding goes out in the next one
-(`transactions/enlist_queue`). The transaction of a question that is not answered in time may have
-got its partitions nevertheless: its producer asks again, which changes nothing then.
+(`transactions/enlist_queue`). A question whose coordinator has moved goes to the other node at
+once: the former one may not answer for long. The transaction of a question that is not answered in
+time may have got its partitions nevertheless: its producer asks again, which changes nothing then.
 """
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from penstock.broker.controller.links import Lane, Links
 from penstock.client.network.errors import ClientError, error_code
@@ -20,28 +23,38 @@ from penstock.wire.messages.add_partitions_to_txn import (
 from penstock.world.tasks import TaskGroup
 
 REPLY_WAIT_MS_MAX = 10_000  # longer than the coordinator waits for its journal
+TOO_MANY = "too many questions wait"
 
 Asker = asyncio.Future[Enlisted]
 
 
 class VerificationRequests:
-    """`ask` returns the future of an answer; `run` sends."""
+    """`ask` returns the future of an answer; `run` sends. `coordinator_of` says which other node
+    coordinates a transactional id: None when none does.
+    """
 
-    def __init__(self, links: Links) -> None:
+    def __init__(self, links: Links, coordinator_of: Callable[[str], NodeId | None]) -> None:
         self._links = links
+        self._coordinator_of = coordinator_of
         self._queues: dict[NodeId, EnlistQueue[Asker]] = {}
         self._changed = asyncio.Event()
 
     def ask(self, node_id: NodeId, enlist: Enlist) -> Asker:
         """RequestError, now or later, when there is no answer."""
-        queue = self._queues.get(node_id)
-        if queue is None:
-            queue = self._queues[node_id] = EnlistQueue(waiting=[])
         asker: Asker = asyncio.get_running_loop().create_future()
-        if not queue.add(enlist, asker):
-            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many questions wait")
-        self._changed.set()
+        if not self._add(node_id, enlist, asker):
+            raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, TOO_MANY)
         return asker
+
+    def coordinators_moved(self) -> None:
+        """The metadata has changed: what other nodes are to be asked now goes to them."""
+        for node_id, queue in list(self._queues.items()):
+            for enlist, asker in queue.take_moved(partial(self._is_at, node_id)):
+                now = self._coordinator_of(enlist.transactional_id)
+                if now is None:
+                    _refuse(asker, RequestError(ErrorCode.NOT_COORDINATOR, "it has moved"))
+                elif not asker.done() and not self._add(now, enlist, asker):
+                    _refuse(asker, RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, TOO_MANY))
 
     async def run(self) -> None:
         """Sends until cancelled; then whoever still waits is refused."""
@@ -60,6 +73,16 @@ class VerificationRequests:
                 for _, asker in (*queue.settled(), *queue.waiting):
                     _refuse(asker, stopped)
             self._queues.clear()
+
+    def _is_at(self, node_id: NodeId, transactional_id: str) -> bool:
+        return self._coordinator_of(transactional_id) == node_id
+
+    def _add(self, node_id: NodeId, enlist: Enlist, asker: Asker) -> bool:
+        queue = self._queues.get(node_id)
+        if queue is None:
+            queue = self._queues[node_id] = EnlistQueue(waiting=[])
+        self._changed.set()
+        return queue.add(enlist, asker)
 
     async def _send(
         self, node_id: NodeId, queue: EnlistQueue[Asker], request: AddPartitionsToTxnRequest
