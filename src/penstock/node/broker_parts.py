@@ -149,6 +149,7 @@ class BrokerParts:
         )
         if self._replicating is not None:
             self.services.in_sync_changes = self._replicating.in_sync_changes
+            self.services.lost_nodes = self._replicating
         self.server = Server(self.services, SERVED, group, listeners)
 
     def publish(self, delta: Delta, image: Image) -> None:

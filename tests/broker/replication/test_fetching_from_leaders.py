@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.api import metadata
 from penstock.broker.controller.links import Links
+from penstock.broker.replication.fetcher import LOST_MS_MAX
 from penstock.broker.replication.fetchers import ReplicaFetchers
 from penstock.client.network.channel import open_channel
 from penstock.client.network.view_channel import open_view_channel
@@ -21,13 +23,36 @@ from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.follower import Follower
-from penstock.world.ports import Address
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
+from penstock.world.ports import Address, Clock
 from penstock.world.tasks import TaskGroup
 from rig.leader_node import LeaderNode, LedLog, until
 from rig.services import NODE, OTHER, Broker
 
 ONE, TWO = NodeId(11), NodeId(12)
 WAIT_S_MAX = 120
+
+
+class HeldClock:
+    """The clock of the world; its monotonic time can be held, and then passes only as told."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held_ms: int | None = None
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def monotonic_ms(self) -> int:
+        return self._clock.monotonic_ms() if self._held_ms is None else self._held_ms
+
+    def hold(self, *, later_ms: int = 0) -> None:
+        self._held_ms = self.monotonic_ms() + later_ms
 
 
 class Following:
@@ -38,6 +63,7 @@ class Following:
         self.group = group
         self.leaders = {node: LeaderNode(node, broker.world) for node in (ONE, TWO)}
         self.addresses: dict[NodeId, Address] = {}
+        self.clock = HeldClock(broker.world.clock)
         self.fetchers = ReplicaFetchers(
             links=Links(
                 network=broker.world.network,
@@ -51,9 +77,10 @@ class Following:
             broker_epoch=lambda: 5,
             partitions=broker.partitions,
             settings=ReplicationSettings(**{"replica_fetch_wait_max_ms": 30_000, **settings}),
-            clock=broker.world.clock,
+            clock=self.clock,
             tasks=group,
         )
+        broker.services.lost_nodes = self.fetchers
         broker.partitions.follower_synced = self.fetchers.synced
 
     async def serve(self) -> None:
@@ -300,6 +327,70 @@ def test_a_lost_session_is_opened_again(run: Callable[..., None]) -> None:
         leader.changed()
         await until(lambda: cluster.has_all("orders", second, 1))
         assert cluster.has_all("orders", first)
+
+    run(scenario)
+
+
+def shown(cluster: Following, name: str) -> MetadataResponsePartition:
+    """Partition 0, as this broker tells clients of it."""
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+    reply = cluster.broker.send(metadata.API, wanted, version=12)
+    assert isinstance(reply, MetadataResponse)
+    return reply.topics[0].partitions[0]
+
+
+def test_clients_are_not_sent_to_a_leader_that_has_just_hung_up(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [log] = cluster.follow("orders")
+        leader = cluster.leaders[ONE]
+        log.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", log))
+        cluster.register(ONE, epoch=7)
+        assert shown(cluster, "orders").leader_id == ONE
+        cluster.clock.hold()
+        assert leader.server is not None
+        leader.server.hang_up()
+        await until(lambda: cluster.fetchers.is_lost(ONE))
+        answer = shown(cluster, "orders")
+        assert (answer.leader_id, answer.error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+        assert answer.replica_nodes == [NODE, ONE, TWO]
+        assert not cluster.fetchers.is_lost(TWO)
+        # The controller has not replaced it: it may live, and be cut off from this node alone.
+        cluster.clock.hold(later_ms=LOST_MS_MAX)
+        answer = shown(cluster, "orders")
+        assert (answer.leader_id, answer.error_code) == (ONE, ErrorCode.NONE)
+
+    run(scenario)
+
+
+def test_a_leader_that_replies_again_is_not_lost_any_more(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [log] = cluster.follow("orders")
+        leader = cluster.leaders[ONE]
+        cluster.clock.hold()
+        await until(lambda: cluster.has_all("orders", log))
+        assert leader.server is not None
+        port = leader.address.port
+        leader.server.hang_up()
+        await until(lambda: cluster.fetchers.is_lost(ONE))
+        await leader.serve(cluster.group, port=port)
+        await until(lambda: not cluster.fetchers.is_lost(ONE))
+
+    run(scenario)
+
+
+def test_a_leader_whose_new_process_is_connected_to_is_not_lost(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        [log] = cluster.follow("orders")
+        cluster.clock.hold()
+        cluster.register(ONE, epoch=7)
+        await until(lambda: cluster.has_all("orders", log))
+        fetched = len(cluster.leaders[ONE].requests)
+        cluster.register(ONE, epoch=8)
+        while len(cluster.leaders[ONE].requests) == fetched:
+            assert not cluster.fetchers.is_lost(ONE)
+            await asyncio.sleep(0)
 
     run(scenario)
 

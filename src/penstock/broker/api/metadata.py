@@ -193,12 +193,15 @@ def _partitions(
     services: Services, image: Image, topic: TopicImage, context: RequestContext
 ) -> Steps[list[MetadataResponsePartition]]:
     partitions = []
+    lost = services.lost_nodes
     for index, partition in enumerate(topic.partitions):
+        leader = partition.leader
         view = view_partition(
             image,
             partition,
             context.listener,
             leader_offline=services.partitions.is_offline(topic.name, index),
+            leader_lost=lost is not None and leader is not None and lost.is_lost(leader),
         )
         code = view.error_code
         knows_listeners = context.header.api_version >= LISTENER_NOT_FOUND_FROM_VERSION

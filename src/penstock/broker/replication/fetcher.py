@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.controller.links import NodeDown
 from penstock.broker.partitions.partitions import Partitions
-from penstock.client.network.errors import ClientError, TimedOut
+from penstock.client.network.errors import ClientError, ConnectionLost, TimedOut
 from penstock.log.errors import CorruptData, CorruptRun
 from penstock.machine.deadlines import Deadlines
 from penstock.model.error import ErrorCode
@@ -53,11 +53,17 @@ RECONNECT_WAIT_MS_MAX = 1_000
 # it is in step. Other errors last longer, and the wait doubles up to replica.fetch.backoff.ms.
 BACK_OFF_MS_MIN = 10
 STARTS_PER_TURN = 100
+# So soon the controller has replaced a leader whose process has ended; else the cause is another.
+LOST_MS_MAX = 2_000
 WATCHES_PER_TIMEOUT = 4  # for replies that are late
 EARLIEST = -2
 LATEST = -1
 
 Connect = Callable[[NodeId], Awaitable["ViewChannel"]]
+
+
+class Replaced(ClientError):
+    """The connection was closed here: the node has another process, or another address."""
 
 
 class ReplicaFetcher:
@@ -101,6 +107,7 @@ class ReplicaFetcher:
         self._timer: asyncio.TimerHandle | None = None
         self._failures = 0  # of connections and sessions since the last reply
         self._is_told = False  # that there is no connection
+        self._lost_ms: int | None = None  # since when the node has not replied, if it hung up
 
     def __len__(self) -> int:
         return len(self._followers)
@@ -109,6 +116,15 @@ class ReplicaFetcher:
         self._session.check()
         for partition, follower in self._followers.items():
             assert partition == (follower.topic_id, follower.name.partition)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the node has just closed the connection, or refused one, and has not replied
+        since: its process has probably ended, and the metadata will say who leads instead. After a
+        while nothing is concluded from that any more: a living node may be cut off from this one.
+        """
+        lost_ms = self._lost_ms
+        return lost_ms is not None and self._clock.monotonic_ms() - lost_ms < LOST_MS_MAX
 
     # Told by the metadata, and by syncs
 
@@ -140,7 +156,8 @@ class ReplicaFetcher:
     def reconnect(self) -> None:
         """The node has another process, or another address: no reply comes from the old one."""
         if self._channel is not None:
-            self._channel.close()
+            self._channel.close(Replaced(f"node {self.leader} has another process or address"))
+        self._lost_ms = None
         self.hurry()
 
     def hurry(self) -> None:
@@ -180,6 +197,8 @@ class ReplicaFetcher:
         if channel is not None:
             failure = await self._fetch_until_lost(channel)
         if failure is not None:
+            if self._lost_ms is None and isinstance(failure, ConnectionLost | NodeDown):
+                self._lost_ms = self._clock.monotonic_ms()
             await self._wait_to_connect(failure)
 
     async def _fetch_until_lost(self, channel: "ViewChannel") -> ClientError | None:
@@ -547,6 +566,7 @@ class ReplicaFetcher:
 
     def _replied(self) -> None:
         self._failures = 0
+        self._lost_ms = None
         if self._is_told:
             self._is_told = False
             logger.info("replica fetcher leader=%d connected=true", self.leader)

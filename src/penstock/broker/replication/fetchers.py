@@ -55,6 +55,11 @@ class ReplicaFetchers:
             fetcher.check()
         assert len(self._by_partition) >= sum(map(len, self._by_leader.values()))
 
+    def is_lost(self, node_id: NodeId) -> bool:
+        """See `ReplicaFetcher`; False of nodes from which nothing is fetched."""
+        fetcher = self._by_leader.get(node_id)
+        return fetcher is not None and fetcher.is_lost
+
     def follow(self, changed: Iterable[Follower]) -> None:
         """Followers that are new, have another leader or leader epoch, or have ended."""
         if self._is_closed:

@@ -63,6 +63,10 @@ class Replicating:
     def check(self) -> None:
         self._fetchers.check()
 
+    def is_lost(self, node_id: NodeId) -> bool:
+        """Whether the process of another node has probably ended, as far as can be seen here."""
+        return self._fetchers.is_lost(node_id)
+
     def start(self) -> None:
         self._tasks.start(self.in_sync_changes.run(), name="in-sync sets")
 

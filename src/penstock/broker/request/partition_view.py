@@ -16,12 +16,19 @@ class PartitionView:
 
 
 def view_partition(
-    image: Image, partition: PartitionImage, listener: str, *, leader_offline: bool = False
+    image: Image,
+    partition: PartitionImage,
+    listener: str,
+    *,
+    leader_offline: bool = False,
+    leader_lost: bool = False,
 ) -> PartitionView:
     """A leader without an endpoint on the client's listener is as good as none.
 
-    So is one whose disk has failed (`leader_offline`). A replica is offline if its broker is not
-    there, or has come back without the replica's log directory.
+    So is one whose disk has failed (`leader_offline`), or whose process has just ended
+    (`leader_lost`): a client that is told of it again tries it again, and librdkafka then asks for
+    another only once a second; while there is none it asks ten times as often. A replica is offline
+    if its broker is not there, or has come back without the replica's log directory.
     """
     offline = [
         node
@@ -32,7 +39,7 @@ def view_partition(
         or not image.brokers[node].has_directory(partition.directory(node))
     ]
     leader = None if partition.leader is None else image.brokers.get(partition.leader)
-    if leader is None or leader.fenced or leader_offline:
+    if leader is None or leader.fenced or leader_offline or leader_lost:
         code = ErrorCode.LEADER_NOT_AVAILABLE
     elif leader.endpoint(listener) is None:
         code = ErrorCode.LISTENER_NOT_FOUND

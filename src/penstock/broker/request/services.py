@@ -39,6 +39,15 @@ class WantedInSyncChanges(Protocol):
         """The partition may have a change to ask the controller for."""
 
 
+class LostNodes(Protocol):
+    """See `broker/replication/replicating`."""
+
+    def is_lost(self, node_id: NodeId) -> bool:
+        """Whether the process of another node has probably ended, and the metadata does not say so
+        yet.
+        """
+
+
 class NodeServices(Protocol):
     """What a node of any role has."""
 
@@ -105,6 +114,7 @@ class Services:
     ]  # what ApiVersions tells: taken from the table of handlers
     local: LocalController  # this node's replica of the metadata
     in_sync_changes: WantedInSyncChanges | None = None  # None: there are no other brokers
+    lost_nodes: LostNodes | None = None  # the same
     follower_sessions: FollowerSessions = field(default_factory=FollowerSessions)
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
 

@@ -168,7 +168,7 @@ def _never_unfenced() -> list[Change]:
 
 
 def _view_with_fenced_leader(
-    image: Image, partition: PartitionImage, listener: str, *, leader_offline: bool = False
+    image: Image, partition: PartitionImage, listener: str, **_: bool
 ) -> PartitionView:
     leader = partition.replicas[0] if partition.leader is None else partition.leader
     return PartitionView(error_code=ErrorCode.NONE, leader_id=leader, offline_replicas=[])
