@@ -1,14 +1,22 @@
 """What a client knows of the cluster, reply by reply."""
 
-from penstock.client.network.routing import ClusterView, merged
+from penstock.client.network.routing import (
+    BrokerView,
+    ClusterView,
+    NamedLeader,
+    led_elsewhere,
+    merged,
+)
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.offset import LeaderEpoch
 from penstock.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.world.ports import Address
 
 ORDERS = TopicPartition("orders", 0)
 TOPIC_ID = bytes(range(16))
@@ -83,3 +91,29 @@ def test_reply_about_all_topics_forgets_those_it_does_not_name() -> None:
     view = merged(ClusterView(), reply(leader=1, epoch=0), all_topics=False)
     view = merged(view, MetadataResponse(), all_topics=True)
     assert view.topics == {}
+
+
+def named(*, leader: int, epoch: int, topic: str = "orders", index: int = 0) -> NamedLeader:
+    broker = BrokerView(node_id=NodeId(leader), address=Address(host="elsewhere", port=leader))
+    return NamedLeader(
+        partition=TopicPartition(topic, index), leader=broker, leader_epoch=LeaderEpoch(epoch)
+    )
+
+
+def test_leader_that_a_refusal_names_is_the_leader_from_then_on() -> None:
+    view = merged(ClusterView(), reply(leader=1, epoch=3), all_topics=False)
+    view = led_elsewhere(view, [named(leader=3, epoch=4)])
+    assert view.leader_of(ORDERS) == NodeId(3)
+    assert view.brokers[NodeId(3)].address == Address(host="elsewhere", port=3)
+
+
+def test_refusal_that_names_the_leader_of_an_earlier_epoch_changes_nothing() -> None:
+    view = merged(ClusterView(), reply(leader=1, epoch=3), all_topics=False)
+    assert led_elsewhere(view, [named(leader=2, epoch=3)]) == view
+    assert led_elsewhere(view, [named(leader=2, epoch=2)]) == view
+
+
+def test_refusal_that_names_the_leader_of_an_unknown_partition_changes_nothing() -> None:
+    view = merged(ClusterView(), reply(leader=1, epoch=3), all_topics=False)
+    assert led_elsewhere(view, [named(leader=2, epoch=9, topic="payments")]) == view
+    assert led_elsewhere(view, [named(leader=2, epoch=9, index=1)]) == view

@@ -113,6 +113,34 @@ def merged(view: ClusterView, reply: MetadataResponse, *, all_topics: bool) -> C
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedLeader:
+    """Whom a broker that refused a request named as the leader (KIP-951)."""
+
+    partition: TopicPartition
+    leader: BrokerView
+    leader_epoch: LeaderEpoch
+
+
+def led_elsewhere(view: ClusterView, named: Iterable[NamedLeader]) -> ClusterView:
+    """The view after refusals that name leaders: those of later leader epochs than are known."""
+    brokers, topics = dict(view.brokers), dict(view.topics)
+    for one in named:
+        topic, known = topics.get(one.partition.topic), view.partition(one.partition)
+        if topic is None or known is None or known.leader_epoch >= one.leader_epoch:
+            continue
+        brokers[one.leader.node_id] = one.leader
+        moved = replace(known, leader=one.leader.node_id, leader_epoch=one.leader_epoch)
+        topics[topic.name] = replace(
+            topic,
+            partitions=tuple(
+                moved if partition.index == moved.index else partition
+                for partition in topic.partitions
+            ),
+        )
+    return replace(view, brokers=brokers, topics=topics)
+
+
 def controllers_view(reply: DescribeClusterResponse) -> ClusterView:
     """The view of a client that knows controllers only."""
     return ClusterView(

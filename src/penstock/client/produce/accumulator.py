@@ -165,12 +165,17 @@ class Accumulator:
         queue.acked(batch, base_offset, time_ms)
         self._left(queue, batch)
 
-    def failed(self, batch: PendingBatch, error: ClientError, *, now_ms: int) -> None:
+    def failed(
+        self, batch: PendingBatch, error: ClientError, *, now_ms: int, at_once: bool = False
+    ) -> None:
+        """`at_once`: another broker is to get it, and there is nothing to wait for."""
         queue = self._queues[batch.partition]
         doublings = min(batch.attempts - 1, BACKOFF_DOUBLINGS_MAX)
         backoff_ms = self.rules.backoff_ms << doublings
         if isinstance(error, Refused) and error.code == ErrorCode.CONCURRENT_TRANSACTIONS:
             backoff_ms = min(backoff_ms, MARKERS_MS)
+        if at_once:
+            backoff_ms = 0
         queue.failed(batch, error, now_ms=now_ms, backoff_ms=backoff_ms)
         if batch.settled:
             self._left(queue, batch)

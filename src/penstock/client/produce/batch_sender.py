@@ -25,12 +25,14 @@ from penstock.client.network.errors import (
     Refused,
     TimedOut,
 )
+from penstock.client.network.routing import led_elsewhere
 from penstock.client.produce.accumulator import Accumulator, BatchRules
 from penstock.client.produce.partitioner import Partitioner
 from penstock.client.produce.pending_batch import Delivered, PendingBatch
 from penstock.client.produce.produce_request import (
     Appended,
     Writer,
+    named_leaders,
     outcome,
     produce_request,
     version_bound,
@@ -286,8 +288,11 @@ class BatchSender:
             self._look_again()
             return
         results: Sequence[Appended | ClientError]
+        before = view = self.cluster.view
         if error is None:
-            results = outcome(answer.result(), batches, self.cluster.view)
+            results = outcome(answer.result(), batches, view)
+            if answer.result().node_endpoints:
+                view = self.cluster.view = led_elsewhere(view, named_leaders(answer.result(), view))
         else:
             assert isinstance(error, ClientError), error
             results = [error] * len(batches)
@@ -296,8 +301,9 @@ class BatchSender:
             if isinstance(result, Appended):
                 accumulator.acked(batch, result.base_offset, result.append_time_ms)
                 continue
-            accumulator.failed(batch, result, now_ms=now_ms)
-            if not isinstance(result, Refused) or result.code in STALE_METADATA:
+            has_moved = view.partition(batch.partition) != before.partition(batch.partition)
+            accumulator.failed(batch, result, now_ms=now_ms, at_once=has_moved)
+            if not has_moved and (not isinstance(result, Refused) or result.code in STALE_METADATA):
                 self._background_tasks.run("producer: metadata", self._refresh)
         self._report_given_up()
         self._look_again()

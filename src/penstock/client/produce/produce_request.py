@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from penstock.client.network.errors import BrokenProtocol, ClientError, Refused, error_code
-from penstock.client.network.routing import ClusterView
+from penstock.client.network.routing import BrokerView, ClusterView, NamedLeader
 from penstock.client.produce.batch_stamp import stamp
 from penstock.client.produce.pending_batch import PendingBatch
 from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicId, TopicPartition
+from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.transactions.state import Identity
 from penstock.wire.messages.produce import (
     PartitionProduceData,
@@ -19,6 +19,7 @@ from penstock.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from penstock.world.ports import Address
 
 NAMES_VERSION_MAX = 12  # beyond it topics are told by id
 ADDED_BEFORE_VERSION_MAX = 11  # beyond it a write itself adds its partition to the transaction
@@ -110,6 +111,31 @@ def outcome(
         for partition in topic.partition_responses
     }
     return [_outcome(batch.partition, told.get(batch.partition)) for batch in batches]
+
+
+def named_leaders(reply: ProduceResponse, view: ClusterView) -> list[NamedLeader]:
+    """The leaders that the broker names for batches which it refused (KIP-951)."""
+    names = view.topic_names()
+    brokers = {
+        NodeId(one.node_id): BrokerView(
+            node_id=NodeId(one.node_id),
+            address=Address(host=one.host, port=one.port),
+            rack=one.rack,
+        )
+        for one in reply.node_endpoints
+    }
+    return [
+        NamedLeader(
+            partition=TopicPartition(
+                topic.name or names.get(TopicId(topic.topic_id), ""), partition.index
+            ),
+            leader=brokers[NodeId(leader.leader_id)],
+            leader_epoch=LeaderEpoch(leader.leader_epoch),
+        )
+        for topic in reply.responses
+        for partition in topic.partition_responses
+        if (leader := partition.current_leader) is not None and leader.leader_id in brokers
+    ]
 
 
 def _outcome(
