@@ -6,12 +6,9 @@ from random import Random
 
 from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.groups.partitioning import OFFSETS_TOPIC
-from penstock.log.layout import LOG
-from penstock.model.identity import METADATA_TOPIC
-from penstock.records.batch import batches
-from penstock.records.layout import HEADER_BYTES
+from penstock.model.identity import METADATA_TOPIC, TopicPartition
+from penstock.sim.bit_flips import flip_a_bit
 from penstock.sim.clock import SimClock
-from penstock.sim.file_system import Content
 from penstock.sim.history import History
 from penstock.sim.host import Crash
 from penstock.sim.link import Link
@@ -109,38 +106,13 @@ class Faults:
         return [link for link in links if self._chance.random() < 0.6]
 
     def _flip(self) -> None:
-        """A bit of the records of a batch in a sealed and synced segment.
+        flipped = flip_a_bit(self._node, self._chance, _is_spared)
+        if flipped is None:
+            return
+        history = self._history.of(flipped.partition)
+        history.damaged_from = min(history.damaged_from, flipped.cut_offset)
+        self._trace.note("fault", str(flipped))
 
-        Not of its header: a broker that is asked for an offset believes headers, as Apache
-        Kafka's does, so a reader may never be handed the batch whose checksum would tell.
-        """
-        broker = self._node.broker
-        if broker is None or not self._node.up.is_set():
-            return
-        found = []
-        for partition, log in sorted(broker.logs.items()):
-            if partition.topic in SPARED or partition.topic.startswith(SPARED_PREFIXES):
-                continue
-            for segment, after in zip(log.segments, log.segments[1:], strict=False):
-                if after.base_offset <= log.recovery_point and segment.size_bytes > HEADER_BYTES:
-                    found.append((partition, segment.path(LOG), segment.base_offset))
-        if not found:
-            return
-        partition, path, base_offset = self._chance.choice(found)
-        content = self._node.host.file_system.find(path)
-        assert isinstance(content, Content), path
-        candidates = []
-        start, end_offset = 0, base_offset
-        for batch in batches(memoryview(bytes(content.data))):
-            if batch.size_bytes > HEADER_BYTES:  # compaction leaves bare headers
-                candidates.append((start, batch.size_bytes, end_offset))
-            start, end_offset = start + batch.size_bytes, batch.next_offset
-        if not candidates:
-            return
-        start, size_bytes, cut_offset = self._chance.choice(candidates)
-        position = self._chance.randrange(start + HEADER_BYTES, start + size_bytes)
-        content.flip(position, self._chance.randrange(8))
-        history = self._history.of(partition)
-        # A start that finds it ends the log where the batch before it does.
-        history.damaged_from = min(history.damaged_from, cut_offset)
-        self._trace.note("fault", f"a bit of {path} at {position} has flipped")
+
+def _is_spared(partition: TopicPartition) -> bool:
+    return partition.topic in SPARED or partition.topic.startswith(SPARED_PREFIXES)
