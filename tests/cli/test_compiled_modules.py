@@ -1,6 +1,8 @@
 """Compiled modules are those of the sources that stand beside them, and answer as these do."""
 
 import ast
+import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -33,6 +35,13 @@ HOT_PATH = (
 def test_every_module_that_is_to_be_compiled_is_there() -> None:
     assert sorted(set(LISTED)) == LISTED
     assert [line for line in LISTED if not (ROOT / line).is_file()] == []
+
+
+def test_a_build_of_continuous_integration_has_compiled_the_hot_modules() -> None:
+    """A build that cannot compile them goes on without, and says so where pip does not show it."""
+    if not os.environ.get("CI") or shutil.which("cc") is None:
+        pytest.skip("only continuous integration has to compile, where there is a compiler")
+    assert hot_modules_form() is Form.COMPILED, "run `python setup.py build_ext` to see why"
 
 
 def test_a_compiled_module_is_that_of_its_source() -> None:
