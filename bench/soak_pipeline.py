@@ -1,8 +1,10 @@
 """The pipeline under kills, at length: what goes in comes out exactly once."""
 
 import argparse
+import os
 import sys
 import time
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 # The pipeline and its ordeal are the tests' own.
@@ -11,6 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from rig.apache_kafka.jars import fetched_jars
 from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware, ReplicatedCluster
 from rig.failover.killed_node import KilledNode, open_transactions
+from rig.failover.namespaces import INSIDE, Namespaces, refusal
 from rig.pipeline.kinds import PYTHON_WORKERS, java_worker, python_worker
 from rig.pipeline.ordeal import NODE_SETTINGS, Outcome, Plan, Progress, endure
 from rig.pipeline.stream import SINK, SOURCE
@@ -19,6 +22,8 @@ from rig.serve import ServedNode
 JAVA = "java"
 CLIENTS = (*PYTHON_WORKERS, JAVA)
 LINE_EVERY_SECONDS = 10
+NODES = (1, 2, 3)
+INSIDE_MARK = "PENSTOCK_INSIDE_NAMESPACES"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--app-kills", type=int, default=30, help="SIGKILLs of the application")
     parser.add_argument("--nodes", type=int, choices=(1, 3), default=1, help="one, or a cluster")
     parser.add_argument("--node-kills", type=int, default=10, help="SIGKILLs of nodes")
+    parser.add_argument("--cuts", type=int, default=0, help="network partitions, with --nodes 3")
     parser.add_argument("--stalls", type=int, default=3, help="SIGSTOPs for longer than a session")
     parser.add_argument("--client", choices=CLIENTS, default=CLIENTS[0])
     parser.add_argument("--workers", type=int, default=2, help="processes of the application")
@@ -34,18 +40,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exactly_once(chosen: argparse.Namespace, folder: Path) -> bool:
+    if chosen.cuts and INSIDE_MARK not in os.environ:
+        reason = refusal()
+        if chosen.nodes == 1 or reason is not None:
+            raise SystemExit(f"--cuts needs --nodes 3 and network namespaces: {reason or 'have'}")
+        os.environ[INSIDE_MARK] = "1"
+        os.execvp(INSIDE[0], [*INSIDE, sys.executable, *sys.argv])
     plan = Plan(
         records=chosen.records,
         worker_kills=chosen.app_kills,
-        node_kills=chosen.node_kills,
+        node_kills=chosen.node_kills + chosen.cuts,
         stalls=chosen.stalls,
         seed=chosen.seed,
         commands=[worker_of(chosen.client, folder)] * chosen.workers,
     )
     fsync = "true" if chosen.fsync == "on" else "false"
     settings = {**NODE_SETTINGS, "penstock.ack.fsync": fsync}
-    endured = on_a_cluster if chosen.nodes > 1 else on_a_node
-    outcome, fault = endured(plan, settings, folder)
+    if chosen.nodes > 1:
+        share = chosen.cuts / (chosen.node_kills + chosen.cuts or 1)
+        outcome, fault = on_a_cluster(plan, settings, folder, cut_share=share)
+    else:
+        outcome, fault = on_a_node(plan, settings, folder)
     show(chosen, outcome)
     if fault is not None:
         print(f"FAULT: {fault}")
@@ -64,15 +79,28 @@ def on_a_node(plan: Plan, settings: dict[str, str], folder: Path) -> tuple[Outco
     return outcome, f"the node ended with status {stopped}" if stopped else None
 
 
-def on_a_cluster(plan: Plan, settings: dict[str, str], folder: Path) -> tuple[Outcome, str | None]:
-    """Each kill hits the leader of something: a partition, the group, transactions, metadata."""
-    settings = {**BRISK_SESSIONS, **settings}
-    with ReplicatedCluster(PenstockSoftware(), folder, settings=settings) as cluster:
+def on_a_cluster(
+    plan: Plan, settings: dict[str, str], folder: Path, *, cut_share: float
+) -> tuple[Outcome, str | None]:
+    """Each strike hits the leader of something: a partition, the group, transactions, metadata."""
+    with ExitStack() as opened:
+        network = opened.enter_context(closing(Namespaces(NODES))) if cut_share else None
+        cluster = ReplicatedCluster(
+            PenstockSoftware(),
+            folder,
+            settings={**BRISK_SESSIONS, **settings},
+            hosts=network.hosts if network else None,
+            prefixes=network.prefixes if network else None,
+        )
+        opened.enter_context(cluster)
         cluster.start()
-        node = KilledNode(cluster, topics=(SOURCE, SINK), seed=plan.seed)
+        node = KilledNode(
+            cluster, topics=(SOURCE, SINK), seed=plan.seed, network=network, cut_share=cut_share
+        )
         outcome = endure(node, plan, folder=folder, told=Lines().tell)
         for what, count in node.struck.most_common():
-            print(f"killed leading {what}: {count}")
+            print(f"struck leading {what}: {count}")
+        print(f"of them cut off from the other nodes instead of killed: {node.cuts}")
         left = open_transactions(cluster)
     return outcome, f"transactions are open: {left}" if left else None
 
