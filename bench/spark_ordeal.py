@@ -65,6 +65,7 @@ class Scenario:
     rows_a_batch: int = 2_000
     on_cluster: bool = False
     on_kafka: bool = False  # Apache Kafka, without two-phase commit
+    on_three_nodes: bool = False  # of Penstock; each strike hits one that leads something
     strikes: tuple[Victim, ...] = ()
     speculates: bool = False  # a task of each batch hangs, and another attempt overtakes it
     carrying: dict[str, str] = field(default_factory=dict)  # of `Carrying`, where it is different

@@ -25,6 +25,8 @@ from spark_submitted import count_words
 from rig.apache_kafka.broker import ApacheKafka
 from rig.apache_kafka.jars import PeerMissing, fetched_jars
 from rig.broker import NO_RETENTION_ROUND
+from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware, ReplicatedCluster
+from rig.failover.killed_node import KilledNode
 from rig.serve import ServedNode
 from rig.spark_cluster import SparkCluster
 from rig.spark_connector import connector_jars
@@ -83,6 +85,12 @@ def scenarios(scale: int) -> list[Scenario]:
             strikes=(Victim.SLEEPING_DRIVER,) * 2 * scale,
         ),
         Scenario(name="node killed at random", batches=5 * nodes, strikes=(Victim.NODE,) * nodes),
+        Scenario(
+            name="three nodes: leaders killed at random",
+            on_three_nodes=True,
+            batches=5 * nodes,
+            strikes=(Victim.NODE,) * nodes,
+        ),
         Scenario(name="Apache Kafka: task retried", on_kafka=True, batches=4, failing_batch=1),
         Scenario(
             name="Apache Kafka: driver killed",
@@ -159,11 +167,20 @@ def soak(
     if any(one.on_kafka for one in wanted):
         peer = apache_kafka(folder / "kafka")
         peer.start()
+    replicated = None
+    if any(one.on_three_nodes for one in wanted):
+        replicated = ReplicatedCluster(
+            PenstockSoftware(), folder / "nodes", settings={**BRISK_SESSIONS, **NODE_SETTINGS}
+        )
+        replicated.start()
     lines = Lines()
     outcomes = []
     try:
         for number, scenario in enumerate(wanted):
             broker: Node | None = peer if scenario.on_kafka else node
+            if scenario.on_three_nodes:
+                assert replicated is not None
+                broker = KilledNode(replicated, topics=(), seed=seed)
             assert broker is not None
             ordeal = Ordeal(
                 scenario,
@@ -195,6 +212,8 @@ def soak(
             cluster.stop()
         if peer is not None and peer.running:
             peer.stop()
+        if replicated is not None:
+            replicated.kill()
         if node.running:
             node.stop()
     return outcomes

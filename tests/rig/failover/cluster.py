@@ -168,6 +168,10 @@ class ReplicatedCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """All that still run."""
         for node in self.nodes.values():
             if node.running:
                 node.end(signal.SIGKILL)
