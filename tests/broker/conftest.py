@@ -8,8 +8,8 @@ import pytest
 from penstock.broker.coordinators.led_transactions import LedTransactions
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.broker.coordinators.transaction_coordinator import transaction_batch
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.model.settings.transactions import TransactionSettings
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.records import TransactionStored
 from rig.services import Broker

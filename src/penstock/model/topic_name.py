@@ -4,7 +4,8 @@ import re
 
 from penstock.model.limit import TOPIC_NAME_LENGTH_MAX
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+TRANSACTION_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", TRANSACTION_TOPIC, "__share_group_state"})
 OWN_TOPICS_PREFIX = (
     "__penstock_"  # of topics that Penstock itself makes, by a producer like any other
 )

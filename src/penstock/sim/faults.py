@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import METADATA_TOPIC, TopicPartition
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.sim.bit_flips import flip_a_bit
 from penstock.sim.clock import SimClock
 from penstock.sim.history import History

@@ -11,10 +11,10 @@ offset on that was not synced.
 
 from dataclasses import dataclass, field
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.identity import TopicPartition
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.records.record import Headers
 from penstock.sim.commit_history import CommitHistory
 from penstock.sim.errors import Violation

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
 from penstock.client.admin.configs import Change, Resource, alter_configs
 from penstock.client.network.cluster import Cluster
@@ -22,6 +21,7 @@ from penstock.client.network.errors import ClientError
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.configs import Operation, ResourceKind
 from penstock.model.identity import TopicPartition
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.sim.checker.answers import check_answers
 from penstock.sim.checker.commits import check_commits
 from penstock.sim.checker.compaction import check_compaction

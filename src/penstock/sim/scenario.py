@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.groups.partitioning import OFFSETS_TOPIC
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.sim.entropy import stream
 from penstock.sim.transacting.plan import (
     ACK_FSYNC,

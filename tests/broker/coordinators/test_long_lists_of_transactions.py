@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 
 from penstock.broker.api import list_transactions
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.metadata.image.image import Delta
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.records.build import build_batch
 from penstock.records.record import Record
 from penstock.transactions.records import encode, stored

@@ -12,9 +12,9 @@ from penstock.broker.coordinators.led_shards import LedShards
 from penstock.broker.coordinators.led_transactions import LedTransactions
 from penstock.broker.coordinators.partition_journal import PartitionJournal
 from penstock.broker.coordinators.transaction_coordinator import transaction_batch
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import LeaderEpoch
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.replication.partition import Partition
 from penstock.transactions.records import TransactionStored
 from rig.services import Broker

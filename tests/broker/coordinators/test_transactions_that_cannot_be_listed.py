@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.metadata.image.image import Delta
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.transactions.describe import filters_of
 from penstock.wire.messages.list_transactions import ListTransactionsRequest
 from rig.produced import NOW_MS, produced

@@ -5,7 +5,6 @@ The topic that coordinators keep their journal in is made on the way, when the f
 
 from collections.abc import Awaitable
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
 from penstock.broker.request.yielding import Steps, by_turns, go_on
@@ -13,6 +12,7 @@ from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.broker import Endpoint
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.find_coordinator import (
     Coordinator,

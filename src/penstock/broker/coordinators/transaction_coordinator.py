@@ -19,7 +19,7 @@ from penstock.broker.coordinators.led_transactions import LedTransactions
 from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import MarkerSending, Written, write_marker
 from penstock.broker.coordinators.partition_journal import PartitionJournal, Place
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC, transaction_topic
+from penstock.broker.coordinators.transaction_topic import transaction_topic
 from penstock.broker.coordinators.verification_requests import VerificationRequests
 from penstock.broker.coordinators.writer_stopping import stop_elsewhere
 from penstock.broker.partitions.partitions import Partitions
@@ -29,7 +29,7 @@ from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerId, TopicPartition
 from penstock.model.limit import TRANSACTIONAL_IDS_PER_STEP
 from penstock.model.settings.transactions import TransactionSettings
-from penstock.model.topic_name import INTERNAL_TOPICS
+from penstock.model.topic_name import INTERNAL_TOPICS, TRANSACTION_TOPIC
 from penstock.records.build import build_batch
 from penstock.records.record import Record
 from penstock.replication.marker import Marker

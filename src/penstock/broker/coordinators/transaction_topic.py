@@ -3,9 +3,8 @@
 from penstock.broker.coordinators.internal_topic import internal_topic
 from penstock.metadata.image.image import Image
 from penstock.model.settings.transactions import TransactionSettings
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.wire.messages.create_topics import CreatableTopic
-
-TRANSACTION_TOPIC = "__transaction_state"
 
 
 def transaction_topic(

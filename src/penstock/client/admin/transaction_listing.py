@@ -5,17 +5,27 @@ Each broker knows the transactional ids that it coordinates, so a list is asked 
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from penstock.client.admin.transactions import end_prepared, fence
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import Coordinators
-from penstock.client.network.errors import ClientError, Refused, UnsupportedByBroker, error_code
+from penstock.client.network.errors import (
+    ClientError,
+    ConnectionLost,
+    Refused,
+    TimedOut,
+    Unreachable,
+    UnsupportedByBroker,
+    error_code,
+)
 from penstock.client.produce.prepared_transaction import PreparedTransaction
 from penstock.client.produce.produce_request import Generation
 from penstock.client.produce.transaction_requests import generation_of
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.transactions.state import (
     BY_WORD,
     DECIDED,
@@ -32,12 +42,23 @@ from penstock.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from penstock.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
 DURATION_FROM, PATTERN_FROM = 1, 2  # versions of ListTransactions
 OPEN_STATES = tuple(state.word for state in TransactionState if state in OPEN)
 ANY_DURATION = -1
 LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 LOADING_MS_MAX = 30_000
+LISTING_MS_MAX = 30_000
+LOST = (ConnectionLost, TimedOut, Unreachable)
+NOBODY = NodeId(-1)
+WHO_LEADS = MetadataRequest(
+    topics=[MetadataRequestTopic(name=TRANSACTION_TOPIC)], allow_auto_topic_creation=False
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +104,64 @@ class TransactionDescription:
 
 
 async def list_transactions(cluster: Cluster, wanted: Wanted) -> list[ListedTransaction]:
-    """By name. ClientError where a state is none, or a broker can't filter like this. A coordinator
-    that is still loading, as after a start, is waited for.
+    """By name, and all of them: coordinators that load, move or are away are waited for.
+    ClientError where a state is none, or a broker can't filter like this.
+
+    While coordinators move, each of two brokers may think that the other one has the transactions.
+    So all who coordinate must agree about who does, before they are asked and afterwards.
     """
+    deadline_ms = cluster.clock.monotonic_ms() + LISTING_MS_MAX
+    while True:
+        brokers = tuple((await cluster.refresh()).brokers)
+        error: ClientError = ClientError("coordinators of transactions move all the time")
+        try:
+            before = await _coordinators(cluster, brokers)
+            if before is not None:
+                found = await _listed(cluster, before.nodes, wanted)
+                if len(brokers) == 1 or await _coordinators(cluster, brokers) == before:
+                    return [found[name] for name in sorted(found)]
+        except LOST as lost:
+            error = lost
+        if cluster.clock.monotonic_ms() >= deadline_ms:
+            raise error
+        await asyncio.sleep(cluster.rules.backoff_ms / 1000)
+
+
+async def _coordinators(cluster: Cluster, brokers: tuple[NodeId, ...]) -> "_Coordinating | None":
+    """None while they do not agree, or some partition has no leader."""
+    if len(brokers) == 1:
+        return _Coordinating(nodes=brokers)
+    told = _coordinating(await cluster.ask_any(WHO_LEADS, MetadataResponse))
+    if told is None:  # never made, or not to be seen
+        return _Coordinating(nodes=brokers)
+    if NOBODY in told.nodes:
+        return None
+    for node in told.nodes:
+        if _coordinating(await cluster.ask(node, WHO_LEADS, MetadataResponse)) != told:
+            return None
+    return told
+
+
+class _Coordinating(NamedTuple):
+    """Who coordinates which transactions. Nobody else has to be asked."""
+
+    nodes: tuple[NodeId, ...]
+    led: tuple[tuple[int, int, int], ...] = ()  # partition, leader and leader epoch
+
+
+def _coordinating(reply: MetadataResponse) -> _Coordinating | None:
+    [topic] = reply.topics
+    if topic.error_code != ErrorCode.NONE:
+        return None
+    led = sorted((one.partition_index, one.leader_id, one.leader_epoch) for one in topic.partitions)
+    return _Coordinating(
+        nodes=tuple(sorted({NodeId(leader) for _, leader, _ in led})), led=tuple(led)
+    )
+
+
+async def _listed(
+    cluster: Cluster, nodes: Iterable[NodeId], wanted: Wanted
+) -> dict[str, ListedTransaction]:
     request = ListTransactionsRequest(
         state_filters=list(wanted.states),
         producer_id_filters=list(wanted.producer_ids),
@@ -93,7 +169,7 @@ async def list_transactions(cluster: Cluster, wanted: Wanted) -> list[ListedTran
         transactional_id_pattern=wanted.pattern,
     )
     found: dict[str, ListedTransaction] = {}
-    for node in (await cluster.refresh()).brokers:
+    for node in nodes:
         version = (await cluster.channel(node)).version_for(ListTransactionsRequest)
         _require(version, wanted)
         deadline_ms = cluster.clock.monotonic_ms() + LOADING_MS_MAX
@@ -119,7 +195,7 @@ async def list_transactions(cluster: Cluster, wanted: Wanted) -> list[ListedTran
                 producer_id=told.producer_id,
                 coordinator=node,
             )
-    return [found[name] for name in sorted(found)]
+    return found
 
 
 async def describe_transactions(

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
 from penstock.client.admin.configs import Change, Resource, alter_configs
 from penstock.client.consume.group_offsets import Committed, committed_offsets
@@ -18,6 +17,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.model.configs import Operation, ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.sim.checker.transactions import check_fencing, check_transactions
 from penstock.sim.client_process import Work
 from penstock.sim.clients import Laboratory
