@@ -143,6 +143,13 @@ class Broker:
         self._with_topic(topic)
         self._apply(Delta(topics_changed=(topic,)))
 
+    def fence(self, node: NodeId) -> None:
+        """Another broker is fenced."""
+        image = self.services.image
+        fenced = replace(image.brokers[node], fenced=True)
+        self.services.image = replace(image, brokers={**image.brokers, node: fenced})
+        self._apply(Delta(brokers_changed=(node,)))
+
     def partition(self, name: str, index: int = 0) -> Partition:
         found = self.partitions.find(name, index)
         assert isinstance(found, Partition), found

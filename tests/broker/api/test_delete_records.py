@@ -160,6 +160,18 @@ def test_replicas_on_dead_brokers_are_not_waited_for(broker: Broker) -> None:
     assert (answer.error_code, answer.low_watermark) == (ErrorCode.NONE, 4)
 
 
+def test_a_replica_whose_broker_is_fenced_is_waited_for_no_more(broker: Broker) -> None:
+    async def scenario() -> None:
+        deleting = Deleting(broker)
+        reply = deleting.send(4)
+        await settle()
+        assert not reply.done()
+        broker.fence(OTHER)
+        assert outcome(await reply) == (ErrorCode.NONE, 4)
+
+    run(scenario())
+
+
 def test_a_change_of_leader_ends_the_wait(broker: Broker) -> None:
     async def scenario() -> None:
         deleting = Deleting(broker)

@@ -210,6 +210,8 @@ class Partitions:
         self._open(to_open, unheard_of, applied)
         for name, error in self.directories.delete_partitions(given_up).items():
             logger.error("partition=%s deleted=false reason=%s", name, error)
+        if delta.brokers_changed:
+            self._look_again()
         return applied
 
     def want_sync(self, partition: Replica) -> None:
@@ -341,6 +343,12 @@ class Partitions:
                 uncommitted_ends=known.uncommitted_ends,
             )
         return False
+
+    def _look_again(self) -> None:
+        """Whoever waits for all living replicas looks who lives now."""
+        for partition in self.led():
+            if partition.observers and len(partition.followers.replicas) > 1:
+                partition.start_moved()
 
     def _find_lacking(
         self, to_open: dict[TopicPartition, tuple[LogWanted, PartitionImage]]
