@@ -11,6 +11,8 @@ from penstock.broker.replication.in_sync_changes import InSyncChanges
 from penstock.metadata.image.topic import LeaderRecovery
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
+from penstock.model.limit import ENTRIES_PER_TURN
+from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.partition import Partition
 from penstock.wire.messages.alter_partition import (
@@ -304,5 +306,38 @@ def test_a_leader_that_was_elected_uncleanly_recovers_before_others_join(
         await until(lambda: partition.in_sync_count == 2)
         assert members(controller.requests[0]) == [(NODE, OWN_EPOCH)]
         assert not partition.is_recovering
+
+    run(scenario)
+
+
+def test_a_partition_that_is_given_up_before_the_request_leaves_is_not_in_it(
+    run: Callable[..., None],
+) -> None:
+    """It may be led again at once: what was noted in the epoch before says nothing any more."""
+
+    async def scenario(broker: Broker, changes: InSyncChanges, controller: Controller) -> None:
+        lead(broker, partitions=ENTRIES_PER_TURN + 1)
+        partitions = broker.partitions.led()
+        for partition in partitions:
+            assert catches_up(broker, partition)
+            changes.want(partition)
+        while partitions[0].followers.pending is None:  # noqa: ASYNC110 - the first turn
+            await asyncio.sleep(0)
+        assert controller.requests == []
+        topic = broker.services.image.topics_by_name["t"]
+        for leader in (OTHER, NODE):
+            first = topic.partitions[0]
+            first = replace(
+                first,
+                leader=leader,
+                leader_epoch=LeaderEpoch(first.leader_epoch + 1),
+                partition_epoch=first.partition_epoch + 1,
+            )
+            topic = replace(topic, partitions=(first, *topic.partitions[1:]))
+            broker.change_topic(topic)
+        await until(lambda: len(controller.requests) > 0)
+        [asked] = controller.requests[0].topics
+        indexes = [one.partition_index for one in asked.partitions]
+        assert indexes == list(range(1, ENTRIES_PER_TURN + 1))
 
     run(scenario)

@@ -134,7 +134,8 @@ class InSyncChanges:
                 await asyncio.sleep(0)
         if not self._wanted:
             self._any_wanted.clear()
-        return asked
+        # Between two turns a partition may have been given up, and be led again in another epoch.
+        return {one: change for one, change in asked.items() if not one.has_ended}
 
     def _can_join(self, node: NodeId, broker_epoch: int) -> bool:
         broker = self._image().brokers.get(node)
