@@ -189,3 +189,43 @@ def test_those_of_logs_that_are_not_open_are_kept() -> None:
     again.close()
     assert open_log(disk).log.checkpointed_watermark == 12
     assert layout.WATERMARKS in FILE
+
+
+def test_one_that_grows_is_stored_without_a_sync() -> None:
+    """It is done every five seconds, on the event loop."""
+    disk = MemoryDisk()
+    opened = noted(disk)
+    disk.faults.syncs_fail = True
+    opened.directory.raise_watermarks()
+    assert disk.read(FILE) == b"0\n1\norders 0 12\n"
+    assert open_log(disk.after_kill()).log.checkpointed_watermark == 12
+
+
+def test_one_that_was_stored_without_a_sync_is_lowered_for_good() -> None:
+    """Whatever a power loss leaves of the files, it does not speak of records that came later."""
+    for seed in range(60):
+        disk = MemoryDisk()
+        opened = noted(disk)
+        opened.directory.save_checkpoints()
+        opened.log.note_watermark(Offset(8))  # a new leader knew no more yet
+        opened.directory.raise_watermarks()
+        opened.log.truncate_to(Offset(10))
+        append(opened.log, 30)
+        opened.log.sync()
+        left = disk.after_power_loss(random.Random(seed))
+        assert open_log(left).log.checkpointed_watermark == 8
+
+
+def test_what_a_power_loss_leaves_of_one_without_a_sync_is_no_higher() -> None:
+    found: set[int] = set()
+    for seed in range(100):
+        disk = MemoryDisk()
+        opened = noted(disk)
+        opened.directory.save_checkpoints()
+        opened.log.sync()
+        opened.log.note_watermark(Offset(18))
+        opened.directory.raise_watermarks()
+        left = disk.after_power_loss(random.Random(seed))
+        found.add(open_log(left).log.checkpointed_watermark)
+    assert found <= {0, 1, 12, 18}
+    assert {12, 18} <= found

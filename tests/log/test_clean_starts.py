@@ -147,7 +147,7 @@ def test_a_log_that_ends_below_its_high_watermark_has_lost_records() -> None:
     directory, log = running(disk)
     batch = append(log, 2)
     log.note_watermark(log.end_offset)
-    directory.save_watermarks()
+    directory.raise_watermarks()
     assert epoch_after(disk.after_kill()) == EPOCH
     killed = disk.after_kill()
     del killed.files[log.segments[-1].file.path].data[-batch.size_bytes :]

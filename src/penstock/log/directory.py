@@ -305,9 +305,9 @@ class LogDirectory:
         """Writes how far each log is synced, where it begins, and its high watermark."""
         self._checkpoints.save()
 
-    def save_watermarks(self) -> None:
-        """Writes the high watermarks that were noted, if any has changed."""
-        self._checkpoints.save_watermarks()
+    def raise_watermarks(self) -> None:
+        """Writes the high watermarks that were noted, if any has changed, without a sync."""
+        self._checkpoints.raise_watermarks()
 
     def close(self, *, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Closes every log and leaves the marker of a clean stop, unless recovery has not come to

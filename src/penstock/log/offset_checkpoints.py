@@ -10,7 +10,8 @@ Invariants:
     directory of that name is made again, else a new topic would begin with the offsets of an old
     one.
  3. The high watermark on disk is never above one that was true of the records that the log holds:
-    it is lowered before records below it are removed.
+    it is lowered, durably, before records below it are removed. A higher one need not be durable:
+    if a power loss brings back the one before, or nothing, the replica learns it from the others.
 """
 
 from collections.abc import Mapping
@@ -57,6 +58,7 @@ class OffsetCheckpoints:
         self._cleaned_on_disk = dict(self._cleaned_offsets)
         self._watermarks = self._read(layout.WATERMARKS)
         self._watermarks_on_disk = dict(self._watermarks)
+        self._watermarks_synced = True
         self._on_disk = self.partitions()
 
     def recovery_point(self, partition: TopicPartition) -> Offset:
@@ -121,12 +123,23 @@ class OffsetCheckpoints:
 
     def save_watermarks(self) -> None:
         """The same: a partition without followers has none, and an idle one does not move it."""
+        if self._watermarks_have_changed() or not self._watermarks_synced:
+            self._write(layout.WATERMARKS, self._watermarks)
+            self._watermarks_on_disk = dict(self._watermarks)
+            self._watermarks_synced = True
+
+    def raise_watermarks(self) -> None:
+        """The same without a sync, for watermarks that have only grown: it is done often."""
+        if self._watermarks_have_changed():
+            self._write_unsynced(layout.WATERMARKS, self._watermarks)
+            self._watermarks_on_disk = dict(self._watermarks)
+            self._watermarks_synced = False
+
+    def _watermarks_have_changed(self) -> bool:
         for partition, log in self._logs.items():
             if log.noted_watermark is not None:
                 self._watermarks[partition] = log.noted_watermark
-        if self._watermarks != self._watermarks_on_disk:
-            self._write(layout.WATERMARKS, self._watermarks)
-            self._watermarks_on_disk = dict(self._watermarks)
+        return self._watermarks != self._watermarks_on_disk
 
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         path = f"{self._path}/{name}"
@@ -145,3 +158,14 @@ class OffsetCheckpoints:
     def _write(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:
         self._on_disk = self._on_disk | offsets.keys()
         self._disk.write_whole(f"{self._path}/{name}", encode_offsets(offsets))
+
+    def _write_unsynced(self, name: str, offsets: dict[TopicPartition, Offset]) -> None:
+        self._on_disk = self._on_disk | offsets.keys()
+        path = f"{self._path}/{name}"
+        file = self._disk.open(path + layout.TEMPORARY, create=True)
+        try:
+            file.truncate(0)
+            file.append([encode_offsets(offsets)])
+        finally:
+            file.close()
+        self._disk.rename(path + layout.TEMPORARY, path)

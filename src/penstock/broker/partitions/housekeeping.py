@@ -81,7 +81,7 @@ class Housekeeping:
 
     def save_watermarks(self) -> None:
         self._partitions.note_watermarks()
-        self._partitions.directories.save_watermarks()
+        self._partitions.directories.raise_watermarks()
 
     async def _keep_producers_few(self) -> None:
         interval_ms = self._settings.producer_id_expiration_check_interval_ms

@@ -55,6 +55,7 @@ class LogDirectories:
         self.failed = dict(failed or {})  # why, by path
         self._metadata = metadata
         self._made_anew = False  # whether a partition that should have been there was not
+        self._watermarks_unsaved: set[str] = set()  # by path: told already
         self._homes: dict[TopicPartition, LogDirectory] = {}
         for directory in self.online.values():
             for partition in directory.partitions_found():
@@ -292,13 +293,19 @@ class LogDirectories:
             except DiskError as error:
                 logger.error("directory=%s checkpoints=unsaved reason=%s", directory.path, error)
 
-    def save_watermarks(self) -> None:
-        """Of every directory; one that cannot keeps its older ones, which are no higher."""
+    def raise_watermarks(self) -> None:
+        """Of every directory; one that cannot keeps its older ones, which are no higher: that is
+        logged once, until it can again.
+        """
         for directory in self.online.values():
             try:
-                directory.save_watermarks()
+                directory.raise_watermarks()
             except DiskError as error:
-                logger.error("directory=%s watermarks=unsaved reason=%s", directory.path, error)
+                if directory.path not in self._watermarks_unsaved:
+                    self._watermarks_unsaved.add(directory.path)
+                    logger.error("directory=%s watermarks=unsaved reason=%s", directory.path, error)
+            else:
+                self._watermarks_unsaved.discard(directory.path)
 
     def fail(self, path: str, reason: str) -> None:
         """Takes a directory offline; DirectoryLost when the node cannot go on without it."""
