@@ -1,6 +1,15 @@
 """A log directory fails while its broker goes on: others lead what was in it (KIP-858)."""
 
+from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY
+from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
+from penstock.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    DirectoryData,
+    ReplicaOfDirectory,
+    TopicOfDirectory,
+)
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 from rig.cluster import Cluster
@@ -111,4 +120,70 @@ def test_directories_that_the_broker_did_not_register_with_change_nothing() -> N
     cluster = with_two_directories(ONE, TWO, THREE)
     count = len(cluster.records)
     beat(cluster, b"?" * 16)
+    assert len(cluster.records) == count
+
+
+def assign(cluster: Cluster, directory: bytes, *, topic: str = "orders") -> ErrorCode:
+    """Broker ONE tells in which directory its replica is."""
+    reply = cluster.ask(
+        AssignReplicasToDirsRequest(
+            broker_id=ONE,
+            broker_epoch=cluster.image.brokers[ONE].epoch,
+            directories=[
+                DirectoryData(
+                    id=directory,
+                    topics=[
+                        TopicOfDirectory(
+                            topic_id=cluster.topic(topic).topic_id,
+                            partitions=[ReplicaOfDirectory(partition_index=0)],
+                        )
+                    ],
+                )
+            ],
+        )
+    )
+    assert isinstance(reply, AssignReplicasToDirsResponse)
+    return ErrorCode(reply.directories[0].topics[0].partitions[0].error_code)
+
+
+def unassigned(cluster: Cluster, name: str, *replicas: NodeId) -> None:
+    """A topic whose replica on broker ONE has just been made, somewhere."""
+    add_topic(cluster, name, *replicas)
+    directories = [
+        UNASSIGNED_DIRECTORY if node == ONE else cluster.image.brokers[node].directories[0]
+        for node in replicas
+    ]
+    cluster.follow(
+        PartitionChangeRecord(
+            topic_id=cluster.topic(name).topic_id, partition_id=0, directories=directories
+        )
+    )
+
+
+def test_a_replica_that_was_made_in_a_directory_which_failed_at_once_leads_no_more() -> None:
+    """The metadata did not know where it was when the directory failed."""
+    cluster = with_two_directories(ONE, TWO, THREE)
+    unassigned(cluster, "bills", ONE, TWO, THREE)
+    beat(cluster, FIRST)
+    assert partition_of(cluster, "bills").leader == ONE
+    assert assign(cluster, FIRST, topic="bills") is ErrorCode.NONE
+    after = partition_of(cluster, "bills")
+    assert (after.leader, after.isr, after.elr) == (TWO, (TWO, THREE), ())
+    assert after.directory(ONE) == FIRST
+
+
+def test_the_only_replica_of_such_a_partition_waits_for_its_directory() -> None:
+    cluster = with_two_directories(ONE)
+    unassigned(cluster, "bills", ONE)
+    beat(cluster, FIRST)
+    assign(cluster, FIRST, topic="bills")
+    after = partition_of(cluster, "bills")
+    assert (after.leader, after.isr, after.last_known_elr) == (None, (), (ONE,))
+
+
+def test_a_replica_that_is_elsewhere_by_the_metadata_is_not_moved_to_a_failed_directory() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    beat(cluster, FIRST)
+    count = len(cluster.records)
+    assert assign(cluster, FIRST, topic="payments") is ErrorCode.LOG_DIR_NOT_FOUND
     assert len(cluster.records) == count

@@ -76,16 +76,23 @@ def without_directories(
 ) -> Iterator[PartitionChangeRecord]:
     """The changes to partitions when log directories of a broker have failed."""
     state = context.state
-    brokers = BrokerChange(leaving=node_id, has_lost_records=True)
     for place in sorted(state.replicated_by(node_id)):
-        partition = state.partition(place)
-        if partition.directory(node_id) not in directories:
-            continue
-        if node_id in partition.isr or node_id in partition.elr:
-            others = [replica for replica in partition.isr if replica != node_id]
-            change = change_partition(context, place, isr=others, brokers=brokers)
+        if state.partition(place).directory(node_id) in directories:
+            change = without_replica(context, node_id, place)
             if change is not None:
                 yield change
+
+
+def without_replica(
+    context: DecisionContext, node_id: NodeId, place: Place
+) -> PartitionChangeRecord | None:
+    """The change to a partition whose replica on a living broker has failed, if any."""
+    partition = context.state.partition(place)
+    if node_id not in partition.isr and node_id not in partition.elr:
+        return None
+    others = [replica for replica in partition.isr if replica != node_id]
+    brokers = BrokerChange(leaving=node_id, has_lost_records=True)
+    return change_partition(context, place, isr=others, brokers=brokers)
 
 
 def handed_over(context: DecisionContext, node_id: NodeId) -> Iterator[PartitionChangeRecord]:

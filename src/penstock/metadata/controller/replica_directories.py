@@ -8,8 +8,9 @@ decide.
 
 from penstock.machine.decision import Decision
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.fencing import without_replica
 from penstock.metadata.controller.heartbeat import registered_broker
-from penstock.metadata.controller.state import ControllerState, Place
+from penstock.metadata.controller.state import Place
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY
 from penstock.metadata.records import MetadataRecord
@@ -29,7 +30,8 @@ def assign_replicas(
     context: DecisionContext, request: AssignReplicasToDirsRequest
 ) -> Decision[MetadataRecord, AssignReplicasToDirsResponse]:
     """Moves each replica that can be moved; each has its own result. A directory that the broker is
-    not registered with has failed, and takes none.
+    not registered with has failed, and takes none. A replica that was made there before the
+    metadata knew where it is has failed with it: others lead the partition.
     """
     broker = registered_broker(context.state, request.broker_id, epoch=request.broker_epoch)
     changes: dict[Place, PartitionChangeRecord] = {}
@@ -42,7 +44,7 @@ def assign_replicas(
             assigned.topics.append(results)
             for replica in topic.partitions:
                 place = Place(TopicId(topic.topic_id), replica.partition_index)
-                code = _assign(context.state, broker, place, directory.id, changes)
+                code = _assign(context, broker, place, directory.id, changes)
                 results.partitions.append(
                     AssignedReplica(partition_index=place.partition, error_code=code)
                 )
@@ -50,13 +52,13 @@ def assign_replicas(
 
 
 def _assign(
-    state: ControllerState,
+    context: DecisionContext,
     broker: BrokerImage,
     place: Place,
     directory: bytes,
     changes: dict[Place, PartitionChangeRecord],
 ) -> ErrorCode:
-    topic = state.topics_by_id.get(place.topic_id)
+    topic = context.state.topics_by_id.get(place.topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if not 0 <= place.partition < len(topic.partitions):
@@ -64,7 +66,8 @@ def _assign(
     partition = topic.partitions[place.partition]
     if broker.node_id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if directory not in broker.directories:
+    is_unassigned = partition.directory(broker.node_id) == UNASSIGNED_DIRECTORY
+    if directory not in broker.directories and not is_unassigned:
         return ErrorCode.LOG_DIR_NOT_FOUND
     directories = [
         directory if replica == broker.node_id else partition.directory(replica)
@@ -75,7 +78,11 @@ def _assign(
         change = PartitionChangeRecord(
             topic_id=place.topic_id, partition_id=place.partition, directories=directories
         )
-        if partition.directory(broker.node_id) not in (directory, UNASSIGNED_DIRECTORY):
+        if directory not in broker.directories:
+            failed = without_replica(context, broker.node_id, place) or change
+            failed.directories = directories
+            change = failed
+        elif not is_unassigned:
             if broker.node_id in partition.elr:
                 change.eligible_leader_replicas = [
                     replica for replica in partition.elr if replica != broker.node_id
