@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,26 @@ def test_a_directory_that_cannot_be_had_leaves_the_others(tmp_path: Path) -> Non
     second.create_topic("new", 2)
     assert [home_of(second, "new", index) for index in range(2)] == ["a", "a"]
     assert described(second)["b"] == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+    second.close()
+
+
+def test_a_partition_that_cannot_be_opened_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again with each change of its topic."""
+    first = Broker(tmp_path, directories=TWO)
+    first.create_topic("t", 4)
+    first.close()
+    (tmp_path / "b").rename(tmp_path / "elsewhere")
+    (tmp_path / "b").write_text("no directory")
+    second = Broker(tmp_path, directories=TWO)
+    second.create_topic("t", 4)
+    topic = second.services.image.topics_by_name["t"]
+    for epoch in (1, 2):
+        changed = [replace(one, partition_epoch=epoch) for one in topic.partitions]
+        second.change_topic(replace(topic, partitions=tuple(changed)))
+    told = [one.getMessage() for one in caplog.records if "state=offline" in one.getMessage()]
+    assert len([one for one in told if one.startswith("partition=")]) == 2
     second.close()
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from penstock.broker.partitions.ack_deadlines import AckDeadlines
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.syncing import Syncing, run_all
-from penstock.log.directory import LogWanted
+from penstock.log.directory import LogWanted, OpenError
 from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.effective import BrokerSettingsInEffect, effective_topic
@@ -385,18 +385,22 @@ class Partitions:
             if isinstance(log, PartitionLog):
                 self._begin_opened(log, to_open[name][1], applied)
             else:
-                self._offline.add(name)
-                logger.error("partition=%s state=offline reason=%s", name, log)
+                self._not_opened(name, log)
 
     def _begin_opened(self, log: PartitionLog, wanted: PartitionImage, applied: Applied) -> None:
         """What is above the high watermark is looked up in the log, which may be damaged."""
-        name = log.partition
-        self._offline.discard(name)
         try:
             self._begin(log, wanted, applied, high_watermark=log.checkpointed_watermark)
         except (DiskError, CorruptData) as error:
-            self._offline.add(name)
+            self._not_opened(log.partition, error)
+        else:
+            self._offline.discard(log.partition)
+
+    def _not_opened(self, name: TopicPartition, error: OpenError) -> None:
+        """Told once: it is tried again with each change of its topic."""
+        if name not in self._offline:
             logger.error("partition=%s state=offline reason=%s", name, error)
+        self._offline.add(name)
 
     def _begin(
         self,
