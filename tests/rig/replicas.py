@@ -18,7 +18,11 @@ LAG_MS_MAX = 30_000
 
 
 def open_replica(
-    disk: MemoryDisk | None = None, *, clean: bool = False, **settings: object
+    disk: MemoryDisk | None = None,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    **settings: object,
 ) -> PartitionLog:
     return open_log(
         disk=MemoryDisk() if disk is None else disk,
@@ -27,7 +31,7 @@ def open_replica(
         topic_id=TopicId(bytes(15) + b"\x01"),
         settings=TopicSettings(**settings),  # type: ignore[arg-type]
         now_ms=NOW_MS,
-        left=LeftBehind(clean=clean),
+        left=LeftBehind(clean=clean, recovery_point=Offset(recovery_point)),
     )
 
 

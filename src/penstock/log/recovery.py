@@ -15,6 +15,7 @@ Invariants of the result:
  4. No batch below the recovery point has been removed.
 """
 
+import struct
 from collections.abc import Callable
 from dataclasses import field
 
@@ -26,13 +27,23 @@ from penstock.log.scan import headers, whole_batches
 from penstock.log.segment import Segment
 from penstock.log.segments import first_unsynced
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.offset import Offset
+from penstock.model.limit import MIB
+from penstock.model.offset import NO_LEADER_EPOCH, Offset
 from penstock.model.settings.topic import TopicSettings
-from penstock.records.batch import BatchView
+from penstock.records.batch import BatchHeader, BatchView
 from penstock.records.checksum import crc32c
 from penstock.records.errors import CorruptBatch, IncompleteBatch
-from penstock.records.layout import ATTRIBUTES_POSITION, CHECKSUM_POSITION, HEADER_BYTES, UINT32
+from penstock.records.layout import (
+    ATTRIBUTES_POSITION,
+    CHECKSUM_POSITION,
+    HEADER_BYTES,
+    INT64,
+    UINT32,
+)
 from penstock.world.ports import Disk
+
+TORN_BYTES_MAX = 128 * MIB  # larger than any batch that was being written when a process ended
+ENDS_MAX = 1000  # of a batch of damaged size, that are tried
 
 
 @dataclass(slots=True, kw_only=True)
@@ -274,12 +285,32 @@ def _scan(
 
 
 def _is_whole_by_checksum(segment: Segment, position: int) -> bool:
-    """Whether the rest of the file is a whole batch, whose size alone is damaged."""
-    rest = segment.file.read_at(position, segment.size_bytes - position)
+    """Whether a batch that seems to go on beyond the end of the file is a whole one, whose size
+    alone is damaged: its checksum matches up to the end of the file, or up to the next batch.
+    """
+    size_bytes = segment.size_bytes - position
+    if size_bytes > TORN_BYTES_MAX:
+        return True  # no batch is that large
+    rest = segment.file.read_at(position, size_bytes)
     if len(rest) < HEADER_BYTES:
         return False
+    view = memoryview(rest)
     checksum: int = UINT32.unpack_from(rest, CHECKSUM_POSITION)[0]
-    return crc32c(memoryview(rest)[ATTRIBUTES_POSITION:]) == checksum
+    if crc32c(view[ATTRIBUTES_POSITION:]) == checksum:
+        return True
+    try:
+        next_batch = INT64.pack(BatchHeader(rest).next_offset)
+    except (CorruptBatch, struct.error):
+        return False
+    end = HEADER_BYTES
+    for _ in range(ENDS_MAX):
+        end = rest.find(next_batch, end)
+        if end < 0:
+            return False
+        if crc32c(view[ATTRIBUTES_POSITION:end]) == checksum:
+            return True
+        end += 1
+    return True  # not known: the safe answer
 
 
 def _cut(segment: Segment, scanned: Scanned, report: RecoveryReport) -> None:
@@ -312,6 +343,8 @@ def _error(batch: BatchView, base_offset: Offset, end_offset: Offset) -> str | N
         return f"the checksum of the batch at offset {batch.base_offset} does not match"
     if batch.base_offset < end_offset or last_offset < batch.base_offset:
         return f"offsets {batch.base_offset} to {last_offset}, expected {end_offset}"
+    if batch.leader_epoch < NO_LEADER_EPOCH:
+        return f"leader epoch {batch.leader_epoch} of the batch at offset {batch.base_offset}"
     if last_offset - base_offset > layout.RELATIVE_OFFSET_MAX:
         return f"offset {last_offset} is too far from base offset {base_offset}"
     return None
