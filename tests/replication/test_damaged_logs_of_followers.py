@@ -90,3 +90,18 @@ def test_a_flipped_bit_in_a_header_is_repaired_by_the_leader_or_refused(
         repair(leader, follower)
         assert contents(follower.log) == contents(leader.log), bit
     assert (refused > 0) == synced
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("bit", range(32))
+def test_an_epoch_that_the_leader_cannot_have_is_not_kept(batch: int, bit: int) -> None:
+    disk = MemoryDisk()
+    leader, starts = replicated(disk)
+    log = open_replica(flipped(disk, starts[batch] + LEADER_EPOCH_POSITION, bit))
+    found = [one.leader_epoch for one in log.batches_from(Offset(0))]
+    follower = Follower(log, leader=ONE, leader_epoch=EPOCH)
+    repair(leader, follower)
+    assert follower.log.end_offset == leader.log.end_offset
+    if len(found) <= batch or found[batch] > EPOCH:
+        assert contents(follower.log) == contents(leader.log)
+        assert follower.log.epochs.entries == leader.log.epochs.entries

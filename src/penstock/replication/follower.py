@@ -179,7 +179,9 @@ class Follower(Replica):
         leader_end: Offset,
         in_steps: bool = False,
     ) -> bool:
-        """The offset that was asked for is not in the leader's log, which is [start, end) now.
+        """The offset that was asked for is not in the leader's log, which is [start, end) now, or
+        the epoch of our last record is unknown to it. No record has a later epoch than its leader:
+        what claims one is damaged, and fetched again.
 
         False when the answer is of another leader epoch: nothing has changed. `in_steps` as above.
         """
@@ -191,6 +193,8 @@ class Follower(Replica):
             self.log.truncate_fully_and_start_at(leader_start)
             self._log_was_cut()
             self.high_watermark = leader_start
+        elif self._last_epoch() > self.leader_epoch:
+            self._cut_to(self.log.epochs.entries[-1].start_offset, in_steps=in_steps)
         return True
 
     def change_leader(

@@ -274,6 +274,30 @@ def test_a_follower_behind_the_leaders_start_begins_there(run: Callable[..., Non
     run(scenario)
 
 
+def test_a_leader_that_refuses_an_offset_which_it_has_is_asked_now_and_then(
+    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is nowhere to restart: it is logged once, and the others go on."""
+
+    async def scenario(cluster: Following) -> None:
+        bad, good = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        bad.error = ErrorCode.OFFSET_OUT_OF_RANGE
+        await until(lambda: any("refuses 0" in line for line in caplog.messages))
+        good.append()
+        bad.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", good, 1))
+        told = [line for line in caplog.messages if "orders-0" in line]
+        assert len(told) == 1, told
+        bad.error = ErrorCode.NONE
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", bad))
+
+    with caplog.at_level(logging.WARNING):
+        run(scenario, replica_fetch_backoff_ms=200)
+
+
 def test_a_long_truncation_does_not_stop_the_others(run: Callable[..., None]) -> None:
     """The new leader has less; the state of the producer that wrote it takes many steps to find."""
 

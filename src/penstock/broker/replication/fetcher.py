@@ -525,6 +525,13 @@ class ReplicaFetcher:
         if follower.is_cutting:
             self._cut_in_steps(partition, follower)
             return
+        if is_restarted and follower.log.end_offset == end_before:
+            # To ask again at once would go on for ever.
+            reason = (
+                f"the leader, with offsets {leader_start} to {leader_end}, refuses {end_before}"
+            )
+            self._failed(partition, follower, reason)
+            return
         if is_restarted:
             logger.warning(
                 "replica partition=%s leader=%d out_of_range_offset=%d leader_start=%d "
