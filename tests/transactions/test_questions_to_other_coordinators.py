@@ -1,9 +1,12 @@
 """Questions about transactions that another node coordinates: put together, answered one by one."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.limit import ENLISTMENTS_PER_REQUEST_MAX, ENLISTMENTS_WAITING_MAX
-from penstock.transactions.enlist import Enlist, enlistments
+from penstock.transactions.enlist import Enlist, Enlisted, enlistments
 from penstock.transactions.enlist_queue import EnlistQueue
 from penstock.transactions.state import Identity
 from penstock.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -40,6 +43,16 @@ def asked(request: AddPartitionsToTxnRequest | None) -> list[Enlist]:
     return list(enlistments(request, version=VERSION))
 
 
+def told(
+    errors: Mapping[str, Mapping[TopicPartition, ErrorCode]], *, coordinator_epoch: int = 3
+) -> dict[str, Enlisted]:
+    """What a reply says of each transactional id."""
+    return {
+        key: Enlisted(errors=codes, error=OK, coordinator_epoch=coordinator_epoch)
+        for key, codes in errors.items()
+    }
+
+
 def test_a_question_goes_out_as_it_was_asked() -> None:
     questions = queue()
     first = question("billing", ORDERS, BILLS, ORDERS_1, verify_only=False)
@@ -58,7 +71,7 @@ def test_questions_gather_while_a_request_is_outstanding() -> None:
     questions.add(question("shipping", ORDERS), "b")
     questions.add(question("mailing", BILLS), "c")
     assert questions.take() is None
-    questions.answered({"billing": {ORDERS: OK}})
+    questions.answered(told({"billing": {ORDERS: OK}}))
     assert [one.transactional_id for one in asked(questions.take())] == ["shipping", "mailing"]
 
 
@@ -72,7 +85,12 @@ def test_each_asker_gets_the_errors_of_its_own_partitions() -> None:
     assert merged.partitions == (ORDERS, ORDERS_1, BILLS)
     assert other.partitions == (ORDERS,)
     answers = questions.answered(
-        {"billing": {ORDERS: OK, BILLS: NOT_IN_IT, ORDERS_1: OK}, "shipping": {ORDERS: NOT_IN_IT}}
+        told(
+            {
+                "billing": {ORDERS: OK, BILLS: NOT_IN_IT, ORDERS_1: OK},
+                "shipping": {ORDERS: NOT_IN_IT},
+            }
+        )
     )
     assert [(asker, dict(answer.errors)) for asker, answer in answers] == [
         ("a", {ORDERS: OK}),
@@ -88,10 +106,10 @@ def test_a_question_that_cannot_be_put_together_with_another_waits_for_the_next_
     questions.add(question("billing", BILLS, verify_only=False), "adds")
     [first] = asked(questions.take())
     assert first.producer.epoch == 0
-    questions.answered({"billing": {ORDERS: OK}})
+    questions.answered(told({"billing": {ORDERS: OK}}))
     [second] = asked(questions.take())
     assert second.producer.epoch == 1
-    questions.answered({"billing": {ORDERS: OK}})
+    questions.answered(told({"billing": {ORDERS: OK}}))
     [third] = asked(questions.take())
     assert third.partitions == (BILLS,)
     assert not third.verify_only
@@ -101,7 +119,7 @@ def test_what_the_answer_leaves_out_is_not_verified() -> None:
     questions = queue()
     questions.add(question("billing", ORDERS), "a")
     questions.take()
-    [(_, answer)] = questions.answered({})
+    [(_, answer)] = questions.answered(told({}))
     assert answer.errors == {ORDERS: ErrorCode.UNKNOWN_SERVER_ERROR}
 
 
@@ -123,7 +141,7 @@ def test_questions_about_ids_that_moved_are_taken_out_whether_they_were_sent_or_
     moved = questions.take_moved(lambda key: key != "shipping")
     assert [asker for _, asker in moved] == ["sent, moves", "waits, moves"]
     assert questions.take_moved(lambda key: key != "shipping") == []
-    answers = questions.answered({"billing": {ORDERS: OK}, "shipping": {ORDERS: OK}})
+    answers = questions.answered(told({"billing": {ORDERS: OK}, "shipping": {ORDERS: OK}}))
     assert [asker for asker, _ in answers] == ["sent, stays"]
     assert [one.transactional_id for one in asked(questions.take())] == ["mailing"]
 
@@ -136,5 +154,23 @@ def test_one_request_is_outstanding_also_when_all_its_questions_have_moved() -> 
     questions.take_moved(lambda _: False)
     questions.add(question("mailing", ORDERS), "b")
     assert questions.take() is None
-    assert questions.answered({"billing": {ORDERS: OK}}) == []
+    assert questions.answered(told({"billing": {ORDERS: OK}})) == []
     assert [one.transactional_id for one in asked(questions.take())] == ["mailing"]
+
+
+def test_questions_name_the_epoch_in_which_each_partition_is_led() -> None:
+    """Of those that were put together the latest, which the coordinator must know."""
+    questions = queue()
+    first = replace(question("billing", ORDERS, BILLS), leader_epochs={ORDERS: 4, BILLS: 2})
+    questions.add(first, "a")
+    questions.add(replace(question("billing", ORDERS), leader_epochs={ORDERS: 5}), "b")
+    [read] = asked(questions.take())
+    assert read.leader_epochs == {ORDERS: 5, BILLS: 2}
+
+
+def test_each_asker_learns_which_coordinator_answered() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.take()
+    [(_, answer)] = questions.answered(told({"billing": {ORDERS: OK}}, coordinator_epoch=6))
+    assert answer.coordinator_epoch == 6

@@ -1,5 +1,7 @@
 """Both forms of AddPartitionsToTxn, and AddOffsetsToTxn, say the same to the coordinator."""
 
+from collections.abc import Mapping
+
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.transactions.enlist import (
@@ -43,6 +45,10 @@ ERRORS = dict(
 )
 
 
+def answer(errors: Mapping[TopicPartition, ErrorCode]) -> Enlisted:
+    return Enlisted(errors=errors, error=ErrorCode.NONE)
+
+
 def test_a_client_adds_to_its_own_transaction() -> None:
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="t",
@@ -57,7 +63,7 @@ def test_a_client_adds_to_its_own_transaction() -> None:
             partitions=partitions("b-1", "b-0", "a-2"),
         ),
     )
-    assert enlist_reply([("t", ERRORS)], version=3) == AddPartitionsToTxnResponse(
+    assert enlist_reply([("t", answer(ERRORS))], version=3) == AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=RESULTS
     )
 
@@ -88,7 +94,8 @@ def test_a_broker_adds_and_verifies_for_many() -> None:
             client_version=2,
         ),
     )
-    assert enlist_reply([("t", ERRORS), ("u", {})], version=5) == AddPartitionsToTxnResponse(
+    answers = [("t", answer(ERRORS)), ("u", answer({}))]
+    assert enlist_reply(answers, version=5) == AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(transactional_id="t", topic_results=RESULTS),
             AddPartitionsToTxnResult(transactional_id="u", topic_results=[]),

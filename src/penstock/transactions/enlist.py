@@ -8,6 +8,7 @@ of the transactional id.
 """
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
@@ -22,6 +23,7 @@ from penstock.transactions.state import Identity, Transaction, TransactionState
 from penstock.transactions.timers import TransactionEnds
 from penstock.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from penstock.wire.messages.add_partitions_to_txn import (
+    NO_COORDINATOR_EPOCH,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -45,6 +47,8 @@ class Enlist:
     partitions: tuple[TopicPartition, ...]
     verify_only: bool = False
     client_version: int = 0  # 2 where the broker adds what a client writes to, else 0
+    # In which the broker that asks leads the partitions; nothing where a client asks.
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class Enlisted:
 
     errors: Mapping[TopicPartition, ErrorCode]
     error: ErrorCode  # of a request that names no partition too
+    coordinator_epoch: int | None = None  # of whoever answers; None where nobody did
 
 
 def decide_enlist(
@@ -62,13 +67,13 @@ def decide_enlist(
     transaction = shard.transactions.get(request.transactional_id)
     error = _error_in(transaction, asked)
     if error is not None:
-        return Decision.refuse(_all(request, error))
+        return Decision.refuse(_all(shard, request, error))
     assert transaction is not None
     if request.verify_only:
-        return Decision.refuse(_verified(transaction, request))
+        return Decision.refuse(_verified(shard, transaction, request))
     added = set(request.partitions).difference(transaction.partitions)
     if not added:
-        return Decision.refuse(_all(request, ErrorCode.NONE))
+        return Decision.refuse(_all(shard, request, ErrorCode.NONE))
     begins = transaction.state is not TransactionState.ONGOING
     enlisted = transaction.become(
         TransactionState.ONGOING,
@@ -84,9 +89,8 @@ def decide_enlist(
         ends_ms = context.monotonic_ms + enlisted.timeout_ms
         ends = TransactionEnds(enlisted.transactional_id)
         volatile = (SetDeadline(key=ends, at_ms=ends_ms),)
-    return Decision(
-        reply=_all(request, ErrorCode.NONE), records=(stored(enlisted),), volatile=volatile
-    )
+    reply = _all(shard, request, ErrorCode.NONE)
+    return Decision(reply=reply, records=(stored(enlisted),), volatile=volatile)
 
 
 def _error_in(transaction: Transaction | None, asked: Asked[Enlist]) -> ErrorCode | None:
@@ -104,17 +108,19 @@ def _error_in(transaction: Transaction | None, asked: Asked[Enlist]) -> ErrorCod
     return None
 
 
-def _verified(transaction: Transaction, request: Enlist) -> Enlisted:
+def _verified(shard: TransactionShard, transaction: Transaction, request: Enlist) -> Enlisted:
     within = frozenset(transaction.partitions)
     errors = {
         partition: ErrorCode.NONE if partition in within else ErrorCode.TRANSACTION_ABORTABLE
         for partition in request.partitions
     }
-    return Enlisted(errors=errors, error=ErrorCode.NONE)
+    epoch = shard.coordinator_epoch
+    return Enlisted(errors=errors, error=ErrorCode.NONE, coordinator_epoch=epoch)
 
 
-def _all(request: Enlist, error: ErrorCode) -> Enlisted:
-    return Enlisted(errors=dict.fromkeys(request.partitions, error), error=error)
+def _all(shard: TransactionShard, request: Enlist, error: ErrorCode) -> Enlisted:
+    errors = dict.fromkeys(request.partitions, error)
+    return Enlisted(errors=errors, error=error, coordinator_epoch=shard.coordinator_epoch)
 
 
 def enlistments(request: AddPartitionsToTxnRequest, *, version: int) -> tuple[Enlist, ...]:
@@ -135,6 +141,7 @@ def enlistments(request: AddPartitionsToTxnRequest, *, version: int) -> tuple[En
             partitions=_partitions(transaction.topics),
             verify_only=transaction.verify_only,
             client_version=GENERATION_2,
+            leader_epochs=_leader_epochs(transaction.topics),
         )
         for transaction in request.transactions
     )
@@ -150,15 +157,23 @@ def enlistment_of_offsets(request: AddOffsetsToTxnRequest, *, partition: TopicPa
 
 
 def enlist_reply(
-    results: list[tuple[str, Mapping[TopicPartition, ErrorCode]]], *, version: int
+    results: list[tuple[str, Enlisted]], *, version: int
 ) -> AddPartitionsToTxnResponse:
     """The reply in the form of the request: each transactional id with its errors, in order."""
     if version < BATCHED_FROM_VERSION:
-        [(_, errors)] = results
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(errors))
+        [(_, answer)] = results
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_topic(answer.errors))
     by_transaction = [
-        AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=_by_topic(errors))
-        for transactional_id, errors in results
+        AddPartitionsToTxnResult(
+            transactional_id=transactional_id,
+            topic_results=_by_topic(answer.errors),
+            coordinator_epoch=(
+                NO_COORDINATOR_EPOCH
+                if answer.coordinator_epoch is None
+                else answer.coordinator_epoch
+            ),
+        )
+        for transactional_id, answer in results
     ]
     return AddPartitionsToTxnResponse(results_by_transaction=by_transaction)
 
@@ -176,6 +191,18 @@ def _by_topic(
         AddPartitionsToTxnTopicResult(name=topic, results_by_partition=results)
         for topic, results in topics.items()
     ]
+
+
+def _leader_epochs(topics: list[AddPartitionsToTxnTopic]) -> dict[TopicPartition, int]:
+    """Where they are named. Of a partition that is named twice the latest: its leader may have been
+    elected again meanwhile.
+    """
+    epochs: dict[TopicPartition, int] = {}
+    for topic in topics:
+        for partition, epoch in zip(topic.partitions, topic.leader_epochs, strict=False):
+            name = TopicPartition(topic.name, partition)
+            epochs[name] = max(epoch, epochs.get(name, epoch))
+    return epochs
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> tuple[TopicPartition, ...]:

@@ -13,6 +13,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import ENLISTMENTS_PER_REQUEST_MAX, ENLISTMENTS_WAITING_MAX
+from penstock.model.offset import NO_LEADER_EPOCH
 from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -21,7 +22,7 @@ from penstock.wire.messages.add_partitions_to_txn import (
 )
 
 Asker = TypeVar("Asker")
-Errors = Mapping[TopicPartition, ErrorCode]
+NOTHING = Enlisted(errors={}, error=ErrorCode.NONE)
 
 
 class Question(NamedTuple, Generic[Asker]):
@@ -66,10 +67,10 @@ class EnlistQueue(Generic[Asker]):
         self.outstanding, self.waiting, self.awaits_reply = tuple(taken), left, True
         return AddPartitionsToTxnRequest(transactions=list(entries.values()))
 
-    def answered(self, errors: Mapping[str, Errors]) -> list[tuple[Asker, Enlisted]]:
-        """The errors of each transactional id that the reply named."""
+    def answered(self, answers: Mapping[str, Enlisted]) -> list[tuple[Asker, Enlisted]]:
+        """What the reply said of each transactional id that it named."""
         return [
-            (asker, _answer(enlist, errors.get(enlist.transactional_id, {})))
+            (asker, _answer(enlist, answers.get(enlist.transactional_id, NOTHING)))
             for enlist, asker in self.settled()
         ]
 
@@ -119,9 +120,14 @@ def _add_partitions(entry: AddPartitionsToTxnTransaction, enlist: Enlist) -> Non
             topic = topics[name] = AddPartitionsToTxnTopic(name=name)
             entry.topics.append(topic)
         topic.partitions.append(index)
+        topic.leader_epochs.append(
+            enlist.leader_epochs.get(TopicPartition(name, index), NO_LEADER_EPOCH)
+        )
 
 
-def _answer(enlist: Enlist, errors: Errors) -> Enlisted:
+def _answer(enlist: Enlist, reply: Enlisted) -> Enlisted:
     """What the reply leaves out is not verified."""
-    own = {name: errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR) for name in enlist.partitions}
-    return Enlisted(errors=own, error=ErrorCode.NONE)
+    errors = {
+        name: reply.errors.get(name, ErrorCode.UNKNOWN_SERVER_ERROR) for name in enlist.partitions
+    }
+    return Enlisted(errors=errors, error=reply.error, coordinator_epoch=reply.coordinator_epoch)

@@ -16,7 +16,7 @@ from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicPartition
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
-from penstock.transactions.enlist import Enlist, enlist_reply, enlistments
+from penstock.transactions.enlist import Enlist, Enlisted, enlist_reply, enlistments
 from penstock.transactions.state import Identity
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.add_partitions_to_txn import (
@@ -54,10 +54,15 @@ class CoordinatorNode:
             return asyncio.get_running_loop().create_future()
         version = context.header.api_version
         results = [
-            (one.transactional_id, dict.fromkeys(one.partitions, ErrorCode.NONE))
+            (
+                one.transactional_id,
+                Enlisted(
+                    errors=dict.fromkeys(one.partitions, ErrorCode.NONE), error=ErrorCode.NONE
+                ),
+            )
             for one in enlistments(request, version=version)
         ]
-        return enlist_reply(cast(Any, results), version=version)
+        return enlist_reply(results, version=version)
 
     async def serve(self, world: World, group: TaskGroup) -> tuple[Server, Address]:
         asked: AnyApi = Api(

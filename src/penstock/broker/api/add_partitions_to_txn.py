@@ -1,6 +1,8 @@
 """AddPartitionsToTxn: partitions that a transaction is about to write to.
 
-One partition that is not there keeps all others of its transaction out.
+One partition that is not there keeps all others of its transaction out. So does one that is led in
+another epoch than this node knows of: when a transaction is taken over (KIP-939), the leaders that
+this node knows are told to stop its writer, and no other may have verified it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +16,7 @@ from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.topic_name import INTERNAL_TOPICS
+from penstock.replication.leader import check_leader_epoch
 from penstock.transactions.enlist import (
     BATCHED_FROM_VERSION,
     Enlist,
@@ -47,10 +50,7 @@ async def handle(
         parts, ask, lambda part, code: refuse_one(part[0], code)
     )
     return enlist_reply(
-        [
-            (enlist.transactional_id, answer.errors)
-            for enlist, answer in zip(asked, answers, strict=True)
-        ],
+        [(enlist.transactional_id, answer) for enlist, answer in zip(asked, answers, strict=True)],
         version=version,
     )
 
@@ -61,7 +61,7 @@ def refuse(
     """In both forms: the one that the client's version does not have is left out."""
     [one] = enlistments(request, version=BATCHED_FROM_VERSION - 1)
     response = enlist_reply(
-        [(one.transactional_id, refuse_one(one, code).errors)], version=BATCHED_FROM_VERSION - 1
+        [(one.transactional_id, refuse_one(one, code))], version=BATCHED_FROM_VERSION - 1
     )
     response.error_code = code
     return response
@@ -81,7 +81,9 @@ def _errors_in(
     for enlist in asked:
         errors: dict[TopicPartition, ErrorCode | None] = {}
         for name in enlist.partitions:
-            errors[name] = _error(image, name, by_client=by_client)
+            errors[name] = _error(
+                image, name, by_client=by_client, leader_epoch=enlist.leader_epochs.get(name)
+            )
             yield
         answers.append(_answer(errors))
     return answers
@@ -94,13 +96,20 @@ def _answer(errors: Mapping[TopicPartition, ErrorCode | None]) -> Enlisted | Non
     return Enlisted(errors=told, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _error(image: Image, name: TopicPartition, *, by_client: bool) -> ErrorCode | None:
+def _error(
+    image: Image, name: TopicPartition, *, by_client: bool, leader_epoch: int | None
+) -> ErrorCode | None:
     """Clients write to no topic of the coordinators' own."""
     if name.topic in INTERNAL_TOPICS and (by_client or name.topic != OFFSETS_TOPIC):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = image.topics_by_name.get(name.topic)
     if topic is None or not 0 <= name.partition < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if leader_epoch is not None:
+        code = check_leader_epoch(
+            asked=leader_epoch, known=topic.partitions[name.partition].leader_epoch
+        )
+        return None if code is ErrorCode.NONE else code
     return None
 
 

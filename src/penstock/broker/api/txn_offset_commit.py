@@ -15,7 +15,6 @@ from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.replication.partition import Partition
-from penstock.transactions.enlist import Enlisted
 from penstock.transactions.state import Identity
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.txn_offset_commit import (
@@ -77,7 +76,7 @@ async def _verify(
     if isinstance(answer, asyncio.Future):
         answer = await verification.outcome_of(answer)
     [partition] = verified.asked
-    code = answer.errors[partition.name] if isinstance(answer, Enlisted) else answer.code
+    code = verification.code_of(verified, partition, answer)
     code = verification.in_words_of_writers(code, abortable=version >= ABORTABLE_FROM)
     if code in ASKED_AGAIN:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # that of the group is found

@@ -32,8 +32,15 @@ from penstock.wire.messages.produce import ProduceRequest
 TOPIC_IDS_FROM: Final = 13  # of Produce
 ABORTABLE_FROM: Final = 11  # the error that lets a client go on after an abort
 ADDS_FROM: Final = 12
-# The coordinator's metadata is behind: the leader that asks knows the partition.
-BEHIND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED})
+# The metadata of the coordinator, or of the leader that asks, is behind.
+BEHIND: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    }
+)
 # Clients do not try again after these; after the one that is sent instead they do. Those of
 # generation 2 know the one of them that stands for markers on their way.
 REPLACED_CODES: Final = BEHIND | frozenset(
@@ -142,6 +149,7 @@ def ask(
         partitions=tuple(partition.name for partition in verification.asked),
         verify_only=verify_only,
         client_version=GENERATION_2,
+        leader_epochs={partition.name: partition.leader_epoch for partition in verification.asked},
     )
     try:
         return transactions.enlist(request)
@@ -162,13 +170,29 @@ def note(verification: Verification, answer: Enlisted | RequestError, *, version
     """What the coordinator said of each partition that it was asked about."""
     for partition in verification.asked:
         name = partition.name
-        code = answer.code if isinstance(answer, RequestError) else answer.errors[name]
+        code = code_of(verification, partition, answer)
         if code is not ErrorCode.NONE:
             verification.refused[name] = refusal_for_producer(code, version=version)
     for name in verification.ended():
         verification.refused[name] = Unverified(
             code=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=ANOTHER_EPOCH
         )
+
+
+def code_of(
+    verification: Verification, partition: Partition, answer: Enlisted | RequestError
+) -> ErrorCode:
+    """What the coordinator said of one partition. An answer of an earlier coordinator than the one
+    that ended a transaction of this producer here does not count: it does not know of the end.
+    """
+    if isinstance(answer, RequestError):
+        return answer.code
+    assert verification.producer is not None
+    known = partition.log.producers.by_id.get(verification.producer.producer_id)
+    epoch = answer.coordinator_epoch
+    if known is not None and epoch is not None and epoch < known.coordinator_epoch:
+        return ErrorCode.NOT_COORDINATOR
+    return answer.errors[partition.name]
 
 
 def refusal_for_producer(code: ErrorCode, *, version: int) -> Unverified:

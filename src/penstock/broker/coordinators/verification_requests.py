@@ -17,6 +17,7 @@ from penstock.model.identity import NodeId, TopicPartition
 from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.enlist_queue import EnlistQueue
 from penstock.wire.messages.add_partitions_to_txn import (
+    NO_COORDINATOR_EPOCH,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
 )
@@ -105,19 +106,29 @@ class VerificationRequests:
                 for _, asker in queue.settled():
                     _refuse(asker, refusal)
             else:
-                for asker, answer in queue.answered(errors_of(reply)):
+                for asker, answer in queue.answered(answers_in(reply)):
                     if not asker.done():  # its client may have gone
                         asker.set_result(answer)
         self._changed.set()
 
 
-def errors_of(reply: AddPartitionsToTxnResponse) -> dict[str, dict[TopicPartition, ErrorCode]]:
+def answers_in(reply: AddPartitionsToTxnResponse) -> dict[str, Enlisted]:
     return {
-        result.transactional_id: {
-            TopicPartition(topic.name, one.partition_index): error_code(one.partition_error_code)
-            for topic in result.topic_results
-            for one in topic.results_by_partition
-        }
+        result.transactional_id: Enlisted(
+            errors={
+                TopicPartition(topic.name, one.partition_index): error_code(
+                    one.partition_error_code
+                )
+                for topic in result.topic_results
+                for one in topic.results_by_partition
+            },
+            error=ErrorCode.NONE,
+            coordinator_epoch=(
+                None
+                if result.coordinator_epoch == NO_COORDINATOR_EPOCH
+                else result.coordinator_epoch
+            ),
+        )
         for result in reply.results_by_transaction
     }
 

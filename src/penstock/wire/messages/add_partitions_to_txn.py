@@ -2,15 +2,36 @@
 
 Up to version 3 a producer sends it, for its own transaction. From version 4 on brokers do, for the
 transactions of many producers at once, and may only ask whether partitions are in them (KIP-890).
+
+Tags from 10,000 on are Penstock's own; Apache Kafka skips them, and does not send them:
+
+    leader_epochs      beside partitions: the epoch in which the broker that asks leads each of them
+    coordinator_epoch  of the coordinator that answers, as in the markers that it sends
 """
 
 from penstock.wire.api import ApiKey
-from penstock.wire.definition import Message, Struct, array, boolean, int16, int32, int64, string
+from penstock.wire.definition import (
+    OWN_TAGS_FROM,
+    Message,
+    Struct,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    string,
+    tagged,
+)
+
+LEADER_EPOCHS_TAG = OWN_TAGS_FROM
+COORDINATOR_EPOCH_TAG = OWN_TAGS_FROM
+NO_COORDINATOR_EPOCH = -1
 
 
 class AddPartitionsToTxnTopic(Struct):
     name: str = string()
     partitions: list[int] = array(int32())
+    leader_epochs: list[int] = tagged(LEADER_EPOCHS_TAG, array(int32(), "4+"))
 
 
 class AddPartitionsToTxnTransaction(Struct):
@@ -46,6 +67,9 @@ class AddPartitionsToTxnTopicResult(Struct):
 class AddPartitionsToTxnResult(Struct):
     transactional_id: str = string()
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult)
+    coordinator_epoch: int = tagged(
+        COORDINATOR_EPOCH_TAG, int32("4+", default=NO_COORDINATOR_EPOCH)
+    )
 
 
 class AddPartitionsToTxnResponse(
