@@ -21,8 +21,10 @@ from penstock.world.ports import Clock
 
 logger = logging.getLogger(__name__)
 
-BYTES_PER_TURN = 1 << 20
-RECORDS_PER_TURN = 2000
+# Some milliseconds each: batches are mostly of one record, and compaction leaves large ones.
+BYTES_PER_TURN = 256 << 10
+BATCHES_PER_TURN = 250
+RECORDS_PER_TURN = 100
 
 
 UNREADABLE = (UnreadableGroupRecord, UnreadableTransactionRecord)
@@ -98,13 +100,13 @@ async def _read(
     bytes_seen = 0
     while offset < end_offset and host.stage is Stage.LOADING:
         turn_ends_at = bytes_seen + BYTES_PER_TURN
-        for batch in log.batches_from(offset):
+        for number, batch in enumerate(log.batches_from(offset), 1):
             if batch.base_offset < offset and bytes_seen > 0:
                 raise _out_of_order(log, bytes_seen, offset)
             latest.add(batch)
             offset = batch.next_offset
             bytes_seen += batch.size_bytes
-            if bytes_seen >= turn_ends_at:
+            if bytes_seen >= turn_ends_at or number >= BATCHES_PER_TURN:
                 break
         else:
             if offset != end_offset and bytes_seen < sum(one.size_bytes for one in log.segments):
