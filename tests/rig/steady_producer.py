@@ -1,4 +1,7 @@
-"""Records that go on being written while a test does something else, each to be found again."""
+"""Records that go on being written while a test does something else, each to be found again.
+
+The records of a partition are numbered from 1 on.
+"""
 
 import threading
 from types import TracebackType
@@ -43,10 +46,15 @@ class SteadyProducer:
         self._thread.join()
 
     def _produce(self) -> None:
+        rounds = 0
         while not self._stopping.wait(self._pause_seconds):
+            rounds += 1
             for partition in range(self._partitions):
                 self._producer.produce(
-                    self._topic, b"x", partition=partition, on_delivery=self._delivered
+                    self._topic,
+                    b"%d" % rounds,
+                    partition=partition,
+                    on_delivery=self._delivered,
                 )
             self._producer.poll(0)
         self._producer.flush()
