@@ -1,6 +1,7 @@
 """Nodes that form one cluster: each is broker and controller, on real connections."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -148,6 +149,29 @@ def test_a_living_broker_that_is_unregistered_registers_again(tmp_path: Path) ->
         await cluster.create_topic("orders", through=2)
         await cluster.until(leads(2, "orders", leads=True))
 
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_a_broker_that_had_to_register_again_has_lost_nothing_when_it_is_killed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        before = cluster.inside(2).local.image.brokers[NodeId(2)].epoch
+        await cluster.inside(1).controller.ask(UnregisterBrokerRequest(broker_id=2))
+        await cluster.until(
+            lambda image: (
+                (broker := image.brokers.get(NodeId(2))) is not None and broker.epoch > before
+            )
+        )
+        again = cluster.inside(2).local.image.brokers[NodeId(2)].epoch
+        await cluster.until(is_fenced(2, fenced=False))
+        await cluster.kill(2)
+        caplog.clear()
+        await cluster.start(2)
+        [line] = [one for one in caplog.messages if one.startswith("registered broker=2")]
+        assert line.endswith(f"previous_epoch={again}")
+
+    caplog.set_level(logging.INFO)
     in_a_cluster(tmp_path, scenario)
 
 

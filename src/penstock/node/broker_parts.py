@@ -85,6 +85,7 @@ class BrokerParts:
             failed_directories=lambda: [
                 directory_ids[path] for path in directories.failed if path in directory_ids
             ],
+            registered=self._registered,
         )
         self.partitions = Partitions(
             directories=directories,
@@ -269,7 +270,6 @@ class BrokerParts:
         )
         epoch = await self._membership.register(registration)
         if not self._is_alone:
-            directories.note_start(epoch)
             logger.info(
                 "registered broker=%d epoch=%d previous_epoch=%s",
                 self._config.node_id, epoch, "unknown" if previous is None else previous,
@@ -286,6 +286,13 @@ class BrokerParts:
             )  # fmt: skip
             registration.previous_broker_epoch = NO_EPOCH
             await self._membership.register(registration)
+
+    def _registered(self, epoch: int) -> None:
+        """At the start, and again when the broker was unregistered or another controller did not
+        know of it. After a kill the controller compares this epoch with the last one it gave.
+        """
+        if not self._is_alone:
+            self._directories.note_start(epoch)
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         return tuple(

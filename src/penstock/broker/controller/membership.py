@@ -48,7 +48,8 @@ class NotRegistered(PenstockError):
 
 class Membership:
     """See the module. `voters` is what to call those that are waited for; `failed_directories` are
-    the ids of log directories that this broker registered with, and that have failed since.
+    the ids of log directories that this broker registered with, and that have failed since;
+    `registered` is told of each broker epoch that this broker is given.
     """
 
     def __init__(
@@ -63,10 +64,12 @@ class Membership:
         session_timeout_ms: int,
         clock: Clock,
         failed_directories: Callable[[], Iterable[bytes]] = tuple,
+        registered: Callable[[int], None] = lambda epoch: None,
     ) -> None:
         self._controller = controller
         self._local = local
         self._failed_directories = failed_directories
+        self._registered = registered
         self._node_id = node_id
         self._voters = voters
         self._heartbeat_interval_ms = heartbeat_interval_ms
@@ -108,7 +111,7 @@ class Membership:
                     logger.warning("broker=%d registered=false %s", self._node_id, reason)
                 await asyncio.sleep(RETRY_WAIT_S)
             else:
-                self._broker_epoch = registered.broker_epoch
+                self._note_registered(registered.broker_epoch)
                 return self._broker_epoch
 
     async def catch_up(self) -> None:
@@ -267,7 +270,11 @@ class Membership:
         except RequestError as refusal:
             logger.warning("broker=%d registered=false %s", self._node_id, self._reason(refusal))
         else:
-            self._broker_epoch = registered.broker_epoch
+            self._note_registered(registered.broker_epoch)
+
+    def _note_registered(self, epoch: int) -> None:
+        self._broker_epoch = epoch
+        self._registered(epoch)
 
     async def _wait(self, seconds: float) -> bool:
         """For a change of the image or the leader; False when there was none."""
