@@ -10,8 +10,12 @@ again, and the next round begins when it is in sync. In so many rounds of each k
 controller. Writers write one record at a time:
 
     direct        has connections to all nodes, and goes where a refusal says (KIP-951)
-    confluent     librdkafka with its defaults, idempotent; knows KIP-951
-    kafka-python  with its defaults, idempotent; learns of leaders by metadata alone (stops only)
+    penstock      Penstock's own client; knows KIP-951
+    java          the Java client with its defaults; knows KIP-951
+    franz-go      the same, with its defaults; built when Go is there
+    confluent     librdkafka with its defaults, idempotent; knows KIP-951, and waits for its
+                  retry.backoff.ms all the same
+    kafka-python  with its defaults, idempotent; learns of leaders by metadata alone
 
 Times of kills are from the kill to the next ack, those of stops the longest that one record took.
 `failed` counts records that a client gave up: none should be. Ctrl-C ends it after the round that
@@ -24,6 +28,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -37,6 +42,7 @@ sys.path.append(str(TESTS))
 
 from rig.failover.cluster import KafkaSoftware, PenstockSoftware, ReplicatedCluster, Software
 from rig.failover.failover_times import FailoverReport, FailoverTimes
+from rig.failover.program_writers import franz_go_writer, java_writer
 
 
 def main() -> None:
@@ -47,21 +53,24 @@ def main() -> None:
             opened.enter_context(tempfile.TemporaryDirectory(prefix="penstock-failover-"))
         )
         runs: dict[str, FailoverTimes] = {}
+        programs = programs_of(Path(opened.enter_context(tempfile.TemporaryDirectory())), console)
         for software in softwares(options, console):
             cluster = ReplicatedCluster(software, folder.resolve() / software.name, settings=TIMES)
             opened.enter_context(cluster)
             cluster.start()
-            runs[software.name] = FailoverTimes(cluster)
+            runs[software.name] = FailoverTimes(cluster, programs)
         interrupted = threading.Event()
         signal.signal(signal.SIGINT, lambda *_: interrupted.set())
         for number in range(options.rounds):
             for name, run in runs.items():
                 if interrupted.is_set():
                     continue
-                is_controller = number % options.rounds < options.controllers
+                began = time.monotonic()
+                is_controller = number < options.controllers
                 run.kill_once(controller=is_controller)
                 run.stop_once(controller=is_controller)
-                console.print(line_of(number + 1, name, run.report))
+                taken = time.monotonic() - began
+                console.print(line_of(number + 1, options.rounds, name, run.report, taken))
         reports = {name: run.report for name, run in runs.items()}
         console.print(table_of(reports))
         for name, report in reports.items():
@@ -100,11 +109,29 @@ def softwares(options: argparse.Namespace, console: Console) -> list[Software]:
     return found
 
 
-def line_of(number: int, name: str, report: FailoverReport) -> str:
-    kills = ", ".join(f"{one} {last(of)} ms" for one, of in report.kill_seconds.items())
-    stops = ", ".join(f"{one} {last(of)} ms" for one, of in report.stop_seconds.items())
-    load = os.getloadavg()[0]
-    return f"{number:3} {name:8} killed: {kills}; stopped: {stops}; load {load:.1f}"
+def programs_of(folder: Path, console: Console) -> dict[str, list[str]]:
+    """The clients of other languages that can be had here."""
+    programs: dict[str, list[str]] = {}
+    jars = kafka_jars()
+    if isinstance(jars, str):
+        console.print(f"[yellow]without the Java client: {jars}")
+    else:
+        programs["java"] = java_writer(jars=jars, folder=folder)
+    franz_go = franz_go_writer()
+    if isinstance(franz_go, str):
+        console.print(f"[yellow]without franz-go: {franz_go}")
+    else:
+        programs["franz-go"] = franz_go
+    return programs
+
+
+def line_of(number: int, rounds: int, name: str, report: FailoverReport, taken: float) -> str:
+    kills = ", ".join(f"{one} {last(of)}" for one, of in report.kill_seconds.items())
+    stops = ", ".join(f"{one} {last(of)}" for one, of in report.stop_seconds.items())
+    return (
+        f"{number}/{rounds} {name}, ms: killed: {kills}; stopped: {stops};"
+        f" round {taken:.0f} s, load {os.getloadavg()[0]:.1f}"
+    )
 
 
 def last(seconds: list[float]) -> str:

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -11,8 +12,15 @@ from penstock.wire.messages.elect_leaders import ElectLeadersRequest
 from rig.cluster_questions import active_controller, until
 from rig.dialogue import Dialogue
 from rig.failover.cluster import ReplicatedCluster
+from rig.failover.program_writers import ProgramWriter
 from rig.failover.questions import create_replicated, partition_states, until_in_sync
-from rig.failover.writers import ConfluentWriter, DirectWriter, KafkaPythonWriter, Writer
+from rig.failover.writers import (
+    ConfluentWriter,
+    DirectWriter,
+    KafkaPythonWriter,
+    PenstockWriter,
+    Writer,
+)
 
 TOPIC = "failover"
 PARTITIONS = 3
@@ -38,11 +46,16 @@ class FailoverReport:
 
 
 class FailoverTimes:
-    """Of one cluster, which runs. Nothing is written between two rounds."""
+    """Of one cluster, which runs. Nothing is written between two rounds. `programs` are clients of
+    other languages, by name, with their commands: see `program_writers.py`.
+    """
 
-    def __init__(self, cluster: ReplicatedCluster) -> None:
+    def __init__(
+        self, cluster: ReplicatedCluster, programs: Mapping[str, list[str]] | None = None
+    ) -> None:
         self.report = FailoverReport()
         self._cluster = cluster
+        self._programs = programs or {}
         create_replicated(cluster, TOPIC, partitions=PARTITIONS)
 
     def kill_once(self, *, controller: bool) -> None:
@@ -51,16 +64,16 @@ class FailoverTimes:
         """
         node, partition = self._settled(controller)
         cluster, report = self._cluster, self.report
-        direct = DirectWriter(cluster.addresses, TOPIC, partition, leader=node)
-        client = ConfluentWriter(cluster.bootstrap, TOPIC, partition)
+        direct, *clients = self._writers(node, partition)
         with ExitStack() as opened:
-            self._start(opened, direct, client)
+            self._start(opened, direct, *clients)
             killed_at = time.monotonic()
             os.kill(cluster.nodes[node].pid, signal.SIGKILL)
             acked = direct.first(lambda one: one.ended > killed_at and one.node != node)
             self._note(report.kill_seconds, direct, acked.ended - killed_at)
-            acked = client.first(lambda one: one.begun > killed_at)
-            self._note(report.kill_seconds, client, acked.ended - killed_at)
+            for client in clients:
+                acked = client.first(lambda one: one.begun > killed_at)
+                self._note(report.kill_seconds, client, acked.ended - killed_at)
         report.kills += 1
         report.controllers_killed += controller
         cluster.nodes[node].until_ended()
@@ -71,11 +84,7 @@ class FailoverTimes:
         """Stops a leader cleanly. The cluster is whole again when it returns."""
         node, partition = self._settled(controller)
         cluster, report = self._cluster, self.report
-        writers: list[Writer] = [
-            DirectWriter(cluster.addresses, TOPIC, partition, leader=node),
-            ConfluentWriter(cluster.bootstrap, TOPIC, partition),
-            KafkaPythonWriter(cluster.bootstrap, TOPIC, partition),
-        ]
+        writers = self._writers(node, partition)
         with ExitStack() as opened:
             self._start(opened, *writers)
             stopped_at = time.monotonic()
@@ -107,6 +116,19 @@ class FailoverTimes:
         ]
         assert candidates, f"no partition is led as wanted: {states}, controller {active}"
         return candidates[number % len(candidates)]
+
+    def _writers(self, node: int, partition: int) -> list[Writer]:
+        cluster = self._cluster
+        return [
+            DirectWriter(cluster.addresses, TOPIC, partition, leader=node),
+            PenstockWriter(cluster.bootstrap, TOPIC, partition),
+            *(
+                ProgramWriter(name, command, cluster.bootstrap, TOPIC, partition)
+                for name, command in self._programs.items()
+            ),
+            ConfluentWriter(cluster.bootstrap, TOPIC, partition),
+            KafkaPythonWriter(cluster.bootstrap, TOPIC, partition),
+        ]
 
     def _start(self, opened: ExitStack, *writers: Writer) -> None:
         for writer in writers:

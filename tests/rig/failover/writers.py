@@ -4,6 +4,7 @@
 leader that a refusal names (KIP-951). The others are client libraries with their defaults.
 """
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,10 +14,16 @@ from typing import NamedTuple
 import confluent_kafka
 from kafka import KafkaProducer
 
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Producer, ProducerRules
 from penstock.model.error import ErrorCode
 from penstock.records.build import build_batch
 from penstock.records.record import Record
 from penstock.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from penstock.world.real import real_world
 from rig.clients.confluent import QUIET
 from rig.dialogue import Dialogue
 
@@ -64,7 +71,7 @@ class Writer:
         try:
             yield
         finally:
-            self._over = True
+            self.end()
             thread.join(PATIENCE_SECONDS + 10)
             assert not thread.is_alive(), f"{self.name} does not end"
             self.close()
@@ -93,6 +100,10 @@ class Writer:
         """Writes one; which node acked it. Raises what the client says if it fails."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """No record is begun after this."""
+        self._over = True
+
     def close(self) -> None:
         """Once no record is written any more."""
 
@@ -104,10 +115,13 @@ class Writer:
             except Exception as failure:
                 # Whatever a client raises is what its user sees.
                 error = f"{type(failure).__name__}: {failure}"
-            with self._changed:
-                self.written.append(Written(begun, time.monotonic(), node, error))
-                self._changed.notify_all()
+            self._note(Written(begun, time.monotonic(), node, error))
             time.sleep(PAUSE_SECONDS)
+
+    def _note(self, written: Written) -> None:
+        with self._changed:
+            self.written.append(written)
+            self._changed.notify_all()
 
 
 class DirectWriter(Writer):
@@ -195,6 +209,37 @@ class ConfluentWriter(Writer):
         if error is not None:
             raise confluent_kafka.KafkaException(error)
         return NOBODY
+
+
+class PenstockWriter(Writer):
+    """Penstock's own client: it goes to the leader that a refusal names."""
+
+    name = "penstock"
+
+    def __init__(self, bootstrap: str, topic: str, partition: int) -> None:
+        super().__init__()
+        self._bootstrap, self._topic, self._partition = bootstrap, topic, partition
+
+    def _run(self) -> None:
+        asyncio.run(self._write_all())
+
+    async def _write_all(self) -> None:
+        world = real_world(inline=True)
+        addresses = parse_addresses(self._bootstrap)
+        rules = ProducerRules(batches=BatchRules(linger_ms=0))
+        async with (
+            Cluster(world.network, world.clock, addresses) as cluster,
+            Producer(cluster, rules=rules) as producer,
+        ):
+            while not self._over:
+                begun, error = time.monotonic(), None
+                try:
+                    sent = await producer.send(self._topic, b"penstock", partition=self._partition)
+                    await sent
+                except ClientError as failure:
+                    error = f"{type(failure).__name__}: {failure}"
+                self._note(Written(begun, time.monotonic(), NOBODY, error))
+                await asyncio.sleep(PAUSE_SECONDS)
 
 
 class KafkaPythonWriter(Writer):
