@@ -239,11 +239,13 @@ class BrokerParts:
             )  # fmt: skip
 
     async def leave(self) -> None:
-        """What it leads is given up, so that the cluster knows it before this broker is gone. A
-        broker alone has nobody who could want to know; without controlled.shutdown.enable the
-        others find out as after a kill.
+        """What it leads is given up, so that the cluster knows it before this broker is gone. The
+        only broker of a cluster has nobody who could take over; without controlled.shutdown.enable
+        the others find out as after a kill. The only voter decides it itself: when it is gone,
+        nobody can decide anything until it is back.
         """
-        if not self._is_alone and self._settings.replication.controlled_shutdown_enable:
+        others = len(self._local.image.brokers) > 1
+        if self._settings.replication.controlled_shutdown_enable and (others or not self._is_alone):
             await self._membership.leave()
 
     async def drain(self, *, wait_ms: int) -> None:
