@@ -81,9 +81,10 @@ def test_each_partition_has_three_replicas_or_as_many_as_there_are_nodes(
         assert settings.groups.offsets_topic_replication_factor == factor
         assert settings.transactions.transaction_state_log_replication_factor == factor
         assert settings.transactions.transaction_state_log_min_isr == in_sync_min
+        assert settings.min_insync_replicas == in_sync_min
         lines = settings_text(node, nodes=nodes).splitlines()
         comment = lines[lines.index(f"default.replication.factor={factor}") - 1]
-        assert comment == "# How many nodes have a copy of each partition."
+        assert comment.startswith("# How many nodes have a copy of each partition")
 
 
 def test_every_setting_of_a_layout_has_an_effect() -> None:
@@ -96,6 +97,11 @@ def test_every_setting_of_a_layout_has_an_effect() -> None:
 def test_settings_that_are_given_are_in_each_file() -> None:
     for node in laid_out(2, num_partitions="4"):
         assert parse_broker(node.settings).num_partitions == 4
+
+
+def test_how_many_replicas_must_have_what_is_acked_can_be_given() -> None:
+    for node in laid_out(3, min_insync_replicas="1"):
+        assert parse_broker(node.settings).min_insync_replicas == 1
 
 
 def test_a_setting_that_the_layout_decides_cannot_be_given() -> None:

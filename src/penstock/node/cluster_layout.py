@@ -29,7 +29,11 @@ from penstock.world.ports import Disk
 SETTINGS_FILE = "server.properties"
 REPLICAS_MAX = 3  # of a partition, unless somebody asks for more
 FIRST_OF_REPLICAS = "default.replication.factor"
-REPLICAS_COMMENT = "# How many nodes have a copy of each partition."
+IN_SYNC_MIN = "min.insync.replicas"  # may be given: the metadata keeps it, whatever is edited later
+REPLICAS_COMMENT = (
+    "# How many nodes have a copy of each partition, and how many of them must have what is"
+    " acknowledged with acks=all."
+)
 BROKERS = "PLAINTEXT"
 CONTROLLERS = "CONTROLLER"
 NODE_DIRECTORY = re.compile(r"node-(0|[1-9]\d*)")
@@ -104,7 +108,7 @@ def lay_out(
         for index in range(nodes)
     )
     added = settings or {}
-    taken = sorted(added.keys() & made[0].settings.keys())
+    taken = sorted(added.keys() & made[0].settings.keys() - {IN_SYNC_MIN})
     if taken:
         raise LayoutRefused(f"{taken[0]} is part of the layout: edit {SETTINGS_FILE} of each node")
     made = tuple(
@@ -262,13 +266,17 @@ def _node(
 
 
 def _replicas(nodes: int) -> dict[str, str]:
-    """With three nodes each of them may be down, and nothing stops."""
+    """With three nodes each of them may be down, and nothing stops. What was acked with acks of all
+    is on two of them then: Apache Kafka's default of 1 would ack what a leader alone has.
+    """
     factor = str(min(REPLICAS_MAX, nodes))
+    in_sync_min = "2" if nodes >= REPLICAS_MAX else "1"
     return {
         FIRST_OF_REPLICAS: factor,
+        IN_SYNC_MIN: in_sync_min,
         "offsets.topic.replication.factor": factor,
         "transaction.state.log.replication.factor": factor,
-        "transaction.state.log.min.isr": "2" if nodes >= REPLICAS_MAX else "1",
+        "transaction.state.log.min.isr": in_sync_min,
     }
 
 
