@@ -13,7 +13,8 @@ too many replies, the one that holds most is given up. Otherwise a read is alway
 peer that has gone is noticed and what waits on its behalf is cancelled.
 
 Copies: a request is read where it was received; a reply is sent from where it was encoded, and
-record batches from the page cache, but for those of a few KiB, which are copied into the reply.
+record batches from the page cache, unless they are few: then they are copied into the reply, which
+takes one call and reaches its reader in one piece.
 """
 
 import asyncio
@@ -41,7 +42,9 @@ UNSENT_BYTES_MAX: Final = limit.UNSENT_REPLY_BYTES_MAX
 UNANSWERED_BYTES_MAX: Final = limit.UNANSWERED_BYTES_MAX
 RECEIVE_BUFFER_BYTES: Final = limit.RECEIVE_BUFFER_BYTES
 TURN_MS_MAX: Final = limit.TURN_MS_MAX
-COPIED_BYTES_MAX: Final = 8 * limit.KIB  # of a file: more is sent from the page cache
+# Of files, in all that is sent together: more is sent from the page cache, but for small ranges.
+COPIED_BYTES_MAX: Final = 128 * limit.KIB
+SMALL_RANGE_BYTES: Final = 8 * limit.KIB
 
 
 class Connection:
@@ -321,10 +324,15 @@ class Connection:
         self._make_room()
 
     async def _send(self, parts: Parts) -> None:
+        whole = in_memory(parts)
+        if whole is not None:
+            await self.stream.send(whole)
+            self.active_ms = self._clock.monotonic_ms()
+            return
         buffers: list[Buffer] = []
         for part in parts:
             if isinstance(part, FileRange):
-                if part.byte_count <= COPIED_BYTES_MAX:
+                if part.byte_count <= SMALL_RANGE_BYTES:
                     buffers.append(copied(part))
                     continue
                 if buffers:
@@ -389,16 +397,24 @@ def in_memory(parts: Parts) -> list[Buffer] | None:
     has_ranges = False
     for part in parts:
         if isinstance(part, FileRange):
-            if part.byte_count > COPIED_BYTES_MAX:
+            if not has_ranges and not are_copied(parts):
                 return None
             has_ranges = True
-    for part in parts:
-        if has_ranges and isinstance(part, FileRange):
             buffers.append(copied(part))
         else:
             assert isinstance(part, (bytes, bytearray, memoryview))
             buffers.append(part)
     return buffers
+
+
+def are_copied(parts: Parts) -> bool:
+    """Whether all ranges of files are copied."""
+    total_bytes, largest_bytes = 0, 0
+    for part in parts:
+        if isinstance(part, FileRange):
+            total_bytes += part.byte_count
+            largest_bytes = max(largest_bytes, part.byte_count)
+    return total_bytes <= COPIED_BYTES_MAX or largest_bytes <= SMALL_RANGE_BYTES
 
 
 def size_in_memory(parts: Parts) -> int:
