@@ -95,5 +95,5 @@ def bytes_of(answer: PartitionData) -> bytes:
     records = answer.records
     if isinstance(records, FileRange):
         return records.file.read_at(records.position, records.byte_count)
-    assert isinstance(records, bytes)
-    return records
+    assert isinstance(records, bytes | memoryview)
+    return bytes(records)

@@ -28,7 +28,7 @@ from typing import Final, Protocol
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.limit import FETCH_PARTITIONS_MAX
-from penstock.model.offset import NO_OFFSET, Offset
+from penstock.model.offset import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from penstock.replication.fetch_session import (
     EPOCH_FIRST,
     EPOCH_MAX,
@@ -40,6 +40,7 @@ from penstock.replication.fetch_session import (
 from penstock.replication.partition import Partition
 from penstock.replication.replica import Replica
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from penstock.wire.replica_fetch import NamedPosition
 
 NO_HIGH_WATERMARK: Final = -1
 
@@ -58,11 +59,15 @@ class Followed:
     """One partition in a session, and what its follower knows of it. An observer of it."""
 
     __slots__ = (
-        "asked",
+        "bytes_max",
         "failure",
+        "index",
         "is_behind",
         "is_news",
         "key",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "log_start_offset",
         "offset",
         "own_start_offset",
         "partition",
@@ -74,17 +79,20 @@ class Followed:
     )
 
     def __init__(
-        self, session: "FollowerSession", topic: FetchTopic, asked: FetchPartition
+        self, session: "FollowerSession", key: PartitionKey, *, topic: str, topic_id: TopicId
     ) -> None:
+        """A fetch has named it: `ask` follows."""
         self.session = session
-        self.topic = topic.topic
-        self.topic_id = TopicId(topic.topic_id)
-        self.key: PartitionKey = (
-            topic.topic_id if session.by_topic_id else topic.topic,
-            asked.partition,
-        )
-        self.asked = asked
-        self.offset = Offset(asked.fetch_offset)
+        self.topic = topic
+        self.topic_id = topic_id
+        self.key = key
+        self.index = key[1]
+        # What the last fetch that named it says.
+        self.offset = Offset(0)
+        self.leader_epoch = NO_LEADER_EPOCH
+        self.last_fetched_epoch = NO_LEADER_EPOCH
+        self.log_start_offset: int = NO_OFFSET
+        self.bytes_max = 0
         self.own_start_offset: int = NO_OFFSET  # of the follower's log
         self.partition: Partition | None = None  # None: not served here, as far as is known
         self.failure: PartitionData | None = None  # why it cannot be read, once told
@@ -93,9 +101,20 @@ class Followed:
         self.is_news = False
         self.is_behind = False
 
-    def ask(self, asked: FetchPartition) -> None:
-        self.asked = asked
-        self.offset = Offset(asked.fetch_offset)
+    def ask(
+        self,
+        *,
+        offset: int,
+        leader_epoch: int,
+        last_fetched_epoch: int,
+        log_start_offset: int,
+        bytes_max: int,
+    ) -> None:
+        self.offset = Offset(offset)
+        self.leader_epoch = LeaderEpoch(leader_epoch)
+        self.last_fetched_epoch = LeaderEpoch(last_fetched_epoch)
+        self.log_start_offset = log_start_offset
+        self.bytes_max = bytes_max
 
     def serve(self, partition: Partition | None) -> None:
         """From now on the partition is observed; None: nothing is."""
@@ -222,9 +241,34 @@ class FollowerSession:
         key = (topic.topic_id if self.by_topic_id else topic.topic, asked.partition)
         followed = self.partitions.get(key)
         if followed is None:
-            followed = self.partitions[key] = Followed(self, topic, asked)
-        else:
-            followed.ask(asked)
+            followed = self.partitions[key] = Followed(
+                self, key, topic=topic.topic, topic_id=TopicId(topic.topic_id)
+            )
+        followed.ask(
+            offset=asked.fetch_offset,
+            leader_epoch=asked.current_leader_epoch,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            log_start_offset=asked.log_start_offset,
+            bytes_max=asked.partition_max_bytes,
+        )
+        return followed
+
+    def name_position(self, named: NamedPosition) -> Followed:
+        """The same, as it was read from a request that names topics by id."""
+        assert self.by_topic_id
+        key = (named.topic_id, named.index)
+        followed = self.partitions.get(key)
+        if followed is None:
+            followed = self.partitions[key] = Followed(
+                self, key, topic="", topic_id=TopicId(named.topic_id)
+            )
+        followed.ask(
+            offset=named.offset,
+            leader_epoch=named.leader_epoch,
+            last_fetched_epoch=named.last_fetched_epoch,
+            log_start_offset=named.log_start_offset,
+            bytes_max=named.partition_bytes_max,
+        )
         return followed
 
     def forget(self, request: FetchRequest) -> None:
@@ -279,8 +323,26 @@ class FollowerSessions:
         epoch = request.session_epoch
         if epoch in (EPOCH_NONE, EPOCH_FIRST):
             return FollowerSession(node, by_topic_id=by_topic_id)
+        return self.continued(
+            node,
+            session_id=request.session_id,
+            epoch=epoch,
+            by_topic_id=by_topic_id,
+            request=request,
+        )
+
+    def continued(
+        self,
+        node: NodeId,
+        *,
+        session_id: int,
+        epoch: int,
+        by_topic_id: bool,
+        request: FetchRequest | None = None,
+    ) -> FollowerSession | ErrorCode:
+        """The session that a fetch continues. Without a request there is room for what it names."""
         session = self.by_node.get(node)
-        if session is None or session.session_id != request.session_id:
+        if session is None or session.session_id != session_id:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -289,7 +351,7 @@ class FollowerSessions:
         if session.is_noting:
             self.close(node)
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if not session.has_room(request):
+        if request is not None and not session.has_room(request):
             self.close(node)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         session.epoch = next_epoch(epoch)

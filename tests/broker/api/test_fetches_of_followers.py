@@ -61,6 +61,14 @@ class Following:
         self.broker.change_topic(replace(topic, partitions=changed))
 
 
+@pytest.fixture(params=["bytes", "messages"], autouse=True)
+def way(request: pytest.FixtureRequest, broker: Broker) -> str:
+    """Fetches that fit are answered from bytes to bytes, or none is: with the same outcome."""
+    if request.param == "bytes":
+        broker.takes_shortcut = (fetch_api.API.shortcut, FetchResponse)
+    return str(request.param)
+
+
 @pytest.fixture
 def following(broker: Broker) -> Following:
     return Following(broker)
@@ -91,6 +99,29 @@ def test_a_follower_reads_beyond_the_high_watermark(following: Following) -> Non
     answers = following.opened(0)
     assert base_offsets(answers[0]) == [0, 1, 2]
     assert (answers[0].high_watermark, answers[0].log_start_offset) == (0, 0)
+
+
+def test_fetches_of_a_session_go_from_bytes_to_bytes(following: Following, way: str) -> None:
+    taken: list[int] = []
+
+    async def scenario() -> None:
+        following.append(2)
+        following.opened(0)
+        for fetch in (
+            lambda: following.follower.fetch(position(2)),  # named
+            lambda: following.follower.fetch(),  # nothing to tell
+            lambda: following.follower.fetch(position(9)),  # fails
+        ):
+            fetch()
+            taken.append(following.broker.shortcuts_taken)
+        waiting = following.follower.poll(position(2))
+        await settle()
+        following.append()
+        assert base_offsets(following.follower.taken(await waiting)[0]) == [2]
+        taken.append(following.broker.shortcuts_taken)
+
+    run(scenario())
+    assert taken == ([1, 2, 3, 4] if way == "bytes" else [0, 0, 0, 0])
 
 
 def test_its_next_fetch_moves_the_high_watermark_and_releases_acks(following: Following) -> None:

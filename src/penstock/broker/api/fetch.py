@@ -19,7 +19,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.waiting import more_data
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.fetch_answers import EMPTY, diverged, failed, name_leaders
-from penstock.broker.request.follower_fetch import follower_of, serve_follower
+from penstock.broker.request.follower_fetch import answer_follower, follower_of, serve_follower
 from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import RequestContext, Services
 from penstock.log.errors import CorruptData
@@ -232,9 +232,16 @@ def _read_partition(
         return failed(asked.partition, code)
     if version < ZSTD_FROM and partition.settings.compression_type == "zstd":
         return failed(asked.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    if asked.last_fetched_epoch >= 0 and (where := diverged(partition, asked)) is not None:
-        reading.is_urgent = True
-        return where
+    if asked.last_fetched_epoch >= 0:
+        where = diverged(
+            partition,
+            asked.partition,
+            last_fetched_epoch=asked.last_fetched_epoch,
+            fetch_offset=asked.fetch_offset,
+        )
+        if where is not None:
+            reading.is_urgent = True
+            return where
     if not partition.has_offset(asked.fetch_offset):
         return failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
     reading.seen.append((partition, partition.changes))
@@ -332,4 +339,5 @@ API = Api(
     request=FetchRequest,
     handle=handle,
     refuse=refuse,
+    shortcut=answer_follower,
 )

@@ -49,7 +49,7 @@ class Dispatch:
         # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
         if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:
             reply = shortcut(self._services, frame, self.listener, received_ms)
-            if isinstance(reply, PendingReply):
+            if isinstance(reply, (PendingReply, list)):
                 return reply
             if reply is not None:
                 return [reply]

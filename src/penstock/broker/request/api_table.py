@@ -8,7 +8,7 @@ is what has a handler.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from penstock.broker.request.pending_reply import PendingReply
+from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.broker.request.services import RequestContext
 from penstock.model.error import ErrorCode
 from penstock.model.lazy_dataclass import dataclass
@@ -41,9 +41,9 @@ class Api(Generic[AnyServices, Request, Response]):
     refuse: Callable[[Request, ErrorCode, str | None], Response]
     # Answers the commonest form of the request from its bytes, the listener that they came to and
     # the monotonic time; None, with nothing done, for others.
-    shortcut: Callable[[AnyServices, memoryview, str, int], Buffer | PendingReply | None] | None = (
-        None
-    )
+    shortcut: (
+        Callable[[AnyServices, memoryview, str, int], Buffer | Parts | PendingReply | None] | None
+    ) = None
 
 
 # Requests and responses of many kinds meet in the table; each entry is typed where it is made.

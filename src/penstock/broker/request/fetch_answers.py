@@ -11,7 +11,6 @@ from penstock.replication.leader import find_divergence
 from penstock.replication.partition import Partition
 from penstock.wire.messages.fetch import (
     EpochEndOffset,
-    FetchPartition,
     FetchResponse,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -33,19 +32,24 @@ def failed(index: int, code: ErrorCode) -> PartitionData:
     )
 
 
-def diverged(partition: Partition, asked: FetchPartition) -> PartitionData | None:
+def diverged(
+    partition: Partition, index: int, *, last_fetched_epoch: int, fetch_offset: int
+) -> PartitionData | None:
     """Where the log of a fetcher ceases to agree with this one; None when it agrees."""
-    if asked.fetch_offset < partition.log.start_offset:
-        return failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+    log = partition.log
+    if fetch_offset < log.start_offset:
+        return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
+    if last_fetched_epoch == log.epochs.latest and fetch_offset <= log.end_offset:
+        return None  # the latest epoch ends where the log does
     found = find_divergence(
-        partition.log.end_of_epoch(LeaderEpoch(asked.last_fetched_epoch)),
-        last_fetched_epoch=asked.last_fetched_epoch,
-        fetch_offset=asked.fetch_offset,
+        log.end_of_epoch(LeaderEpoch(last_fetched_epoch)),
+        last_fetched_epoch=last_fetched_epoch,
+        fetch_offset=fetch_offset,
     )
     if isinstance(found, ErrorCode):
-        return None if found == ErrorCode.NONE else failed(asked.partition, found)
+        return None if found == ErrorCode.NONE else failed(index, found)
     return PartitionData(
-        partition_index=asked.partition,
+        partition_index=index,
         high_watermark=partition.high_watermark,
         last_stable_offset=partition.last_stable_offset,
         log_start_offset=partition.log.start_offset,

@@ -3,7 +3,8 @@
 Differs from what consumers get: a follower reads beyond the high watermark, its fetch tells how far
 it is (which moves the watermark and releases acks), and its session knows which partitions have
 anything to tell (`replication/follower_session`). A fetch that waits is a pending reply, not a
-task. Who may fetch, and which error says what, is as in Apache Kafka:
+task. In a session that is open, most fetches go from bytes to bytes (`answer_follower`). Who may
+fetch, and which error says what, is as in Apache Kafka:
 
     leader epoch of the fetch is older, newer      FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
     the node is no replica                         UNKNOWN_LEADER_EPOCH, since it may be one soon;
@@ -20,24 +21,24 @@ from collections.abc import Awaitable
 from typing import Final
 
 from penstock.broker.request.fetch_answers import EMPTY, diverged, failed, name_leaders
-from penstock.broker.request.pending_reply import PendingReply, when_filled
+from penstock.broker.request.pending_reply import Parts, PendingReply, when_filled
 from penstock.broker.request.services import RequestContext, Services
 from penstock.log.errors import CorruptData
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
-from penstock.model.limit import ENTRIES_PER_TURN
+from penstock.model.limit import ENTRIES_PER_TURN, FETCH_PARTITIONS_MAX
 from penstock.replication.fetch_session import EPOCH_FIRST, EPOCH_NONE, NO_SESSION
 from penstock.replication.follower_session import Followed, FollowerSession, FollowerSessions
 from penstock.replication.partition import Partition
-from penstock.wire.header import RequestHeader, encode_response
+from penstock.wire.header import encode_response
 from penstock.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
+from penstock.wire.replica_fetch import Answer, encode_replica_reply, read_replica_fetch
 from penstock.world.errors import DiskError
-from penstock.world.ports import FileRange
 
 TOPIC_IDS_FROM: Final = 13
 NO_BROKER_EPOCH: Final = -1
@@ -57,7 +58,18 @@ def serve_follower(
 ) -> FetchResponse | PendingReply | Awaitable[FetchResponse]:
     version = context.header.api_version
     sessions = services.follower_sessions
-    fetch = FollowerFetch(services, request, context, node)
+    state = request.replica_state
+    fetch = FollowerFetch(
+        services,
+        node,
+        broker_epoch=NO_BROKER_EPOCH if state is None else state.replica_epoch,
+        bytes_max=request.max_bytes,
+        bytes_min=request.min_bytes,
+        correlation_id=context.header.correlation_id,
+        version=version,
+        listener=context.listener,
+        received_ms=context.received_ms,
+    )
     if not fetch.is_of_registered_process and request.session_epoch not in (
         EPOCH_NONE,
         EPOCH_FIRST,
@@ -71,48 +83,107 @@ def serve_follower(
     session.forget(request)
     if sum(len(topic.partitions) for topic in request.topics) > ENTRIES_PER_TURN:
         return _by_turns(fetch, request)
-    for topic in request.topics:
-        for asked in topic.partitions:
-            fetch.note(session.name(topic, asked))
-    return fetch.answer_or_wait(request)
+    named = [session.name(topic, asked) for topic in request.topics for asked in topic.partitions]
+    for followed in named:
+        fetch.note(followed)
+    is_answered = fetch.answer_or_wait(
+        session_epoch=request.session_epoch, wait_ms_max=request.max_wait_ms, named=named
+    )
+    return fetch.response if is_answered else fetch
+
+
+def answer_follower(
+    services: Services, frame: memoryview, listener: str, received_ms: int
+) -> Parts | PendingReply | None:
+    """A fetch of a follower that continues its session, from bytes to bytes; None for any other.
+
+    The rules are those of `serve_follower`: whatever needs more is left to it, and what went wrong
+    is told in its words.
+    """
+    request = read_replica_fetch(frame, count_max=ENTRIES_PER_TURN)
+    if request is None or request.node <= CONSUMER or request.session_epoch <= EPOCH_FIRST:
+        return None
+    sessions = services.follower_sessions
+    node = NodeId(request.node)
+    known = sessions.by_node.get(node)
+    if known is None or len(known.partitions) + len(request.named) > FETCH_PARTITIONS_MAX:
+        return None
+    fetch = FollowerFetch(
+        services,
+        node,
+        broker_epoch=request.broker_epoch,
+        bytes_max=request.bytes_max,
+        bytes_min=request.bytes_min,
+        correlation_id=request.correlation_id,
+        version=request.version,
+        listener=listener,
+        received_ms=received_ms,
+        is_direct=True,
+    )
+    if not fetch.is_of_registered_process:
+        return None
+    session = sessions.continued(
+        node, session_id=request.session_id, epoch=request.session_epoch, by_topic_id=True
+    )
+    if isinstance(session, ErrorCode):
+        fetch.response = FetchResponse(error_code=session)
+        return fetch.encoded()
+    fetch.session = session
+    session.fetched_ms = received_ms
+    named = [session.name_position(position) for position in request.named]
+    for followed in named:
+        fetch.note(followed)
+    is_answered = fetch.answer_or_wait(
+        session_epoch=request.session_epoch, wait_ms_max=request.wait_ms_max, named=named
+    )
+    return fetch.encoded() if is_answered else fetch
 
 
 async def _by_turns(fetch: "FollowerFetch", request: FetchRequest) -> FetchResponse:
     """Many partitions are named: the loop gets its turn between some hundred and the next. When the
     session is closed meanwhile, nothing more is noted in it: nobody would take that back.
     """
-    count = 0
+    named: list[Followed] = []
     session = fetch.session
     session.is_noting = True
     try:
         for topic in request.topics:
             for asked in topic.partitions:
-                fetch.note(session.name(topic, asked))
-                count += 1
-                if count % ENTRIES_PER_TURN == 0:
+                followed = session.name(topic, asked)
+                fetch.note(followed)
+                named.append(followed)
+                if len(named) % ENTRIES_PER_TURN == 0:
                     await asyncio.sleep(0)
                     if session.is_closed:
                         return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        response = fetch.answer_or_wait(request, encoded=False)
+        is_answered = fetch.answer_or_wait(
+            session_epoch=request.session_epoch,
+            wait_ms_max=request.max_wait_ms,
+            named=named,
+            encoded=False,
+        )
     except asyncio.CancelledError:
         fetch.sessions.give_up(session)
         raise
     finally:
         session.is_noting = False
-    if isinstance(response, FollowerFetch):
-        await when_filled(response)
-        response = response.response
-    return response
+    if not is_answered:
+        await when_filled(fetch)
+    return fetch.response
 
 
 class FollowerFetch(PendingReply):
-    """One fetch of a follower; the reply to it, if that must wait."""
+    """One fetch of a follower; the reply to it, if that must wait. `is_direct`: the reply is
+    encoded here, without the objects of a message where it can be.
+    """
 
     __slots__ = (
         "_broker_epoch",
         "_bytes_max",
         "_bytes_min",
-        "_header",
+        "_correlation_id",
+        "_direct_parts",
+        "_is_direct",
         "_is_due",
         "_is_encoded",
         "_is_woken",
@@ -122,6 +193,7 @@ class FollowerFetch(PendingReply):
         "_registered_epoch",
         "_services",
         "_timer",
+        "_version",
         "response",
         "session",
         "sessions",
@@ -130,22 +202,35 @@ class FollowerFetch(PendingReply):
     session: FollowerSession
 
     def __init__(
-        self, services: Services, request: FetchRequest, context: RequestContext, node: NodeId
+        self,
+        services: Services,
+        node: NodeId,
+        *,
+        broker_epoch: int,
+        bytes_max: int,
+        bytes_min: int,
+        correlation_id: int,
+        version: int,
+        listener: str,
+        received_ms: int,
+        is_direct: bool = False,
     ) -> None:
         super().__init__()
-        self.response = FetchResponse()
+        self.response: FetchResponse = NO_RESPONSE
         self.sessions: FollowerSessions = services.follower_sessions
         self._services = services
         self._node = node
-        state = request.replica_state
-        self._broker_epoch = NO_BROKER_EPOCH if state is None else state.replica_epoch
+        self._broker_epoch = broker_epoch
         registered = services.image.brokers.get(node)
         self._registered_epoch = NO_BROKER_EPOCH if registered is None else registered.epoch
-        self._bytes_max = max(min(request.max_bytes, services.settings.fetch_max_bytes), 0)
-        self._bytes_min = min(request.min_bytes, self._bytes_max)
-        self._header: RequestHeader = context.header
-        self._listener = context.listener
-        self._received_ms = context.received_ms
+        self._bytes_max = max(min(bytes_max, services.settings.fetch_max_bytes), 0)
+        self._bytes_min = min(bytes_min, self._bytes_max)
+        self._correlation_id = correlation_id
+        self._version = version
+        self._listener = listener
+        self._received_ms = received_ms
+        self._is_direct = is_direct
+        self._direct_parts: Parts | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_encoded = True
         self._is_woken = False
@@ -167,7 +252,7 @@ class FollowerFetch(PendingReply):
         partition = followed.partition
         assert partition is not None
         followed.note_behind()
-        start_offset = followed.asked.log_start_offset
+        start_offset = followed.log_start_offset
         if partition.follower_fetched(
             self._node,
             offset=followed.offset,
@@ -182,29 +267,39 @@ class FollowerFetch(PendingReply):
             followed.own_start_offset = start_offset
             partition.start_moved()
 
+    def encoded(self) -> Parts:
+        if self._direct_parts is not None:
+            return self._direct_parts
+        return encode_response(self._correlation_id, self.response, self._version)
+
     def answer_or_wait(
-        self, request: FetchRequest, *, encoded: bool = True
-    ) -> "FetchResponse | FollowerFetch":
-        """`encoded`: the reply that waits is sent as it is filled."""
+        self,
+        *,
+        session_epoch: int,
+        wait_ms_max: int,
+        named: list[Followed],
+        encoded: bool = True,
+    ) -> bool:
+        """Whether it is answered: if not, this is a reply that waits. `named`: the partitions that
+        the fetch names, all of them noted. `encoded`: the reply that waits is sent as it is filled.
+        """
         session = self.session
-        is_first = request.session_epoch == EPOCH_FIRST
+        is_first = session_epoch == EPOCH_FIRST
         if is_first and session.partitions and self.is_of_registered_process:
             random_below = self._services.world.entropy.random_below
             self.sessions.opened(session, random_below=random_below)
         if session.session_id != NO_SESSION and not is_first:
-            self._look_again(request)
-        wait_ms = request.max_wait_ms - (
-            self._services.world.clock.monotonic_ms() - self._received_ms
-        )
+            self._look_again(named)
+        wait_ms = wait_ms_max - (self._services.world.clock.monotonic_ms() - self._received_ms)
         # A follower that gets no session would ask again and again if no reply waited.
         is_opened = is_first and session.session_id != NO_SESSION
         self._is_due = wait_ms <= 0 or is_opened or not session.partitions
         self._is_encoded = encoded
         if (self._is_due or session.behind_count or session.is_urgent) and self._try_answer():
-            return self.response
+            return True
         session.poll = self
         self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._time_is_up)
-        return self
+        return False
 
     def wake(self) -> None:
         if not self._is_woken and self.line is not None:
@@ -232,11 +327,7 @@ class FollowerFetch(PendingReply):
 
     def _finish(self) -> None:
         self._stop()
-        header = self._header
-        if self._is_encoded:
-            self.fill(encode_response(header.correlation_id, self.response, header.api_version))
-        else:
-            self.fill([])
+        self.fill(self.encoded() if self._is_encoded else [])
 
     def _stop(self) -> None:
         if self._timer is not None:
@@ -245,19 +336,15 @@ class FollowerFetch(PendingReply):
         if self.session.poll is self:
             self.session.poll = None
 
-    def _look_again(self, request: FetchRequest) -> None:
+    def _look_again(self, named: list[Followed]) -> None:
         """A fetch speaks for partitions too that it does not name: they are where they were. Those
         without news are at the end of their logs, as the session knows.
         """
         session = self.session
         if session.behind_count:
-            named = {
-                (topic.topic_id if session.by_topic_id else topic.topic, asked.partition)
-                for topic in request.topics
-                for asked in topic.partitions
-            }
+            noted = set(named)
             for followed in tuple(session.news):
-                if followed.is_behind and followed.key not in named:
+                if followed.is_behind and followed not in noted:
                     self.note(followed)
         for followed in tuple(session.failed):
             # What stood in the way may have gone; whether or not, it is told with the next reply.
@@ -287,8 +374,7 @@ class FollowerFetch(PendingReply):
 
     def _check(self, followed: Followed) -> Partition | PartitionData:
         """The partition, or what its follower is told instead."""
-        asked = followed.asked
-        index = asked.partition
+        index = followed.index
         partitions = self._services.partitions
         if self.session.by_topic_id:
             found = partitions.find_by_id(followed.topic_id, index)
@@ -299,22 +385,29 @@ class FollowerFetch(PendingReply):
         followed.topic = found.name.topic
         code = found.check_follower(
             self._node,
-            leader_epoch=asked.current_leader_epoch,
+            leader_epoch=followed.leader_epoch,
             broker_epoch=self._broker_epoch,
             registered_epoch=self._registered_epoch,
         )
         if code is not ErrorCode.NONE:
             return failed(index, code)
-        if asked.last_fetched_epoch >= 0 and (where := diverged(found, asked)) is not None:
-            return where
-        if not found.has_offset(asked.fetch_offset):
+        if followed.last_fetched_epoch >= 0:
+            where = diverged(
+                found,
+                index,
+                last_fetched_epoch=followed.last_fetched_epoch,
+                fetch_offset=followed.offset,
+            )
+            if where is not None:
+                return where
+        if not found.has_offset(followed.offset):
             return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
         return found
 
     def _try_answer(self) -> bool:
         """Reads what there is, and answers if that is enough."""
         session = self.session
-        answers: list[tuple[Followed, PartitionData]] = []
+        answers: list[tuple[Followed, PartitionData | Answer]] = []
         byte_count = 0
         unread: deque[Followed] = deque()
         is_urgent = session.is_urgent
@@ -332,10 +425,11 @@ class FollowerFetch(PendingReply):
                     followed.is_news = False
                 continue
             answers.append((followed, answer))
-            is_urgent = is_urgent or answer.error_code != ErrorCode.NONE
-            records = answer.records
-            if isinstance(records, FileRange):
-                byte_count += records.byte_count
+            if isinstance(answer, Answer):
+                if answer.records is not None:
+                    byte_count += answer.records.byte_count
+            elif answer.error_code != ErrorCode.NONE:
+                is_urgent = True
         if not self._is_due and not is_urgent and byte_count < self._bytes_min:
             session.news = deque((*(followed for followed, _ in answers), *unread))
             return False
@@ -344,7 +438,7 @@ class FollowerFetch(PendingReply):
         self._tell(answers)
         return True
 
-    def _read(self, followed: Followed, *, bytes_left: int) -> PartitionData | None:
+    def _read(self, followed: Followed, *, bytes_left: int) -> PartitionData | Answer | None:
         """What is new to the follower; None when nothing is, or there is no room for it."""
         if followed.partition is None and followed.failure is None:
             self._find(followed)  # it was led, and is not, or in another epoch
@@ -352,24 +446,24 @@ class FollowerFetch(PendingReply):
             return followed.failure
         partition = followed.partition
         assert partition is not None
-        asked = followed.asked
+        index = followed.index
         followed.note_behind()
         start_offset = partition.log.start_offset
         if followed.offset < start_offset:
-            return failed(asked.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
         found = None
         if followed.is_behind:
             try:
                 found = partition.read_for_follower(
                     followed.offset,
-                    size_bytes_max=max(min(asked.partition_max_bytes, bytes_left), 0),
+                    size_bytes_max=max(min(followed.bytes_max, bytes_left), 0),
                     oversized_first=bytes_left == self._bytes_max,
                 )
             except CorruptData as damage:
                 self._services.partitions.damage_found(partition, damage)
-                return failed(asked.partition, ErrorCode.CORRUPT_MESSAGE)
+                return failed(index, ErrorCode.CORRUPT_MESSAGE)
             except DiskError:
-                return failed(asked.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                return failed(index, ErrorCode.KAFKA_STORAGE_ERROR)
             if (found is None or found.span is None) and bytes_left < self._bytes_max:
                 return None
         high_watermark = partition.high_watermark
@@ -377,48 +471,72 @@ class FollowerFetch(PendingReply):
             high_watermark=high_watermark, start_offset=start_offset
         ):
             return None
-        return PartitionData(
-            partition_index=asked.partition,
+        return Answer(
+            topic_id=followed.topic_id,
+            index=index,
             high_watermark=high_watermark,
             last_stable_offset=partition.last_stable_offset,
-            log_start_offset=start_offset,
-            aborted_transactions=None,
-            records=EMPTY if found is None or found.span is None else found.span,
+            start_offset=start_offset,
+            records=None if found is None else found.span,
         )
 
-    def _tell(self, answers: list[tuple[Followed, PartitionData]]) -> None:
+    def _tell(self, answers: list[tuple[Followed, PartitionData | Answer]]) -> None:
         """What is told counts as known. What has records comes last the next time."""
         session = self.session
-        response = self.response
-        response.session_id = session.session_id
-        topic: FetchableTopicResponse | None = None
-        key: bytes | str = EMPTY
-        has_failed = False
+        read: list[Answer] = []
         for followed, answer in answers:
-            if answer.error_code != ErrorCode.NONE or answer.diverging_epoch is not None:
-                has_failed = True
-                session.failed[followed] = None
-                followed.sent_high_watermark = -1
-                followed.is_news = False
-            else:
+            if isinstance(answer, Answer):
+                read.append(answer)
                 followed.sent_high_watermark = answer.high_watermark
-                followed.sent_start_offset = answer.log_start_offset
+                followed.sent_start_offset = answer.start_offset
                 if followed.is_behind:
                     session.news.append(followed)
                 else:
                     followed.is_news = False
-            if topic is None or followed.key[0] != key:
-                key = followed.key[0]
-                topic = FetchableTopicResponse(topic=followed.topic, topic_id=followed.topic_id)
-                response.responses.append(topic)
-            topic.partitions.append(answer)
+            else:  # it failed, or has to truncate
+                session.failed[followed] = None
+                followed.sent_high_watermark = -1
+                followed.is_news = False
+        has_failed = len(read) < len(answers)
+        if self._is_direct and not has_failed:
+            self._direct_parts = encode_replica_reply(
+                correlation_id=self._correlation_id, session_id=session.session_id, answers=read
+            )
+        else:
+            self.response = response_of(answers, session_id=session.session_id)
         if has_failed:
             name_leaders(
-                self._services,
-                response,
-                version=self._header.api_version,
-                listener=self._listener,
+                self._services, self.response, version=self._version, listener=self._listener
             )
         if session.session_id == NO_SESSION:
             session.poll = None
             session.close()
+
+
+def response_of(
+    answers: list[tuple[Followed, PartitionData | Answer]], *, session_id: int
+) -> FetchResponse:
+    response = FetchResponse(session_id=session_id)
+    topic: FetchableTopicResponse | None = None
+    key: bytes | str = EMPTY
+    for followed, answer in answers:
+        if topic is None or followed.key[0] != key:
+            key = followed.key[0]
+            topic = FetchableTopicResponse(topic=followed.topic, topic_id=followed.topic_id)
+            response.responses.append(topic)
+        topic.partitions.append(data_of(answer) if isinstance(answer, Answer) else answer)
+    return response
+
+
+def data_of(answer: Answer) -> PartitionData:
+    return PartitionData(
+        partition_index=answer.index,
+        high_watermark=answer.high_watermark,
+        last_stable_offset=answer.last_stable_offset,
+        log_start_offset=answer.start_offset,
+        aborted_transactions=None,
+        records=EMPTY if answer.records is None else answer.records,
+    )
+
+
+NO_RESPONSE: Final = FetchResponse()  # until there is one
