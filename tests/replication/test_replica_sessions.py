@@ -10,7 +10,14 @@ from penstock.model.offset import LeaderEpoch, Offset
 from penstock.replication.fetch_session import FetchSessions
 from penstock.replication.follower import Position
 from penstock.replication.replica_session import PartitionId, ReplicaSession
-from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from penstock.wire.header import encode_request
+from penstock.wire.messages.fetch import (
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+    ReplicaState,
+)
+from penstock.wire.replica_fetch import encode_replica_fetch
 
 TOPICS = tuple(TopicId(bytes((number,)) * 16) for number in (1, 2))
 ORDERS = (TOPICS[0], 0)
@@ -230,3 +237,55 @@ def open_session(leader: FetchSessions, request: FetchRequest) -> int:
     finished = leader.finish(fetch, [PartitionData() for _ in fetch.wanted], now_ms=0)
     assert not isinstance(finished, ErrorCode)
     return finished.session_id
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_positions_are_what_a_request_would_say(seed: int) -> None:
+    """Two sessions with the same history: one builds its requests, the other encodes them."""
+    chance = random.Random(seed)
+    partitions = [(topic, index) for topic in TOPICS for index in range(3)]
+    built, encoded = opened(*partitions), opened(*partitions)
+    for _ in range(30):
+        for partition in chance.sample(partitions, chance.randint(0, 4)):
+            if chance.random() < 0.1:
+                built.leave_out(partition)
+                encoded.leave_out(partition)
+            else:
+                where = position(chance.randint(0, 9), chance.randint(0, 2))
+                built.want(partition, where)
+                encoded.want(partition, where)
+        found = encoded.next_positions(partition_bytes_max=1000)
+        request = next_request(built)
+        encoded.check()
+        if request.forgotten_topics_data:
+            assert found is None
+            request = next_request(encoded)
+        else:
+            assert found is not None
+            request.replica_state = ReplicaState(replica_id=2, replica_epoch=3)
+            frame = encode_replica_fetch(
+                version=18,
+                correlation_id=7,
+                client_id=b"c",
+                wait_ms_max=request.max_wait_ms,
+                bytes_min=request.min_bytes,
+                bytes_max=request.max_bytes,
+                session_id=found.session_id,
+                session_epoch=found.session_epoch,
+                node=2,
+                broker_epoch=3,
+                topics=found.topics,
+            )
+            [expected] = encode_request(request, version=18, correlation_id=7, client_id="c")
+            assert frame == expected
+        assert encoded.known == built.known
+        for session in (built, encoded):
+            assert session.replied(FetchResponse(session_id=7))
+            session.taken()
+
+
+def test_a_session_that_is_not_open_has_no_positions() -> None:
+    session = ReplicaSession()
+    session.want(ORDERS, position(5))
+    assert session.next_positions(partition_bytes_max=1000) is None
+    assert named(next_request(session)) == {ORDERS: 5}

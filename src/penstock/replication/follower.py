@@ -24,23 +24,47 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.truncation import Cut
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
-from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.replication.replica import Replica
 from penstock.wire.messages.fetch import EpochEndOffset, PartitionData
+from penstock.wire.replica_fetch import FetchedPartition
 
 EMPTY: Final = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """What a follower asks for; the fields are those of the fetch request."""
+    """What a follower asks for; the fields are those of the fetch request. It does not change.
 
-    fetch_offset: Offset
-    last_fetched_epoch: LeaderEpoch  # NO_LEADER_EPOCH: of an empty log
-    leader_epoch: LeaderEpoch
-    log_start_offset: Offset
+    Built per partition of a reply: see `log/reading` on its `__init__`.
+    """
+
+    __slots__ = ("fetch_offset", "last_fetched_epoch", "leader_epoch", "log_start_offset")
+
+    def __init__(
+        self,
+        *,
+        fetch_offset: Offset,
+        last_fetched_epoch: LeaderEpoch,
+        leader_epoch: LeaderEpoch,
+        log_start_offset: Offset,
+    ) -> None:
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch  # NO_LEADER_EPOCH: of an empty log
+        self.leader_epoch = leader_epoch
+        self.log_start_offset = log_start_offset
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Position)
+            and self.fetch_offset == other.fetch_offset
+            and self.last_fetched_epoch == other.last_fetched_epoch
+            and self.leader_epoch == other.leader_epoch
+            and self.log_start_offset == other.log_start_offset
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.fetch_offset, self.leader_epoch))
 
 
 class Taken(Enum):
@@ -115,7 +139,7 @@ class Follower(Replica):
     def take(
         self,
         asked: Position,
-        data: PartitionData,
+        data: PartitionData | FetchedPartition,
         *,
         now_ms: int,
         moves_start: bool = True,
@@ -136,6 +160,15 @@ class Follower(Replica):
             or asked.last_fetched_epoch != self._last_epoch()
         ):
             return Taken.STALE
+        if isinstance(data, FetchedPartition):
+            self.error = ErrorCode.NONE
+            return self._take_records(
+                data.records,
+                high_watermark=Offset(data.high_watermark),
+                leader_start=Offset(data.start_offset),
+                now_ms=now_ms,
+                moves_start=moves_start,
+            )
         self.error = _error_of(data.error_code)
         if self.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             return Taken.OUT_OF_RANGE
@@ -149,12 +182,13 @@ class Follower(Replica):
             return self._cut_to(self._agreed_offset(diverging), in_steps=in_steps)
         records = EMPTY if data.records is None else data.records
         assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
-        appended = len(records) > 0 and self._append(memoryview(records), now_ms=now_ms)
-        self._advance(Offset(data.high_watermark))
-        self._leader_start = Offset(data.log_start_offset)
-        if moves_start and (start_offset := self.start_behind) is not None:
-            self.advance_start(start_offset)
-        return Taken.APPENDED if appended else Taken.UNCHANGED
+        return self._take_records(
+            memoryview(records),
+            high_watermark=Offset(data.high_watermark),
+            leader_start=Offset(data.log_start_offset),
+            now_ms=now_ms,
+            moves_start=moves_start,
+        )
 
     def cut_further(self) -> Taken:
         """The next step of a truncation: CUTTING until it is done, or STALE if it is no longer due.
@@ -226,6 +260,22 @@ class Follower(Replica):
     def _last_epoch(self) -> LeaderEpoch:
         latest = self.log.epochs.latest
         return NO_LEADER_EPOCH if latest is None else latest
+
+    def _take_records(
+        self,
+        records: memoryview,
+        *,
+        high_watermark: Offset,
+        leader_start: Offset,
+        now_ms: int,
+        moves_start: bool,
+    ) -> Taken:
+        appended = len(records) > 0 and self._append(records, now_ms=now_ms)
+        self._advance(high_watermark)
+        self._leader_start = leader_start
+        if moves_start and (start_offset := self.start_behind) is not None:
+            self.advance_start(start_offset)
+        return Taken.APPENDED if appended else Taken.UNCHANGED
 
     def _append(self, records: memoryview, *, now_ms: int) -> bool:
         """Whether a batch was appended: the first one may be incomplete."""

@@ -6,6 +6,7 @@ that are new or have moved, and those that it is to forget:
     want(partition, position)       it is fetched from there on
     leave_out(partition)            it is not fetched for now
     next_request()                  the difference to what the leader knows
+    next_positions()                the same in its commonest form, to be encoded at once
     replied(response)               whether the answers in it are of use
     asked(partition)                the position that an answer is about
 
@@ -34,6 +35,7 @@ from penstock.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
+from penstock.wire.replica_fetch import ReplicaReply, encode_position
 
 PartitionId = tuple[TopicId, int]
 
@@ -45,6 +47,19 @@ SESSION_LOST: Final = frozenset(
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
+
+
+class Positions:
+    """What a request names, encoded (`wire/replica_fetch`), by topic id."""
+
+    __slots__ = ("session_epoch", "session_id", "topics")
+
+    def __init__(
+        self, session_id: int, session_epoch: int, topics: dict[bytes, list[bytes]]
+    ) -> None:
+        self.session_id = session_id
+        self.session_epoch = session_epoch
+        self.topics = topics
 
 
 class ReplicaSession:
@@ -117,7 +132,8 @@ class ReplicaSession:
 
     def want(self, partition: PartitionId, position: Position) -> None:
         self._wanted[partition] = position
-        self._forgotten.pop(partition, None)
+        if self._forgotten:
+            self._forgotten.pop(partition, None)
         if self.known.get(partition) == position:
             self._named.pop(partition, None)
         else:
@@ -141,26 +157,48 @@ class ReplicaSession:
             topics=self._topics(named, partition_bytes_max),
             forgotten_topics_data=[] if is_full else _by_topic(self._forgotten),
         )
-        if self._outstanding:
-            self._superseded.update(self._named, self._forgotten)
-        for partition in self._forgotten:
-            del self.known[partition]
-        for partition in named:
-            self.known[partition] = self._wanted[partition]
-        self._named.clear()
-        self._forgotten.clear()
+        self._request_leaves(named)
         if not is_full:
             self._epoch = next_epoch(self._epoch)
-        self._outstanding += 1
         return request
 
-    def replied(self, response: FetchResponse) -> bool:
+    def next_positions(self, *, partition_bytes_max: int) -> Positions | None:
+        """As `next_request`, for a session that is open, when nothing is to be forgotten; None
+        otherwise, and nothing has changed.
+        """
+        if self._session_id == NO_SESSION or self._forgotten:
+            return None
+        assert self._outstanding < OUTSTANDING_MAX
+        topics: dict[bytes, list[bytes]] = {}
+        named = list(self._named)
+        for partition in named:
+            topic_id, index = partition
+            positions = topics.get(topic_id)
+            if positions is None:
+                positions = topics[topic_id] = []
+            position = self._wanted[partition]
+            positions.append(
+                encode_position(
+                    index=index,
+                    leader_epoch=position.leader_epoch,
+                    offset=position.fetch_offset,
+                    last_fetched_epoch=position.last_fetched_epoch,
+                    log_start_offset=position.log_start_offset,
+                    partition_bytes_max=partition_bytes_max,
+                )
+            )
+        self._request_leaves(named)
+        epoch = self._epoch
+        self._epoch = next_epoch(epoch)
+        return Positions(self._session_id, epoch, topics)
+
+    def replied(self, response: FetchResponse | ReplicaReply) -> bool:
         """The reply to the oldest request. Whether its answers are to be looked at; when the last
         one has been, `taken` is called.
         """
         assert self._outstanding > 0
         self._outstanding -= 1
-        if response.error_code == ErrorCode.NONE:
+        if isinstance(response, ReplicaReply) or response.error_code == ErrorCode.NONE:
             if self._session_id == NO_SESSION and self._epoch == EPOCH_FIRST:
                 self._opened(response.session_id)
             return True
@@ -201,6 +239,18 @@ class ReplicaSession:
         """Nothing is outstanding on a new connection."""
         self._outstanding = 0
         self.restart()
+
+    def _request_leaves(self, named: Iterable[PartitionId]) -> None:
+        """From here on the leader is taken to know what the request says."""
+        if self._outstanding:
+            self._superseded.update(self._named, self._forgotten)
+        for partition in self._forgotten:
+            del self.known[partition]
+        for partition in named:
+            self.known[partition] = self._wanted[partition]
+        self._named.clear()
+        self._forgotten.clear()
+        self._outstanding += 1
 
     def _opened(self, session_id: int) -> None:
         self._stale_id = NO_SESSION

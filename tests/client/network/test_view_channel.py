@@ -45,7 +45,7 @@ def fetch(topic: str, offset: int) -> FetchRequest:
 
 
 async def receive(channel: ViewChannel) -> PartitionData:
-    reply = await channel.receive(FetchResponse)
+    reply = await channel.receive(FetchResponse, version=BY_NAME)
     [topic] = reply.responses
     [data] = topic.partitions
     return data
@@ -105,6 +105,6 @@ def test_who_waits_for_a_reply_is_told_why_the_connection_was_closed(penstock: B
         await channel.send(waits, FetchResponse, version=BY_NAME)
         asyncio.get_running_loop().call_later(0.01, channel.close, TimedOut("late"))
         with pytest.raises(TimedOut, match="late"):
-            await channel.receive(FetchResponse)
+            await channel.receive(FetchResponse, version=BY_NAME)
 
     talk(penstock, work)

@@ -38,6 +38,13 @@ from penstock.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from penstock.wire.replica_fetch import (
+    VERSION_MIN,
+    FetchedPartition,
+    ReplicaReply,
+    encode_replica_fetch,
+    read_replica_reply,
+)
 from penstock.world.errors import DiskError
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
@@ -230,14 +237,15 @@ class ReplicaFetcher:
                     self._news.clear()
                     await self._news.wait()
                     continue
-                await channel.send(self._next_request(), FetchResponse, version=self._version)
+                await self._send_next(channel)
             self._waiting_since_ms = self._clock.monotonic_ms()
             self._is_waiting = True
             try:
-                response = await channel.receive(FetchResponse)
+                frame = await channel.receive_frame()
             finally:
                 self._is_waiting = False
-            await self._take(response)
+            reply = read_replica_reply(frame) if self._version >= VERSION_MIN else None
+            await self._take(reply or channel.decoded(frame, FetchResponse, version=self._version))
 
     async def _watch(self, channel: "ViewChannel") -> None:
         """Closes the connection when a reply is late. A timer for each request would cost more
@@ -260,9 +268,35 @@ class ReplicaFetcher:
         if not session.has_news or not session.may_interrupt or session.outstanding == 0:
             return
         try:
-            await channel.send(self._next_request(), FetchResponse, version=self._version)
+            await self._send_next(channel)
         except ClientError:
             channel.close()  # whoever waits for the reply is told
+
+    async def _send_next(self, channel: "ViewChannel") -> None:
+        """The commonest form of a request without building it: see `wire/replica_fetch`."""
+        settings, session, version = self._settings, self._session, self._version
+        positions = (
+            session.next_positions(partition_bytes_max=settings.replica_fetch_max_bytes)
+            if version >= VERSION_MIN
+            else None
+        )
+        if positions is None:
+            await channel.send(self._next_request(), FetchResponse, version=version)
+            return
+        frame = encode_replica_fetch(
+            version=version,
+            correlation_id=channel.begin(FetchResponse, version=version),
+            client_id=channel.client_id,
+            wait_ms_max=settings.replica_fetch_wait_max_ms,
+            bytes_min=settings.replica_fetch_min_bytes,
+            bytes_max=settings.replica_fetch_response_max_bytes,
+            session_id=positions.session_id,
+            session_epoch=positions.session_epoch,
+            node=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            topics=positions.topics,
+        )
+        await channel.send_frame([frame])
 
     def _next_request(self) -> FetchRequest:
         settings = self._settings
@@ -279,35 +313,37 @@ class ReplicaFetcher:
 
     # Replies
 
-    async def _take(self, response: FetchResponse) -> None:
+    async def _take(self, response: FetchResponse | ReplicaReply) -> None:
         """Appends what came, by turns. Nothing is received meanwhile: records are views."""
         session = self._session
         if not session.replied(response):
+            assert isinstance(response, FetchResponse), "the other kind has no error"
             await self._session_lost(response.error_code)
             return
         self._replied()
         with_records: list[PartitionId] = []
         turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
-        for topic in response.responses:
-            topic_id = TopicId(topic.topic_id)
-            for data in topic.partitions:
-                partition = (topic_id, data.partition_index)
-                asked = session.asked(partition)
-                follower = self._followers.get(partition)
-                if asked is None or follower is None:
-                    continue
-                if data.records:
-                    with_records.append(partition)
-                self._take_partition(partition, follower, asked, data)
-                if self._clock.monotonic_ms() >= turn_ends_ms:
-                    await asyncio.sleep(0)
-                    turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
+        for partition, data in answers_of(response):
+            asked = session.asked(partition)
+            follower = self._followers.get(partition)
+            if asked is None or follower is None:
+                continue
+            if data.records:
+                with_records.append(partition)
+            self._take_partition(partition, follower, asked, data)
+            if self._clock.monotonic_ms() >= turn_ends_ms:
+                await asyncio.sleep(0)
+                turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
         session.taken(with_records)
         if self._starts_behind:
             await self._move_starts()
 
     def _take_partition(
-        self, partition: PartitionId, follower: Follower, asked: Position, data: PartitionData
+        self,
+        partition: PartitionId,
+        follower: Follower,
+        asked: Position,
+        data: PartitionData | FetchedPartition,
     ) -> None:
         if follower.has_ended:
             self._forget(partition)
@@ -605,6 +641,18 @@ class ReplicaFetcher:
             await asyncio.wait_for(self._hurry.wait(), wait_ms / 1000)
         except TimeoutError:
             return
+
+
+def answers_of(
+    response: FetchResponse | ReplicaReply,
+) -> list[tuple[PartitionId, PartitionData | FetchedPartition]]:
+    if isinstance(response, ReplicaReply):
+        return [((TopicId(data.topic_id), data.index), data) for data in response.partitions]
+    return [
+        ((TopicId(topic.topic_id), data.partition_index), data)
+        for topic in response.responses
+        for data in topic.partitions
+    ]
 
 
 def id_of(follower: Follower) -> PartitionId:

@@ -57,9 +57,7 @@ class Ready:
 
 @dataclass(slots=True)
 class Reply:
-    """The answer to one request. Record bytes in it are its own, not the receive buffer's, unless
-    the connection hands out views.
-    """
+    """The answer to one request. Record bytes in it are its own, not the receive buffer's."""
 
     correlation_id: int
     message: Message
@@ -75,13 +73,10 @@ class _Awaited(NamedTuple):
 
 
 class Connection:
-    """With `views` the records of a reply are views of the receive buffer, which hold until the
-    next `receive_view`.
-    """
+    """See the module."""
 
-    def __init__(self, *, client_id: str, views: bool = False) -> None:
+    def __init__(self, *, client_id: str) -> None:
         self.client_id = client_id
-        self._views = views
         self.versions: dict[int, VersionRange] | None = None
         self.features = Features()
         self._frames = FrameReader(frame_bytes_max=REPLY_BYTES_MAX)
@@ -117,13 +112,18 @@ class Connection:
     ) -> tuple[int, list[Part]]:
         """A correlation id, and bytes to send; without a `reply_type` no reply is awaited."""
         assert version in request.VERSIONS, (request, version)
+        correlation_id = self.begin(reply_type, version=version)
+        return correlation_id, encode_request(
+            request, version=version, correlation_id=correlation_id, client_id=self.client_id
+        )
+
+    def begin(self, reply_type: type[Message] | None, *, version: int) -> int:
+        """The correlation id of a request that the caller encodes."""
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & CORRELATION_ID_MAX
         if reply_type is not None:
             self._awaited.append(_Awaited(correlation_id, reply_type, version))
-        return correlation_id, encode_request(
-            request, version=version, correlation_id=correlation_id, client_id=self.client_id
-        )
+        return correlation_id
 
     def receive_view(self) -> memoryview:
         """Where to put what comes next; then tell `received` how much it was."""
@@ -147,6 +147,19 @@ class Connection:
         except MalformedMessage as error:
             raise BrokenProtocol(str(error)) from error
 
+    def next_frame(self) -> memoryview | None:
+        """As `next_event`, after the handshake, for who decodes replies: the next one as it was
+        received.
+        """
+        assert self.versions is not None, "the handshake comes first"
+        try:
+            frame = self._frames.next_frame()
+            if frame is not None:
+                self._take_awaited(frame)
+        except MalformedMessage as error:
+            raise BrokenProtocol(str(error)) from error
+        return frame
+
     def _hello(self, version: int) -> list[Part]:
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
@@ -154,6 +167,15 @@ class Connection:
         return self.send(request, version=version, reply_type=ApiVersionsResponse)[1]
 
     def _event(self, frame: memoryview) -> Event:
+        awaited = self._take_awaited(frame)
+        if self.versions is None:
+            return self._handshake(frame, awaited.version)
+        # Copy 1 of 1: the receive buffer is used again while the caller still reads its reply.
+        own = memoryview(bytes(frame))
+        message = decode_response(awaited.reply_type, awaited.version, own)
+        return Reply(awaited.correlation_id, message)
+
+    def _take_awaited(self, frame: memoryview) -> _Awaited:
         if not self._awaited:
             raise BrokenProtocol("a reply came to no request")
         awaited = self._awaited.popleft()
@@ -162,12 +184,7 @@ class Connection:
             raise BrokenProtocol(
                 f"the reply to request {awaited.correlation_id} was due, and {found} came"
             )
-        if self.versions is None:
-            return self._handshake(frame, awaited.version)
-        # Copy 1 of 1: the receive buffer is used again while the caller still reads its reply.
-        own = frame if self._views else memoryview(bytes(frame))
-        message = decode_response(awaited.reply_type, awaited.version, own)
-        return Reply(awaited.correlation_id, message)
+        return awaited
 
     def _handshake(self, frame: memoryview, version: int) -> Event:
         # A broker that does not know our version answers in version 0 (KIP-511). Both begin with

@@ -4,15 +4,20 @@
 caller receives by itself, one reply after the other, and nothing is read from the connection in
 between: the records of a reply are views of the receive buffer that hold until the next `receive`.
 Replies come in the order of the requests. After a ClientError the connection is of no more use.
+Requests and replies that the caller encodes and decodes by itself go by `begin`, `send_frame` and
+`receive_frame`.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import TypeVar, cast
 
 from penstock.client.network.channel import shake_hands
-from penstock.client.network.connection import Connection, Reply
-from penstock.client.network.errors import ClientError, ConnectionLost, TimedOut
+from penstock.client.network.connection import Connection
+from penstock.client.network.errors import BrokenProtocol, ClientError, ConnectionLost, TimedOut
 from penstock.wire.definition import Message
+from penstock.wire.errors import MalformedMessage
+from penstock.wire.header import decode_response
 from penstock.world.errors import NetworkError
 from penstock.world.ports import Address, Buffer, Network, Stream
 
@@ -25,6 +30,7 @@ class ViewChannel:
     def __init__(self, stream: Stream, connection: Connection, address: Address) -> None:
         assert connection.versions is not None
         self.address = address
+        self.client_id = connection.client_id.encode()
         self._stream = stream
         self._connection = connection
         self._is_closed = False
@@ -41,20 +47,42 @@ class ViewChannel:
     async def send(self, request: Message, reply_type: type[Message], *, version: int) -> None:
         """Returns when the request has been handed to the network."""
         _, parts = self._connection.send(request, version=version, reply_type=reply_type)
+        # A client sends buffers only: splices are for files, and it has none.
+        await self.send_frame(cast("list[Buffer]", parts))
+
+    def begin(self, reply_type: type[Message], *, version: int) -> int:
+        """The correlation id of a request that the caller encodes, and sends with `send_frame`."""
+        return self._connection.begin(reply_type, version=version)
+
+    async def send_frame(self, buffers: Sequence[Buffer]) -> None:
+        """Returns when the request has been handed to the network."""
         try:
-            # A client sends buffers only: splices are for files, and it has none.
-            await self._stream.send(cast("list[Buffer]", parts))
+            rest = self._stream.send_now(buffers)
+            if rest:
+                await self._stream.send(rest)
         except NetworkError as error:
             self.close()
-            raise ConnectionLost(str(error)) from error
+            raise self._reason or ConnectionLost(str(error)) from error
 
-    async def receive(self, reply_type: type[AnyReply]) -> AnyReply:
-        """The next reply, which is of the type that was given with its request. Its predecessor's
-        records are gone. `close` ends the wait.
+    async def receive(self, reply_type: type[AnyReply], *, version: int) -> AnyReply:
+        """The next reply, which is of the type and version that were given with its request. Its
+        predecessor's records are gone. `close` ends the wait.
         """
+        return self.decoded(await self.receive_frame(), reply_type, version=version)
+
+    def decoded(self, frame: memoryview, reply_type: type[AnyReply], *, version: int) -> AnyReply:
+        """The message of a frame that was received. Its records are views of the frame."""
+        try:
+            return decode_response(reply_type, version, frame)
+        except MalformedMessage as error:
+            self.close()
+            raise BrokenProtocol(str(error)) from error
+
+    async def receive_frame(self) -> memoryview:
+        """As `receive`: the next reply, not decoded. It holds until the next one is received."""
         connection, stream = self._connection, self._stream
         try:
-            while (event := connection.next_event()) is None:
+            while (frame := connection.next_frame()) is None:
                 count = await stream.receive_into(connection.receive_view())
                 if count == 0:
                     raise NetworkError(f"{self.address}: the broker closed the connection")
@@ -65,23 +93,21 @@ class ViewChannel:
         except ClientError:
             self.close()
             raise
-        assert isinstance(event, Reply), event
-        assert isinstance(event.message, reply_type), event
-        return event.message
+        return frame
 
     async def ask(
         self, request: Message, reply_type: type[AnyReply], *, timeout_ms: int
     ) -> AnyReply:
         """Sends a request, with none before it outstanding, and receives its reply."""
         assert self.in_flight == 0
+        version = self.version_for(type(request))
+        late = TimedOut(f"{self.address}: no answer within {timeout_ms} ms")
+        timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.close, late)
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self.send(request, reply_type, version=self.version_for(type(request)))
-                return await self.receive(reply_type)
-        except TimeoutError as error:
-            late = TimedOut(f"{self.address}: no answer within {timeout_ms} ms")
-            self.close(late)
-            raise late from error
+            await self.send(request, reply_type, version=version)
+            return await self.receive(reply_type, version=version)
+        finally:
+            timer.cancel()
 
     def close(self, reason: ClientError | None = None) -> None:
         """At once; who receives is told the reason. Closing twice is harmless."""
@@ -95,6 +121,6 @@ async def open_view_channel(
     network: Network, address: Address, *, client_id: str, timeout_ms: int
 ) -> ViewChannel:
     """Connects and shakes hands. ClientError when that fails."""
-    connection = Connection(client_id=client_id, views=True)
+    connection = Connection(client_id=client_id)
     stream = await shake_hands(network, address, connection, timeout_ms=timeout_ms)
     return ViewChannel(stream, connection, address)
