@@ -11,6 +11,7 @@ With `--nodes 3` they are clusters, with cases of their own; the cost is that of
 
 import argparse
 import io
+import math
 import os
 import platform
 import signal
@@ -93,8 +94,10 @@ def main() -> None:
                 if case.framing.codec is not Codec.NONE:
                     ledger.add_library(case, library_cost(case, templates[case.name]))
             bench = Bench(program, brokers, cases, templates, ledger, console)
+            minutes_max = arguments.minutes or math.inf
+            ends = started + minutes_max * 60
             try:
-                bench.run(arguments.rounds)
+                bench.run(arguments.rounds, ends=ends)
             except KeyboardInterrupt:
                 console.print("[yellow]stopped: the table has what was measured until then")
             for broker in brokers:
@@ -104,7 +107,7 @@ def main() -> None:
             for broker in brokers:
                 broker.stop()
             ledger.close()
-    title = f"least of {arguments.rounds} rounds (median); {machine()}"
+    title = f"least of {bench.rounds} rounds (median); {machine()}"
     ledger.show(console, cases, [broker.name for broker in brokers], title)
     minutes = (time.monotonic() - started) / 60
     console.print(f"{len(cases)} cases in {minutes:.1f} minutes")
@@ -127,6 +130,9 @@ def parsed() -> argparse.Namespace:
         help="3: clusters, with three replicas of each partition, min.insync.replicas=2, acks=all",
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--minutes", type=float, help="no round begins that would take the whole beyond this"
+    )
     parser.add_argument("--list", action="store_true", help="name the cases and do nothing")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="penstock's"
@@ -194,20 +200,28 @@ class Bench:
         self._ledger = ledger
         self._console = console
         self._topics = 0
+        self.rounds = 0  # that were measured
 
-    def run(self, rounds: int) -> None:
-        """All cases round by round, so that what is busy for a while hits one round of each."""
+    def run(self, rounds: int, *, ends: float) -> None:
+        """All cases round by round, so that what is busy for a while hits one round of each. When
+        the next one would go beyond `ends`, on the monotonic clock, it does not begin.
+        """
         for case in self._cases:
             for broker in self._brokers:
                 self._warm_up(case, broker)
+            self._console.print(f"[dim]warmed up: {case.name}")
         for number in range(1, rounds + 1):
             started = time.monotonic()
             in_turn = self._brokers if number % 2 else self._brokers[::-1]
             for case in self._cases:
                 for broker in in_turn:
                     self._measure(case, broker, number)
-            minutes = (time.monotonic() - started) / 60
-            self._console.print(f"round {number} of {rounds} took {minutes:.1f} minutes")
+            self.rounds = number
+            seconds = time.monotonic() - started
+            self._console.print(f"round {number} of {rounds} took {seconds / 60:.1f} minutes")
+            if number < rounds and time.monotonic() + seconds > ends:
+                self._console.print("there is no time for another round")
+                return
 
     def _warm_up(self, case: Case, broker: Broker) -> None:
         times = KAFKA_WARM_UPS if broker.name == "kafka" else 1
