@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
@@ -12,7 +13,7 @@ from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import parse_broker
 from penstock.node.build import OpenNode, build
-from penstock.node.cluster_layout import lay_out, plan_layout, port_count, write_layout
+from penstock.node.cluster_layout import LaidOutNode, lay_out, plan_layout, port_count, write_layout
 from penstock.node.config import NodeConfig
 from penstock.node.lifecycle import Node
 from penstock.world.disk import RealDisk
@@ -24,9 +25,13 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
 class NodeCluster:
-    """`running` are those that have not been stopped or killed."""
+    """`running` are those that have not been stopped or killed. `disks` are where the partitions of
+    each node are, by its number, if not beside its metadata.
+    """
 
-    def __init__(self, path: Path, count: int, **settings: str) -> None:
+    def __init__(
+        self, path: Path, count: int, *, disks: Mapping[int, Path] | None = None, **settings: str
+    ) -> None:
         self.running: dict[int, Node] = {}
         given = {name.replace("_", "."): value for name, value in settings.items()}
         world = real_world(inline=True)
@@ -37,6 +42,8 @@ class NodeCluster:
             ]
             ports = [one.getsockname()[1] for one in sockets]
             laid_out = lay_out(count, data_directory=str(path), ports=ports, settings=given)
+            if disks is not None:
+                laid_out = tuple(_on_disk(one, disks[one.node_id]) for one in laid_out)
             planned = plan_layout(
                 laid_out,
                 cluster_id=CLUSTER_ID,
@@ -108,11 +115,18 @@ class NodeCluster:
 
 
 @asynccontextmanager
-async def node_cluster(path: Path, count: int = 3, **settings: str) -> AsyncIterator[NodeCluster]:
-    cluster = NodeCluster(path, count, **settings)
+async def node_cluster(
+    path: Path, count: int = 3, *, disks: Mapping[int, Path] | None = None, **settings: str
+) -> AsyncIterator[NodeCluster]:
+    cluster = NodeCluster(path, count, disks=disks, **settings)
     await cluster.start(*range(1, count + 1))
     try:
         yield cluster
     finally:
         for number in list(cluster.running):
             await cluster.kill(number)
+
+
+def _on_disk(node: LaidOutNode, disk: Path) -> LaidOutNode:
+    moved = {"metadata.log.dir": node.directory, "log.dirs": str(disk)}
+    return replace(node, settings={**node.settings, **moved})
