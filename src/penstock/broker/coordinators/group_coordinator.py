@@ -115,6 +115,10 @@ class GroupCoordinator:
         self._image = image
         self._settings = settings
         self._topic.follow(image)
+        changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
+        if any(topic.name == OFFSETS_TOPIC for topic in changed):
+            self._shards.follow(image)
+        # Of the shards as they are now: one change may delete a topic and elect leaders.
         gone = [topic for topic in delta.topics_deleted if topic.name != OFFSETS_TOPIC]
         if gone and len(self._shards) > 0:
             asked = ForgetTopics(
@@ -123,9 +127,6 @@ class GroupCoordinator:
             )
             self._forgetting += [(led, asked) for led in self._shards]
             self._to_forget.set()
-        changed = (*delta.topics_deleted, *delta.topics_created, *delta.topics_changed)
-        if any(topic.name == OFFSETS_TOPIC for topic in changed):
-            self._shards.follow(image)
 
     def close(self) -> None:
         """The node stops: whoever waits is told to look for another coordinator."""
