@@ -45,6 +45,9 @@ def test_a_cluster_of_another_size_keeps_its_promises(nodes: int) -> None:
         HostFaultKind.STOP,
         HostFaultKind.PAUSE,
         HostFaultKind.ONE_WAY,
+        HostFaultKind.FULL_DISK,
+        HostFaultKind.FLIPPED_BIT,
+        HostFaultKind.WIPED_DIRECTORY,
     ],
 )
 def test_a_cluster_keeps_its_promises_through_many_faults_of_one_kind(kind: HostFaultKind) -> None:

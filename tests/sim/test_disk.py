@@ -195,6 +195,20 @@ def test_a_folder_is_found_by_its_name_of_now() -> None:
     assert not disk.exists("/a/c/file")
 
 
+def test_what_was_wiped_does_not_come_back_with_a_power_loss() -> None:
+    for seed in range(TRIES):
+        file_system = FileSystem(Random(seed))
+        disk = disk_on(file_system)
+        for path in ("/kept", "/wiped/below"):
+            disk.make_directory(path)
+            disk.open(f"{path}/file", create=True).append([b"records"])
+        file_system.wipe("/wiped")
+        assert disk.names("/wiped") == []
+        file_system.power_lost()
+        assert not disk_on(file_system).exists("/wiped/below/file")
+        assert not disk_on(file_system).exists("/wiped/below")
+
+
 def test_a_sync_stores_what_was_there_when_it_began() -> None:
     """Whatever is written, cut or synced until it ends."""
     for seed in range(TRIES):

@@ -68,6 +68,11 @@ def test_the_distribution_has_a_line_for_each_figure_and_each_kind_of_fault() ->
     ]
 
 
+def test_the_distribution_names_losses_where_there_may_have_been_any() -> None:
+    told = distribution([GOOD, replace(GOOD, seed=2, lossy=4)]).splitlines()
+    assert [line.split()[-1] for line in told if "with losses" in line] == ["4"]
+
+
 def test_other_floors_can_be_asked_for() -> None:
     told = distribution([GOOD], Worth(virtual_ms=90_000)).splitlines()[-1]
     assert told.startswith("0 of 1 seeds count: at least 90 virtual seconds")

@@ -20,6 +20,7 @@ class HostFaultKind(Enum):
     KILL_IN_A_CALL = "kill in a call"  # in the middle of what it writes
     POWER_LOSS_IN_A_CALL = "power loss in a call"
     REPLACED_DISK = "replaced disk"  # a kill, and an empty disk at the next start
+    WIPED_DIRECTORY = "wiped directory"  # likewise, of records alone: the metadata are elsewhere
     STOP = "clean stop"
     PAUSE = "pause"
     PARTITION = "partition"
@@ -30,6 +31,7 @@ class HostFaultKind(Enum):
     SLOW_DISK = "slow disk"
     FULL_DISK = "full disk"
     CLOCK_JUMP = "clock jump"
+    FLIPPED_BIT = "flipped bit"
 
 
 # Machines that these strike are of no use to the others until the fault ends.
@@ -40,6 +42,7 @@ DISABLING = frozenset(
         HostFaultKind.KILL_IN_A_CALL,
         HostFaultKind.POWER_LOSS_IN_A_CALL,
         HostFaultKind.REPLACED_DISK,
+        HostFaultKind.WIPED_DIRECTORY,
         HostFaultKind.STOP,
         HostFaultKind.PAUSE,
         HostFaultKind.PARTITION,
@@ -50,9 +53,13 @@ DISABLING = frozenset(
 TOGETHER = frozenset(
     {HostFaultKind.KILL, HostFaultKind.POWER_LOSS}
 )  # may strike all machines at once
-USUAL_KINDS = tuple(
-    kind for kind in HostFaultKind if kind not in (HostFaultKind.REPLACED_DISK, HostFaultKind.STOP)
+UNUSUAL = (
+    HostFaultKind.REPLACED_DISK,
+    HostFaultKind.WIPED_DIRECTORY,
+    HostFaultKind.STOP,
+    HostFaultKind.FLIPPED_BIT,
 )
+USUAL_KINDS = tuple(kind for kind in HostFaultKind if kind not in UNUSUAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +91,7 @@ class FaultLimits:
     faults_max: int = 12
     disabled_max: int = 1  # machines out of action at one time
     all_at_once: bool = True  # except that now and then all are killed, or lose power, together
+    together: float = 0.15  # how many of such faults strike all
     first_ms: int = 0
     last_ms: int = 60_000  # when the last fault has ended
     length_ms_min: int = 50
@@ -169,7 +177,7 @@ def _draw_fault(
         chance.random() ** 2 * (limits.length_ms_max - limits.length_ms_min)
     )
     start_ms = chance.randint(limits.first_ms, limits.last_ms - length_ms)
-    if limits.all_at_once and kind in TOGETHER and chance.random() < 0.15:
+    if limits.all_at_once and kind in TOGETHER and chance.random() < limits.together:
         struck = hosts
     else:
         count = chance.randint(1, max(1, limits.disabled_max))

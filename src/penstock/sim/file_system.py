@@ -200,6 +200,18 @@ class FileSystem:
         self.unsynced.clear()
         self.room = None
 
+    def wipe(self, path: str) -> None:
+        """Nothing is left in a folder, for good. No process has a file open."""
+        assert not self.locks, self.locks
+        folder = self.find(path)
+        assert isinstance(folder, Folder), path
+        folder.entries.clear()
+        folder.durable.clear()
+        self._folders.clear()
+        self.unsynced = [
+            edits for edits in self.unsynced if all(edit.folder is not folder for edit in edits)
+        ]
+
     def check(self, entry: Entry | None = None) -> None:
         entry = entry or self.root
         if isinstance(entry, Folder):

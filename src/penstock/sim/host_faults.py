@@ -55,11 +55,14 @@ class HostFaults:
         trace: Trace,
         chance: Random,
         aim: Callable[[PlannedFault], PlannedFault] = _as_planned,
+        flip: Callable[[str], None] | None = None,
+        wipe: Callable[[str], None] | None = None,
     ) -> None:
         """By machine. Bystanders are machines that only partitions touch: those of clients, which
         are on the side of the majority, or on that of the minority, as it is drawn.
         `aim` may give a fault other machines when it is about to begin: that of the leader, which
-        no plan knows.
+        no plan knows. `flip` flips a bit on the disk of a machine, and `wipe`
+        empties the directory with its records.
         """
         self._targets = targets
         self._bystanders = bystanders
@@ -67,6 +70,8 @@ class HostFaults:
         self._trace = trace
         self._chance = chance
         self._aim = aim
+        self._flip = flip
+        self._wipe = wipe
         self._sides: dict[PlannedFault, tuple[list[str], list[str]]] = {}
         self._healthy_sync_us = {
             name: target.host.file_system.sync_us for name, target in targets.items()
@@ -103,7 +108,7 @@ class HostFaults:
         host, kind = target.host, fault.kind
         calls = round(fault.amount * CALLS_MAX)
         match kind:
-            case HostFaultKind.KILL | HostFaultKind.REPLACED_DISK:
+            case HostFaultKind.KILL | HostFaultKind.REPLACED_DISK | HostFaultKind.WIPED_DIRECTORY:
                 target.keep_down()
                 target.crash(Crash.KILL)
             case HostFaultKind.POWER_LOSS:
@@ -135,6 +140,9 @@ class HostFaults:
                 host.file_system.room = round(fault.amount * ROOM_BYTES_MAX)
             case HostFaultKind.CLOCK_JUMP:
                 host.clock.ahead_ms += _jump_ms(fault)
+            case HostFaultKind.FLIPPED_BIT:
+                assert self._flip is not None, "a plan with flipped bits, and nobody flips them"
+                self._flip(host.name)
             case HostFaultKind.PARTITION | HostFaultKind.ONE_WAY:
                 raise AssertionError("a partition has two sides")
             case _:
@@ -149,6 +157,10 @@ class HostFaults:
                 target.disarm()
             case HostFaultKind.REPLACED_DISK:
                 host.replace_disk()
+                target.let_start()
+            case HostFaultKind.WIPED_DIRECTORY:
+                assert self._wipe is not None, "a plan with wiped directories, and nobody wipes"
+                self._wipe(host.name)
                 target.let_start()
             case HostFaultKind.PAUSE:
                 host.resume()

@@ -17,6 +17,7 @@ class SeedFigures:
     leader_changes: int
     acked: int  # operations that a client was told have been done
     steps: int  # of the event loop
+    lossy: int = 0  # partitions of which acked records may be gone, as nobody was left who had them
     faults: dict[str, int] = field(default_factory=dict)  # by kind, those that struck
 
     @property
@@ -71,6 +72,7 @@ def distribution(all_figures: Iterable[SeedFigures], worth: Worth = WORTH) -> st
         *((f"  {kind}", [one.faults.get(kind, 0) for one in figures]) for kind in kinds),
         ("changes of leader", [one.leader_changes for one in figures]),
         ("acked operations", [one.acked for one in figures]),
+        *_losses(figures),
         ("steps", [one.steps for one in figures]),
     ]
     names = ["min", *(f"p{percent}" for percent in PERCENTILES[1:-1]), "max", "all seeds"]
@@ -82,6 +84,12 @@ def distribution(all_figures: Iterable[SeedFigures], worth: Worth = WORTH) -> st
     counted = sum(worth.reached_by(one) for one in figures)
     lines.append(f"{counted} of {len(figures)} seeds count: at least {worth}")
     return "\n".join(lines)
+
+
+def _losses(figures: Sequence[SeedFigures]) -> list[tuple[str, Sequence[float]]]:
+    """Only where there may have been any."""
+    lossy = [one.lossy for one in figures]
+    return [("partitions with losses", lossy)] if any(lossy) else []
 
 
 def _shown(value: float) -> str:

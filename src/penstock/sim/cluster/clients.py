@@ -1,4 +1,4 @@
-"""The clients of a simulated cluster: they change topics, produce and read, until told to end.
+"""Clients of a simulated cluster that change topics and produce, until told to end.
 
 Each is a process on a machine of its own, which partitions of the network touch, and nothing else.
 What it is told goes into the history.
@@ -12,13 +12,11 @@ from typing import Protocol
 
 from penstock.client.admin.admin import Admin, NewTopic
 from penstock.client.admin.configs import Change, Resource, alter_configs
-from penstock.client.consume.consumer import Consumer, ConsumerRules
-from penstock.client.consume.cursor import Reset
-from penstock.client.consume.fetch_request import FetchRules
 from penstock.client.network.channel import Channel
 from penstock.client.network.cluster import AnyReply, Cluster, ClusterRules, Lane
 from penstock.client.network.errors import ClientError, Refused
 from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.pending_batch import Delivered
 from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.metadata.image.image import Image
 from penstock.model.configs import Operation, ResourceKind
@@ -26,7 +24,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.sim.cluster.history import ClusterHistory, Presence, TopicHistory
 from penstock.sim.cluster.layout import address
-from penstock.sim.cluster.scenario import LASTING, ORDERS
+from penstock.sim.cluster.scenario import ORDERS, ClusterScenario
 from penstock.sim.errors import Violation
 from penstock.sim.trace import Trace
 from penstock.wire.definition import Message
@@ -44,9 +42,6 @@ PRODUCER_RULES = ProducerRules(
     block_ms_max=4_000,
     batches=BatchRules(linger_ms=5, delivery_ms_max=12_000, backoff_ms=100),
 )
-READER_RULES = ConsumerRules(
-    reset=Reset.EARLIEST, request_ms_max=6_000, fetch=FetchRules(wait_ms_max=2_500)
-)
 TOPICS_MAX = 4  # of one admin, at one time
 PARTITIONS_MAX = 4
 RACE_MS = 4_000  # how often there is a new topic that all admins try to create
@@ -56,9 +51,15 @@ VALUE_MIN = 100_000_000
 
 
 class View(Protocol):
-    """What a simulation can see and no client: the image of a node."""
+    """What a simulation can see and no client."""
 
-    def image_of(self, host: str) -> Image | None: ...
+    def now_us(self) -> int: ...
+
+    def image_of(self, host: str) -> Image | None:
+        """The image of a node."""
+
+    def acked(self, place: TopicPartition, offset: int, *, sent_us: int) -> None:
+        """A client is told that its record has this offset."""
 
 
 class WatchedCluster(Cluster):
@@ -92,7 +93,7 @@ class Client:
 
     def __init__(
         self, name: str, hosts: tuple[str, ...], *, history: ClusterHistory, trace: Trace,
-        chance: Random, view: View, replicas: int,
+        chance: Random, view: View, scenario: ClusterScenario,
     ) -> None:  # fmt: skip
         self.name = name
         self.ending = False
@@ -101,7 +102,7 @@ class Client:
         self.trace = trace
         self.chance = chance
         self.view = view
-        self.replicas = replicas
+        self.scenario = scenario
         self._values = VALUE_MIN
 
     async def main(self, world: World) -> None:
@@ -114,6 +115,12 @@ class Client:
 
     def note(self, what: str) -> None:
         self.trace.note(self.name, what)
+
+    def _record_acked(self, topic: str, told: Delivered, value: bytes, sent_us: int) -> None:
+        assert told.offset is not None
+        place = TopicPartition(topic, told.partition)
+        self.history.acked(place, told.offset, value)
+        self.view.acked(place, told.offset, sent_us=sent_us)
 
 
 class AdminClient(Client):
@@ -156,7 +163,7 @@ class AdminClient(Client):
     async def _race(self, cluster: Cluster) -> None:
         """Only one of those who create a topic is told that it has done so."""
         name = f"race-{cluster.clock.now_ms() // RACE_MS % 1_000_000}"
-        new = NewTopic(name=name, partitions=1, replicas=self.replicas)
+        new = NewTopic(name=name, partitions=1, replicas=self.scenario.replicas)
         told = (await Admin(cluster).create_topics([new]))[name]
         if not isinstance(told, Refused):
             self.note(f"created {name}")
@@ -199,11 +206,16 @@ class AdminClient(Client):
         asked = [topic for topic in own if topic.presence is Presence.ASKED]
         if asked and self.chance.random() < 0.5:
             return self.chance.choice(asked)
+        partitions, replicas = self.chance.randint(1, 3), self.scenario.replicas
+        if replicas > 1:
+            replicas = self.chance.choice((1, replicas))
+        settings = self.scenario.ack_settings(replicas)
+        settings["retention.ms"] = str(self.fresh_value())
         topic = TopicHistory(
             name=f"{self.name}-{len(own)}",
-            partitions=self.chance.randint(1, 3),
-            replicas=1 if self.replicas == 1 else self.chance.choice((1, self.replicas)),
-            settings={**LASTING, "retention.ms": str(self.fresh_value())},
+            partitions=partitions,
+            replicas=replicas,
+            settings=settings,
         )
         self.history.topics[topic.name] = topic
         return topic
@@ -269,9 +281,9 @@ class AdminClient(Client):
         async with Producer(cluster, rules=PRODUCER_RULES) as producer:
             value = b"%d of %s" % (self.fresh_value(), self.name.encode())
             partition = self.chance.randrange(topic.partitions)
+            sent_us = self.view.now_us()
             told = await (await producer.send(topic.name, value, partition=partition))
-            assert told.offset is not None
-            self.history.acked(TopicPartition(topic.name, told.partition), told.offset, value)
+            self._record_acked(topic.name, told, value, sent_us)
 
     def _acked(self, what: str) -> None:
         self.history.admin_acks += 1
@@ -300,43 +312,14 @@ class WriterClient(Client):
             view = await producer.cluster.need([ORDERS])
             partition = self.chance.randrange(len(view.topics[ORDERS].partitions))
             delivery = await producer.send(ORDERS, value, partition=partition)
-            delivery.add_done_callback(partial(self._settled, value))
+            delivery.add_done_callback(partial(self._settled, value, self.view.now_us()))
             await asyncio.sleep(self.chance.uniform(0.1, 0.7))
 
-    def _settled(self, value: bytes, delivery: Delivery) -> None:
+    def _settled(self, value: bytes, sent_us: int, delivery: Delivery) -> None:
         if delivery.cancelled():
             return
         error = delivery.exception()
         if error is not None:
             self.note(f"gave up {value!r}: {error}")
             return
-        told = delivery.result()
-        assert told.offset is not None
-        self.history.acked(TopicPartition(ORDERS, told.partition), told.offset, value)
-
-
-class ReaderClient(Client):
-    """Reads one topic from its beginning, as records come: what it has seen must stay."""
-
-    async def main(self, world: World) -> None:
-        bootstrap = [address(host) for host in self.hosts]
-        async with WatchedCluster(
-            world.network, world.clock, bootstrap, rules=CLIENT_RULES
-        ) as cluster:
-            while not self.ending:
-                try:
-                    async with Consumer(cluster, rules=READER_RULES) as consumer:
-                        await self._read(consumer)
-                except ClientError as error:
-                    self.note(f"cannot read: {error}")
-                    await asyncio.sleep(1)
-
-    async def _read(self, consumer: Consumer) -> None:
-        view = await consumer.cluster.need([ORDERS])
-        count = len(view.topics[ORDERS].partitions)
-        await consumer.assign(TopicPartition(ORDERS, index) for index in range(count))
-        while not self.ending:
-            for record in await consumer.poll(wait_ms=2_000):
-                assert record.value is not None
-                place = TopicPartition(record.topic, record.partition)
-                self.history.seen(place, record.offset, bytes(record.value))
+        self._record_acked(ORDERS, delivery.result(), value, sent_us)

@@ -79,8 +79,13 @@ class ClusterHistory:
         self.topics: dict[str, TopicHistory] = {}
         self.creators: dict[str, list[str]] = {}  # of topics that several try to create: the acked
         self.records: dict[TopicPartition, dict[int, bytes]] = {}  # acked or read, by offset
+        self.acked_offsets: dict[TopicPartition, set[int]] = {}  # of those
         self.transactions: dict[str, TransactionHistory] = {}
         self.commits: dict[str, dict[int, bool]] = {}  # by group: offsets, and whether acked
+        # Partitions whose acked records may be gone, as all who had them have lost power.
+        self.may_have_lost: set[TopicPartition] = set()
+        # Replicas, by machine, in which a bit has flipped: one of each partition at most.
+        self.damaged: dict[TopicPartition, str] = {}
         self.admin_acks = 0
         self.commit_acks = 0  # of transactions and offsets
         self.record_acks = 0
@@ -116,12 +121,13 @@ class ClusterHistory:
 
     def acked(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         self.record_acks += 1
+        self.acked_offsets.setdefault(partition, set()).add(offset)
         self.seen(partition, offset, value)
 
     def seen(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """By a producer whose ack names the offset, or by a reader."""
         known = self.records.setdefault(partition, {}).setdefault(offset, value)
-        if known != value:
+        if known != value and partition not in self.may_have_lost:
             raise Violation(
                 "offsets", f"{partition} has {value!r} at {offset}, where {known!r} was before"
             )

@@ -1,6 +1,6 @@
 """What must be true of a cluster once its faults have ended: of all images, and of all records."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from penstock.client.consume.group_offsets import Committed, committed_offsets
 from penstock.client.consume.isolation import Isolation
@@ -14,7 +14,7 @@ from penstock.model.identity import NodeId, TopicPartition
 from penstock.sim.cluster.history import ClusterHistory, TopicHistory
 from penstock.sim.cluster.scenario import ORDERS, PAYMENTS
 from penstock.sim.errors import Violation
-from penstock.sim.reading import read_all
+from penstock.sim.reading import FinalLog, read_all
 
 
 def judge_images(history: ClusterHistory, images: Mapping[str, Image]) -> None:
@@ -89,11 +89,24 @@ def missing_service(
     return None
 
 
+def missing_replicas(images: Mapping[str, Image], history: ClusterHistory) -> str | None:
+    """Who is not in sync, though everything works. A damaged leader cannot bring its followers in
+    sync, as in Apache Kafka: they do not take what is damaged.
+    """
+    for host, image in images.items():
+        for topic in image.topics_by_name.values():
+            for index, partition in enumerate(topic.partitions):
+                missing = sorted(set(partition.replicas) - set(partition.isr))
+                if missing and TopicPartition(topic.name, index) not in history.damaged:
+                    return f"replicas {missing} of {topic.name}-{index} are not in sync, by {host}"
+    return None
+
+
 async def judge_records(history: ClusterHistory, cluster: Cluster) -> None:
     """What was acked, or read, is at its offset, in every topic that is there for certain."""
     places = [
         place
-        for place in sorted(history.records)
+        for place in sorted(set(history.records) - history.may_have_lost)
         if place.topic == ORDERS
         or ((topic := history.topics.get(place.topic)) is not None and topic.is_certain)
     ]
@@ -102,13 +115,38 @@ async def judge_records(history: ClusterHistory, cluster: Cluster) -> None:
     except ClientError as error:
         raise Violation("readable", str(error)) from error
     for log in logs:
+        judge_order(log, history.acked_offsets.get(log.partition, set()))
         found = {int(record.offset): record.value for record in log.records}
+        if log.broken_at is not None and log.partition not in history.damaged:
+            raise Violation("readable", f"{log.partition} is damaged at offset {log.broken_at}")
         for offset, value in history.records[log.partition].items():
-            if found.get(offset) != value:
+            if found.get(offset) != value and offset < log.readable_until:
                 raise Violation(
                     "lost records", f"{log.partition} has {found.get(offset)!r} at {offset}, where"
                     f" {value!r} was acked or read",
                 )  # fmt: skip
+
+
+def judge_order(log: FinalLog, acked: Set[int]) -> None:
+    """A record is there once, however often it was sent again, and those of one writer that were
+    acked are in the order in which it sent them. What a writer has given up may come late.
+    """
+    offsets: dict[bytes, int] = {}
+    latest: dict[bytes, int] = {}  # by writer
+    for record in log.records:
+        value = bytes(record.value or b"")
+        offset = offsets.setdefault(value, record.offset)
+        if offset != record.offset:
+            raise Violation(
+                "duplicates", f"{log.partition} has {value!r} at {offset} and at {record.offset}"
+            )
+        if int(record.offset) in acked:
+            number, _, writer = value.partition(b" of ")
+            if int(number) < latest.get(writer, 0):
+                raise Violation(
+                    "order", f"{log.partition} has {value!r} after number {latest[writer]}"
+                )
+            latest[writer] = int(number)
 
 
 async def open_transactions(cluster: Cluster, partitions: int) -> str | None:

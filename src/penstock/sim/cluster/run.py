@@ -10,19 +10,22 @@ Start reading at `run_seed`.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.admin.admin import Admin, NewTopic
-from penstock.client.network.errors import Refused
+from penstock.client.network.errors import ClientError, Refused
+from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image
-from penstock.model.identity import TopicPartition
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.sim.bit_flips import flip_a_bit
 from penstock.sim.checker.answers import check_answers
 from penstock.sim.cluster.clients import (
     AdminClient,
     Client,
-    ReaderClient,
     WriterClient,
 )
 from penstock.sim.cluster.coordinated_clients import CommitterClient, TransactionClient
@@ -35,12 +38,17 @@ from penstock.sim.cluster.judgement import (
     judge_records,
     judge_transactions,
     missing_brokers,
+    missing_replicas,
     missing_service,
     open_transactions,
 )
 from penstock.sim.cluster.layout import address, configs, format_nodes, machines
+from penstock.sim.cluster.operating import elect_uncleanly
 from penstock.sim.cluster.probing import probe
-from penstock.sim.cluster.scenario import LASTING, ORDERS, PAYMENTS, ClusterScenario, draw
+from penstock.sim.cluster.reader_client import ReaderClient
+from penstock.sim.cluster.replica_disks import judge_copies, judge_replicas
+from penstock.sim.cluster.replica_watch import ReplicaWatch
+from penstock.sim.cluster.scenario import ORDERS, PAYMENTS, ClusterScenario, draw
 from penstock.sim.entropy import stream
 from penstock.sim.errors import Violation
 from penstock.sim.fault_plan import DISABLING, FaultPlan, HostFaultKind, PlannedFault
@@ -49,7 +57,8 @@ from penstock.sim.host_faults import HostFaults, require_healthy
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.seed_figures import WORTH, SeedFigures
-from penstock.sim.sim_cluster import SimCluster
+from penstock.sim.sim_cluster import SimCluster, Unwatched
+from penstock.sim.sim_node import DIRECTORY
 from penstock.sim.sim_process import SimProcess
 from penstock.sim.trace import Trace
 from penstock.sim.verdict import verdict_of
@@ -62,6 +71,7 @@ ANSWER_MS_MAX = 12_000  # forwarded requests wait as long as their clients say, 
 SET_UP_MS = 60_000
 CLIENTS_END_MS = 60_000
 SERVED_MS = 60_000
+OPERATOR_MS = 2_000  # until an operator looks again
 STRIKES_MAX = 5  # on the leader, beyond the plan, if it was not changed often enough
 STRIKE_KINDS = (HostFaultKind.KILL, HostFaultKind.STOP, HostFaultKind.POWER_LOSS)
 
@@ -92,18 +102,39 @@ def run_seed(
     return ClusterOutcome(seed=seed, violation=violation, figures=simulation.figures(), trace=trace)
 
 
+class PowerWatch(Unwatched):
+    """Tells what a power loss of one machine may cost."""
+
+    def __init__(self, simulation: "ClusterSimulation", node_id: NodeId) -> None:
+        self._simulation = simulation
+        self._node_id = node_id
+
+    def power_lost(self) -> None:
+        simulation = self._simulation
+        simulation.replica_watch.power_lost(self._node_id, now_us=simulation.now_us())
+
+
 class ClusterSimulation:
     def __init__(self, loop: SimLoop, scenario: ClusterScenario) -> None:
         self.scenario = scenario
         self.history = ClusterHistory()
         self.cluster = SimCluster(loop, scenario.seed)
         self.inspection = Inspection(self.cluster.nodes)
+        self.replica_watch = ReplicaWatch(
+            self.cluster.nodes,
+            machines(scenario.nodes),
+            self.history,
+            in_sync_min=scenario.in_sync_min,
+            acks_synced=scenario.acks_synced,
+        )
         self._loop = loop
         self._chance = stream(scenario.seed, "faults of a cluster")
         self._hosts = machines(scenario.nodes)  # by node
         self._clients: list[Client] = []
         self._processes: dict[str, SimProcess] = {}
         self._faults: dict[str, int] = {}  # by kind, those that struck
+        self._wiped = False  # a directory with records
+        self._lossy = 0  # partitions that may have lost acked records by these faults
 
     def figures(self) -> SeedFigures:
         return SeedFigures(
@@ -111,6 +142,7 @@ class ClusterSimulation:
             virtual_ms=self._loop.now_us // 1000,
             leader_changes=self.inspection.leader_changes,
             acked=self.history.acks,
+            lossy=self._lossy,
             steps=self._loop.steps,
             faults=dict(sorted(self._faults.items())),
         )
@@ -121,6 +153,12 @@ class ClusterSimulation:
         if node.parts is None or node.parts.broker is None or not node.up.is_set():
             return None
         return node.parts.broker.services.image
+
+    def now_us(self) -> int:
+        return self._loop.now_us
+
+    def acked(self, place: TopicPartition, offset: int, *, sent_us: int) -> None:
+        self.replica_watch.acked(place, offset, sent_us=sent_us)
 
     async def run(self) -> None:
         async with TaskGroup() as group:
@@ -133,6 +171,7 @@ class ClusterSimulation:
             for node in self.cluster.nodes.values():
                 node.settle()
             await self._end_clients()
+            self._lossy = len(self.history.may_have_lost)
             await self._judge("after the faults")
             if self.scenario.power_lost_at_end:
                 await self._lose_all_power()
@@ -148,7 +187,9 @@ class ClusterSimulation:
         )
         format_nodes(self.cluster, laid_out, stream(scenario.seed, "formatting"))
         for host, config in laid_out.items():
-            node = self.cluster.add_node(host, config, start_ms_max=START_MS_MAX)
+            node = self.cluster.add_node(
+                host, config, watch=PowerWatch(self, config.node_id), start_ms_max=START_MS_MAX
+            )
             group.start(node.keep_alive(), name=host)
 
     async def _set_up(self) -> None:
@@ -159,7 +200,7 @@ class ClusterSimulation:
                 name=name,
                 partitions=partitions,
                 replicas=self.scenario.replicas,
-                settings={**LASTING, "internal.segment.bytes": "3000"},
+                settings=self.scenario.settings_of_lasting_topics,
             )
             for name, partitions in (
                 (ORDERS, self.scenario.orders_partitions),
@@ -186,7 +227,7 @@ class ClusterSimulation:
         for name, kind in kinds:
             client = kind(
                 name, tuple(self._hosts.values()), history=self.history, trace=self.cluster.trace,
-                chance=stream(scenario.seed, name), view=self, replicas=scenario.replicas,
+                chance=stream(scenario.seed, name), view=self, scenario=scenario,
             )  # fmt: skip
             self._clients.append(client)
             process = SimProcess(self.cluster.host(name), client.main, trace=self.cluster.trace)
@@ -203,6 +244,8 @@ class ClusterSimulation:
             trace=self.cluster.trace,
             chance=self._chance,
             aim=self._aim,
+            flip=self._flip,
+            wipe=self._wipe,
         )
         await faults.carry_out(self.scenario.plan)
         for _ in range(STRIKES_MAX):
@@ -229,6 +272,29 @@ class ClusterSimulation:
         self._faults[fault.kind.value] = self._faults.get(fault.kind.value, 0) + 1
         return fault
 
+    def _flip(self, host: str) -> None:
+        """In records that have other copies, all of them good."""
+
+        def spares(place: TopicPartition) -> bool:
+            return place.topic != ORDERS or self.history.damaged.get(place, host) != host
+
+        if self._wiped:
+            return  # a record may have a single good copy
+        flipped = flip_a_bit(self.cluster.nodes[host], self._chance, spares, synced_only=False)
+        if flipped is not None:
+            self.history.damaged[flipped.partition] = host
+            self.cluster.trace.note("fault", str(flipped))
+
+    def _wipe(self, host: str) -> None:
+        """The directory with the records of a machine, if others have all that is replicated."""
+        node_id = next(one for one, name in self._hosts.items() if name == host)
+        if self.history.damaged or not self.replica_watch.may_be_wiped(node_id):
+            return
+        self.cluster.trace.note("fault", f"the log directory of {host} is empty")
+        self._wiped = True
+        self.replica_watch.wiped(node_id, now_us=self.now_us())
+        self.cluster.nodes[host].host.file_system.wipe(f"{DIRECTORY}/{host}")
+
     async def _lose_all_power(self) -> None:
         nodes = self.cluster.nodes.values()
         lives = {node.label: node.lives for node in nodes}
@@ -243,6 +309,8 @@ class ClusterSimulation:
     async def _end_clients(self) -> None:
         """Everything is served again, to clients that have been there all along and to new ones."""
         await require_healthy(self._missing_brokers, within_ms=HEALTHY_MS)
+        if self._wiped:
+            await self._elect_by_operator()
         for client in self._clients:
             client.ending = True
         processes = self._processes.values()
@@ -250,6 +318,22 @@ class ClusterSimulation:
         running = [name for name, process in self._processes.items() if not process.done]
         if running:
             raise Violation("answers", f"{running} have not ended after {CLIENTS_END_MS} ms")
+
+    async def _elect_by_operator(self) -> None:
+        """What waits for the directory of a replica that is wiped: an operator gives its records
+        up, as the log of the active controller asks for.
+        """
+        addresses = [address(host) for host in self._hosts.values()]
+        async with self.cluster.client("operator", addresses) as cluster:
+            for _ in range(HEALTHY_MS // OPERATOR_MS):
+                await asyncio.sleep(OPERATOR_MS / 1000)
+                waiting = self.replica_watch.without_leader()
+                if not waiting:
+                    return
+                self.cluster.trace.note("operator", f"elects leaders of {waiting}")
+                self.history.may_have_lost.update(waiting)
+                with suppress(ClientError):
+                    await elect_uncleanly(cluster, waiting)
 
     async def _missing_brokers(self) -> str | None:
         """Clients still change topics, so images need not be equal."""
@@ -271,7 +355,7 @@ class ClusterSimulation:
             logs[host] = frozenset(self.cluster.nodes[host].logs)
         if self.inspection.leader() is None:
             return "nobody leads the quorum"
-        return missing_service(images, logs, self._hosts)
+        return missing_service(images, logs, self._hosts) or missing_replicas(images, self.history)
 
     async def _require_service(self, when: str) -> None:
         for host in self._hosts.values():
@@ -300,23 +384,46 @@ class ClusterSimulation:
         await require_healthy(self._missing, within_ms=HEALTHY_MS)
         images = {host: image for host in self._hosts.values() if (image := self.image_of(host))}
         judge_images(self.history, images)
-        self.inspection.look()
+        self._look()
+        self.cluster.check()
         addresses = [address(host) for host in self._hosts.values()]
         async with self.cluster.client("judge", addresses) as cluster:
             await judge_records(self.history, cluster)
-            if self.scenario.transactors:
+            if self.scenario.transactors and not self._has_lost(TRANSACTION_TOPIC, PAYMENTS):
                 lacks = partial(open_transactions, cluster, self.scenario.nodes)
                 await require_healthy(lacks, within_ms=HEALTHY_MS)
                 await judge_transactions(self.history, cluster, self.scenario.nodes)
-            await judge_commits(self.history, cluster)
+            if not self._has_lost(OFFSETS_TOPIC):
+                await judge_commits(self.history, cluster)
+        self._judge_replicas(images)
+
+    def _has_lost(self, *topics: str) -> bool:
+        """Whether acked records of these topics may be gone."""
+        return any(place.topic in topics for place in self.history.may_have_lost)
+
+    def _judge_replicas(self, images: Mapping[str, Image]) -> None:
+        for topic in next(iter(images.values())).topics_by_name.values():
+            for index, partition in enumerate(topic.partitions):
+                place = TopicPartition(topic.name, index)
+                hosts = [self._hosts[node_id] for node_id in partition.replicas]
+                hosts = [host for host in hosts if self.history.damaged.get(place) != host]
+                watermarks = [self.replica_watch.high_watermark(host, place) for host in hosts]
+                replicas = {host: self.cluster.nodes[host] for host in hosts}
+                judge_replicas(place, replicas, until=min(watermarks))
+                if place in self.history.damaged and place not in self.history.may_have_lost:
+                    judge_copies(place, replicas, self.history.records.get(place, {}))
 
     async def _inspect(self) -> None:
         while True:
             await asyncio.sleep(INSPECT_MS / 1000)
-            self.inspection.look()
+            self._look()
             check_answers(self.cluster.wire, answer_ms_max=ANSWER_MS_MAX)
             if self._loop.failures:
                 raise self._loop.failures[0]
+
+    def _look(self) -> None:
+        self.inspection.look()
+        self.replica_watch.look()
 
     async def _until(self, condition: Callable[[], bool], *, within_ms: int) -> None:
         """Whether it has become true, the caller looks again."""

@@ -1,11 +1,11 @@
 """What one seed of a cluster asks for: settings, clients and faults, drawn before anything runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from penstock.sim.cluster.layout import machines
 from penstock.sim.entropy import stream
-from penstock.sim.fault_plan import FaultLimits, FaultPlan, HostFaultKind, draw_plan
+from penstock.sim.fault_plan import FaultLimits, FaultPlan, HostFaultKind, PlannedFault, draw_plan
 
 KINDS = (
     HostFaultKind.KILL,
@@ -27,10 +27,19 @@ KINDS = (
 LIMITS = FaultLimits(
     kinds=KINDS, faults_min=4, faults_max=10, first_ms=2_000, last_ms=60_000, length_ms_max=14_000
 )
+# Where every record has several copies, one of them may be damaged, refused or gone.
+REPLICATED_LIMITS = replace(
+    LIMITS,
+    kinds=(
+        *KINDS,
+        HostFaultKind.FULL_DISK,
+        HostFaultKind.FLIPPED_BIT,
+        HostFaultKind.WIPED_DIRECTORY,
+    ),
+)
 ORDERS = "orders"
 PAYMENTS = "payments"  # written in transactions
 REPLICAS = 3
-LASTING = {"penstock.ack.fsync": "true"}  # an ack holds through a power loss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,7 @@ class ClusterScenario:
     nodes: int
     node_settings: dict[str, str]
     replicas: int  # of each partition; topics of admins may have fewer
+    acks_synced: bool  # acks wait for syncs, not in topics of one replica alone
     voters_in_log: bool  # with the ids of their directories: `kraft.version` 1
     orders_partitions: int
     admins: int
@@ -49,6 +59,21 @@ class ClusterScenario:
     power_lost_at_end: bool  # before the last judgement all machines lose power at once
     plan: FaultPlan
 
+    @property
+    def in_sync_min(self) -> int:
+        """`min.insync.replicas`: one of them may be away."""
+        return max(1, self.replicas - 1)
+
+    @property
+    def settings_of_lasting_topics(self) -> dict[str, str]:
+        """Of those that nobody deletes. Their segments are small, so that there are many."""
+        segment_bytes = "3000" if self.replicas == 1 else "1000"
+        return {**self.ack_settings(self.replicas), "internal.segment.bytes": segment_bytes}
+
+    def ack_settings(self, replicas: int) -> dict[str, str]:
+        """Of a topic with so many replicas. What has a single one is to outlast a power loss."""
+        return {"penstock.ack.fsync": "true" if self.acks_synced or replicas == 1 else "false"}
+
 
 def draw(seed: int, *, nodes: int, replicas: int | None = None) -> ClusterScenario:
     """With as many replicas of each partition as are asked for; by default three, as far as there
@@ -57,11 +82,12 @@ def draw(seed: int, *, nodes: int, replicas: int | None = None) -> ClusterScenar
     replicas = min(REPLICAS, nodes) if replicas is None else replicas
     assert 1 <= replicas <= nodes, (replicas, nodes)
     chance = stream(seed, "scenario of a cluster")
-    return ClusterScenario(
+    scenario = ClusterScenario(
         seed=seed,
         nodes=nodes,
-        node_settings=_node_settings(chance, nodes=nodes, replicas=replicas),
+        node_settings=_node_settings(chance, nodes=nodes),
         replicas=replicas,
+        acks_synced=True,
         voters_in_log=nodes > 1 and chance.random() < 0.5,
         orders_partitions=chance.choice((nodes, 2 * nodes)),
         admins=chance.choice((1, 2, 2)),
@@ -70,26 +96,56 @@ def draw(seed: int, *, nodes: int, replicas: int | None = None) -> ClusterScenar
         committers=chance.choice((0, 0, 1)),
         aimed=chance.choice((0.3, 0.6, 0.9)),
         power_lost_at_end=chance.random() < 0.3,
-        plan=draw_plan(stream(seed, "plan of faults"), tuple(machines(nodes).values()), LIMITS),
+        plan=_plan(seed, nodes, LIMITS),
     )
+    return scenario if replicas == 1 else _replicated(scenario, stream(seed, "replication"))
 
 
-def in_sync_min(replicas: int) -> str:
-    """`min.insync.replicas` of a topic with so many replicas: one of them may be away."""
-    return str(max(1, replicas - 1))
+def _replicated(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
+    """What is drawn where partitions have followers."""
+    acks_synced = chance.random() < 0.5
+    replicas, in_sync_min = str(scenario.replicas), str(scenario.in_sync_min)
+    settings = {
+        **scenario.node_settings,
+        "penstock.ack.fsync": str(acks_synced).lower(),
+        "metadata.log.dir": "/metadata",  # records alone are wiped
+        "min.insync.replicas": in_sync_min,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync_min,
+    }
+    if chance.random() < 0.5:
+        # In-sync sets shrink while a fault lasts, and not only because a broker is fenced.
+        settings["replica.lag.time.max.ms"] = chance.choice(("2500", "5000"))
+    limits = replace(REPLICATED_LIMITS, together=0.4 if acks_synced else LIMITS.together)
+    if scenario.nodes > 2 and chance.random() < 0.5:
+        limits = replace(limits, disabled_max=2)
+    plan = _plan(scenario.seed, scenario.nodes, limits)
+    if not acks_synced and chance.random() < 0.8:
+        plan = replace(plan, faults=tuple(map(_of_one_machine, plan.faults)))
+    return replace(scenario, node_settings=settings, acks_synced=acks_synced, plan=plan)
 
 
-def _node_settings(chance: Random, *, nodes: int, replicas: int) -> dict[str, str]:
+def _plan(seed: int, nodes: int, limits: FaultLimits) -> FaultPlan:
+    return draw_plan(stream(seed, "plan of faults"), tuple(machines(nodes).values()), limits)
+
+
+def _of_one_machine(fault: PlannedFault) -> PlannedFault:
+    """When all machines lose power, records may be gone whose acks did not wait for syncs."""
+    if fault.kind is HostFaultKind.POWER_LOSS:
+        return replace(fault, hosts=(fault.hosts[int(fault.amount * len(fault.hosts))],))
+    return fault
+
+
+def _node_settings(chance: Random, *, nodes: int) -> dict[str, str]:
     settings = {
         "penstock.ack.fsync": "true",  # for the topics of coordinators too
         "offsets.topic.num.partitions": "2",
-        "offsets.topic.replication.factor": str(replicas),
+        "offsets.topic.replication.factor": "1",
         "transaction.state.log.num.partitions": "2",
-        "transaction.state.log.replication.factor": str(replicas),
-        "transaction.state.log.min.isr": in_sync_min(replicas),
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
     }
-    if replicas > 1:
-        settings["min.insync.replicas"] = in_sync_min(replicas)
     if chance.random() < 0.3:
         # Snapshots again and again, and a log that is trimmed: those who were away need them.
         settings["metadata.log.max.record.bytes.between.snapshots"] = "3000"
