@@ -95,8 +95,8 @@ class Served:
         self.process.wait()
 
 
-async def form(cluster: Cluster, group: str, members: int) -> tuple[str, int]:
-    """A stable group; the leader's id and the generation."""
+async def form(cluster: Cluster, group: str, members: int) -> tuple[str, int, list[str]]:
+    """A stable group; the leader's id, the generation, and the ids of all members."""
     network, clock = TcpNetwork(), RealClock()
     async with Cluster(network, clock, list(cluster.bootstrap)) as own:
         channel = await own.channel(await Coordinators(own).of(group), Lane.QUESTIONS)
@@ -127,7 +127,7 @@ async def form(cluster: Cluster, group: str, members: int) -> tuple[str, int]:
             )
             synced = await channel.ask(sync, SyncGroupResponse, timeout_ms=WAIT_MS, version=3)
             assert synced.error_code == ErrorCode.NONE, synced
-        return leader, 1
+        return leader, 1, ids
 
 
 async def commit(cluster: Cluster, group: str, member: tuple[str, int], count: int) -> None:
@@ -164,8 +164,8 @@ async def fill(address: Address, groups: int, members: int, offsets_each: int) -
             async def one(number: int) -> None:
                 async with limit:
                     name = f"service-{number}"
-                    leader = await form(cluster, name, members)
-                    await commit(cluster, name, leader, offsets_each)
+                    leader, generation, _ = await form(cluster, name, members)
+                    await commit(cluster, name, (leader, generation), offsets_each)
                     progress.advance(bar)
 
             await asyncio.gather(*(one(number) for number in range(groups)))

@@ -15,12 +15,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.broker.coordinators.transaction_topic import TRANSACTION_TOPIC
 from penstock.client.admin.admin import Admin, NewTopic
 from penstock.client.network.errors import ClientError, Refused
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.sim.bit_flips import flip_a_bit
 from penstock.sim.checker.answers import check_answers
 from penstock.sim.cluster.clients import (
