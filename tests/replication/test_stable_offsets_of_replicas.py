@@ -106,6 +106,26 @@ def test_a_new_leader_finds_markers_above_the_watermark_in_its_log(
     assert after.last_stable_offset == STABLE[watermark]
 
 
+def test_the_only_replica_that_leads_again_passes_markers_that_it_commits_by_itself(
+    leader: Partition,
+) -> None:
+    """What its predecessor knew of them was true for a lower watermark."""
+    leader.follower_fetched(FOLLOWER, offset=1, now_ms=NOW_MS)
+    leader.end()
+    alone = Partition(
+        leader.log,
+        leader_epoch=EPOCH,
+        node_id=LEADER,
+        replicas=(LEADER,),
+        in_sync=(LEADER,),
+        high_watermark=leader.high_watermark,
+        uncommitted_ends=leader.uncommitted_ends,
+        now_ms=NOW_MS,
+    )
+    alone.check()
+    assert (alone.high_watermark, alone.last_stable_offset) == (9, STABLE[9])
+
+
 @pytest.mark.parametrize("watermark", sorted(STABLE))
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_replica_that_starts_finds_them_on_disk(watermark: int, clean: bool) -> None:

@@ -92,7 +92,10 @@ class Replica:
         # Markers above the high watermark: where each ends, and what was unstable before it.
         if uncommitted_ends is None:
             uncommitted_ends = log.uncommitted_ends(self.high_watermark)
-        self._uncommitted_ends = deque(uncommitted_ends)
+        # Those that were known may be committed by now: the only replica commits what it has.
+        self._uncommitted_ends = deque(
+            ended for ended in uncommitted_ends if ended[0] > self.high_watermark
+        )
         log.producers.note_ended(self.high_watermark)
 
     @property
