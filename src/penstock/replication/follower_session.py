@@ -55,6 +55,12 @@ class Poll(Protocol):
         """Another fetch of the session has come."""
 
 
+class Alarm(Protocol):
+    """Ends the wait of the session's fetches in time."""
+
+    def cancel(self) -> None: ...
+
+
 class Followed:
     """One partition in a session, and what its follower knows of it. An observer of it."""
 
@@ -175,6 +181,7 @@ class FollowerSession:
     """See the module's invariants."""
 
     __slots__ = (
+        "alarm",
         "behind_count",
         "by_topic_id",
         "epoch",
@@ -204,6 +211,7 @@ class FollowerSession:
         self.is_noting = False  # what a fetch names is being noted, by turns
         self.is_closed = False
         self.poll: Poll | None = None
+        self.alarm: Alarm | None = None
 
     def check(self) -> None:
         for key, followed in self.partitions.items():
@@ -291,6 +299,9 @@ class FollowerSession:
             self._drop(followed)
         self.partitions.clear()
         self.news.clear()
+        alarm, self.alarm = self.alarm, None
+        if alarm is not None:
+            alarm.cancel()
         poll, self.poll = self.poll, None
         if poll is not None:
             poll.supersede()

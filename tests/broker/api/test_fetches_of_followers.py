@@ -181,6 +181,25 @@ def test_a_waiting_fetch_is_answered_when_the_log_grows(following: Following) ->
     run(scenario())
 
 
+@pytest.mark.parametrize(("first_ms", "second_ms"), [(600_000, 30), (30, 60)])
+def test_a_wait_ends_in_time_whatever_an_earlier_fetch_was_ready_to_wait(
+    following: Following, first_ms: int, second_ms: int
+) -> None:
+    """The fetches of a session share a timer."""
+
+    async def scenario() -> None:
+        following.opened(0)
+        first = following.follower.poll(wait_ms=first_ms)
+        await settle()
+        following.append()
+        assert base_offsets(following.follower.taken(await first)[0]) == [0]
+        # Named at its end, it has nothing but a new high watermark to tell, which waits.
+        assert following.follower.fetch(position(1))[0].high_watermark == 1
+        assert following.follower.taken(await following.follower.poll(wait_ms=second_ms)) == {}
+
+    run(scenario())
+
+
 def test_a_new_watermark_alone_waits_for_the_end_of_the_poll(broker: Broker) -> None:
     following = Following(broker, partitions=2)
 

@@ -39,6 +39,7 @@ from penstock.wire.messages.fetch import (
 )
 from penstock.wire.replica_fetch import Answer, encode_replica_reply, read_replica_fetch
 from penstock.world.errors import DiskError
+from penstock.world.ports import Clock
 
 TOPIC_IDS_FROM: Final = 13
 NO_BROKER_EPOCH: Final = -1
@@ -192,8 +193,8 @@ class FollowerFetch(PendingReply):
         "_received_ms",
         "_registered_epoch",
         "_services",
-        "_timer",
         "_version",
+        "ends_ms",
         "response",
         "session",
         "sessions",
@@ -231,7 +232,7 @@ class FollowerFetch(PendingReply):
         self._received_ms = received_ms
         self._is_direct = is_direct
         self._direct_parts: Parts | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self.ends_ms = 0  # of the wait
         self._is_encoded = True
         self._is_woken = False
         self._is_due = False
@@ -290,15 +291,20 @@ class FollowerFetch(PendingReply):
             self.sessions.opened(session, random_below=random_below)
         if session.session_id != NO_SESSION and not is_first:
             self._look_again(named)
-        wait_ms = wait_ms_max - (self._services.world.clock.monotonic_ms() - self._received_ms)
+        now_ms = self._services.world.clock.monotonic_ms()
+        self.ends_ms = self._received_ms + wait_ms_max
         # A follower that gets no session would ask again and again if no reply waited.
         is_opened = is_first and session.session_id != NO_SESSION
-        self._is_due = wait_ms <= 0 or is_opened or not session.partitions
+        self._is_due = self.ends_ms <= now_ms or is_opened or not session.partitions
         self._is_encoded = encoded
         if (self._is_due or session.behind_count or session.is_urgent) and self._try_answer():
             return True
         session.poll = self
-        self._timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._time_is_up)
+        alarm = session.alarm
+        if alarm is None:
+            alarm = session.alarm = PollAlarm(session, self._services.world.clock)
+        assert isinstance(alarm, PollAlarm)
+        alarm.set(self.ends_ms, now_ms=now_ms)
         return False
 
     def wake(self) -> None:
@@ -316,7 +322,7 @@ class FollowerFetch(PendingReply):
             self._stop()
             self.sessions.give_up(self.session)
 
-    def _time_is_up(self) -> None:
+    def time_is_up(self) -> None:
         self._is_due = True
         self.wake()
 
@@ -330,9 +336,6 @@ class FollowerFetch(PendingReply):
         self.fill(self.encoded() if self._is_encoded else [])
 
     def _stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self.session.poll is self:
             self.session.poll = None
 
@@ -511,6 +514,47 @@ class FollowerFetch(PendingReply):
         if session.session_id == NO_SESSION:
             session.poll = None
             session.close()
+
+
+class PollAlarm:
+    """One timer for all fetches of a session. Most are answered long before their time is up: a
+    timer of each would be set and cancelled in vain. This one is set again when it rings too early.
+    """
+
+    __slots__ = ("_clock", "_rings_ms", "_session", "_timer")
+
+    def __init__(self, session: FollowerSession, clock: Clock) -> None:
+        self._session = session
+        self._clock = clock
+        self._rings_ms = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, ends_ms: int, *, now_ms: int) -> None:
+        """Rings at `ends_ms`, or before."""
+        if self._timer is not None:
+            if self._rings_ms <= ends_ms:
+                return
+            self._timer.cancel()
+        self._rings_ms = ends_ms
+        wait_s = max(ends_ms - now_ms, 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._ring)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        poll = self._session.poll
+        if poll is None:
+            return
+        assert isinstance(poll, FollowerFetch)
+        now_ms = self._clock.monotonic_ms()
+        if poll.ends_ms <= now_ms:
+            poll.time_is_up()
+        else:
+            self.set(poll.ends_ms, now_ms=now_ms)
 
 
 def response_of(
