@@ -227,13 +227,20 @@ class Membership:
         """None when so many voters have gone that nobody can answer: the last ones of a cluster
         that is stopped do not wait for each other.
         """
+        quorum = self._local.quorum
         beating = asyncio.ensure_future(self._beat(shut_down=True))
+        looking: asyncio.Future[None] | None = None
         try:
-            while not beating.done() and not self._local.quorum.has_lost_majority:
+            while not beating.done() and not quorum.has_lost_majority:
                 await asyncio.wait([beating], timeout=RETRY_WAIT_S)
+                if not beating.done() and (looking is None or looking.done()):
+                    # It takes longer than usual. The active controller may be the last voter.
+                    looking = asyncio.ensure_future(quorum.look_for_voters())
             return beating.result() if beating.done() else None
         finally:
             beating.cancel()
+            if looking is not None:
+                looking.cancel()
 
     @property
     def _is_fenced(self) -> bool:

@@ -37,6 +37,7 @@ from penstock.raft.effects import (
     Truncate,
 )
 from penstock.raft.messages import (
+    BeginEpochRequest,
     FetchReply,
     FetchRequest,
     FetchSnapshotReply,
@@ -205,6 +206,29 @@ class QuorumDriver:
         """Whether so many voters refuse connections that nothing can be committed."""
         voters = self._member.voters
         return len(voters.node_ids) - len(self._down) < voters.majority
+
+    async def look_for_voters(self) -> None:
+        """Finds out who of the others still runs, for `has_lost_majority`. Those who follow know it
+        from their own requests; a leader sends none while it is fetched from, and for a while
+        after that.
+        """
+        peers, replica = self._peers, self.replica
+        if peers is None or not replica.leads:
+            return
+        own_id = self._member.key.node_id
+        for voter in self._member.voters.keys.values():
+            if voter.node_id == own_id:
+                continue
+            try:
+                await peers.ask(
+                    voter.node_id,
+                    BeginEpochRequest(epoch=replica.epoch, leader_id=own_id, voter=voter),
+                )
+            except Unanswered as error:
+                if error.is_down:
+                    self._down.add(voter.node_id)
+            else:
+                self._down.discard(voter.node_id)
 
     @property
     def log_start_offset(self) -> Offset:
