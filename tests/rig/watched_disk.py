@@ -9,12 +9,15 @@ from penstock.world.ports import File
 
 
 class WatchedDisk(RealDisk):
-    """`hold()` keeps syncs waiting until `let_go()`; `failing` paths fail theirs."""
+    """`hold()` keeps syncs waiting until `let_go()`; `failing` paths fail theirs. `full`: there is
+    no room for small files.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.syncs = 0  # calls, each of any number of files
         self.failing: list[str] = []  # what a path begins with
+        self.full = False
         self._open = asyncio.Event()
         self._open.set()
 
@@ -23,6 +26,11 @@ class WatchedDisk(RealDisk):
 
     def let_go(self) -> None:
         self._open.set()
+
+    def write_whole(self, path: str, data: bytes) -> None:
+        if self.full:
+            raise DiskError(path, "No space left on device", full=True)
+        super().write_whole(path, data)
 
     async def sync(self, files: Sequence[File]) -> None:
         self.syncs += 1

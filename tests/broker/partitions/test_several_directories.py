@@ -26,7 +26,7 @@ from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.wire.messages.produce import ProduceResponse
 from penstock.world.errors import DiskError
 from rig.data_requests import produce, produce_request
-from rig.produced import produced
+from rig.produced import NOW_MS, produced
 from rig.services import NODE, Broker
 from rig.watched_disk import WatchedDisk
 
@@ -181,6 +181,29 @@ def test_a_failed_sync_takes_its_directory_offline_for_good(tmp_path: Path) -> N
         assert (told[bad].leader_id, told[bad].offline_replicas) == (-1, [NODE])
         assert (told[good].error_code, told[good].leader_id) == (ErrorCode.NONE, NODE)
         assert told[good].offline_replicas == []
+
+    run(tmp_path, scenario)
+
+
+def test_a_sync_that_cannot_be_noted_for_want_of_room_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again every second. The leader epochs of the log are to be noted."""
+
+    async def scenario(broker: Broker, disk: WatchedDisk) -> None:
+        broker.create_topic("t", 1)
+        partition = broker.partition("t")
+        partition.append(produced(), all_acks=False, now_ms=NOW_MS)
+        disk.full = True
+        for _ in range(3):
+            broker.partitions.want_sync(partition)
+            await broker.partitions.sync_wanted()
+        assert partition.log.recovery_point == 0
+        assert len([one for one in caplog.messages if "synced=unnoted" in one]) == 1
+        disk.full = False
+        broker.partitions.want_sync(partition)
+        await broker.partitions.sync_wanted()
+        assert partition.log.recovery_point == 1
 
     run(tmp_path, scenario)
 

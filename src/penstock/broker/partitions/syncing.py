@@ -44,6 +44,7 @@ class Syncing:
         self._synced = synced
         self._wanted: dict[Replica, None] = {}  # in the order in which they came
         self._any_wanted = asyncio.Event()
+        self._unnoted: set[Replica] = set()  # told already
 
     def want(self, partition: Replica) -> None:
         """The next round syncs this partition's log."""
@@ -65,7 +66,9 @@ class Syncing:
         try:
             # One step up to the await: the files are those that hold the logs up to these ends.
             for partition in wanted:
-                if not partition.has_ended:
+                if partition.has_ended:
+                    self._unnoted.discard(partition)
+                else:
                     round_.append((partition, partition.log.end_offset))
                     files += partition.log.unsynced_files()
             await self._disk.sync(files)
@@ -83,9 +86,12 @@ class Syncing:
             if not error.full:
                 self._failed(error)
                 return
-            logger.error("partition=%s synced=unnoted reason=%s", partition.name, error)
+            if partition not in self._unnoted:
+                self._unnoted.add(partition)
+                logger.error("partition=%s synced=unnoted reason=%s", partition.name, error)
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self.want, partition)
             return
+        self._unnoted.discard(partition)
         if not partition.has_ended:
             self._synced(partition)
 
