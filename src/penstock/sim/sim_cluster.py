@@ -30,6 +30,7 @@ CLIENT_RULES = ClusterRules(
     connect_ms_max=3_000, request_ms_max=10_000, backoff_ms=50, topic_ms_max=2_000
 )
 DOWN_MS = (10,)  # plans of faults say how long a node is down
+GIVEN_UP_MS = 1_000  # what restarts a node that ended by itself waits a while
 
 
 class Unwatched:
@@ -87,6 +88,7 @@ class SimCluster:
             watch=watch,
             label=name,
             down_ms=DOWN_MS,
+            given_up_ms=GIVEN_UP_MS,
             start_ms_max=start_ms_max,
         )
         return node

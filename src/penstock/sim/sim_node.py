@@ -52,9 +52,12 @@ class SimNode:
         watch: LifeWatch,
         label: str = "node",
         down_ms: tuple[int, ...] = DOWN_MS,
+        given_up_ms: int = 0,
         start_ms_max: int = START_MS_MAX,
     ) -> None:
-        """`label` is what the trace calls it."""
+        """`label` is what the trace calls it; `given_up_ms` is how long it stays down, at least,
+        after it has ended for want of a disk.
+        """
         self.host = host
         self.label = label
         self.broker: OpenNode | None = None  # from when it is up
@@ -65,6 +68,8 @@ class SimNode:
         self._trace = trace
         self._watch = watch
         self._down_ms = down_ms
+        self._given_up_ms = given_up_ms
+        self._has_given_up = False  # in its last life
         self._start_ms_max = start_ms_max
         self._kill_switch = KillSwitch()
         self._crash = Crash.KILL
@@ -99,6 +104,8 @@ class SimNode:
             self.up.clear()
             self.broker = self._parts = None
             down_ms = 10 if self._settled else self.host.chance.choice(self._down_ms)
+            if self._has_given_up:
+                down_ms = max(down_ms, self._given_up_ms)
             await asyncio.sleep(down_ms / 1000)
             await self._may_start.wait()
 
@@ -154,6 +161,7 @@ class SimNode:
 
     async def _live(self) -> None:
         self.lives += 1
+        self._has_given_up = False
         owner = f"{self.label} {self.lives}"
         self._kill_switch = kill_switch = KillSwitch()
         if self._tear_start_after is not None:
@@ -232,6 +240,7 @@ class SimNode:
         )
         if by_disk and self.host.file_system.has_failed:
             self._trace.note(self.label, f"gave up: {failure}")
+            self._has_given_up = True
             return
         if isinstance(failure, ProcessKilled):
             return
