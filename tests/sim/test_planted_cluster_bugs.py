@@ -1,11 +1,11 @@
 """Each planted bug is found by the checker that it is for. `docs/simulator.md` says how many seeds
-of three nodes each takes; here the seed that is likely to find it is tried first. These are bugs of
-the metadata, so partitions have one replica.
+of three nodes each takes; here the seed that is likely to find it is tried first. Bugs of the
+metadata are looked for with one replica of each partition.
 """
 
 import pytest
 
-from penstock.sim.cluster.flaws import ClusterFlaw
+from penstock.sim.cluster.flaws import REPLICATION, ClusterFlaw
 from penstock.sim.cluster.run import run_seed
 
 pytestmark = pytest.mark.alters_code
@@ -21,6 +21,10 @@ LIKELY_SEED = {
     ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: 0,
     ClusterFlaw.NEVER_UNFENCED: 2,
     ClusterFlaw.FENCED_LEADER_SHOWN: 2,
+    ClusterFlaw.ACK_BEFORE_REPLICATION: 0,
+    ClusterFlaw.CUT_OFF_LEADER_ACKS: 2,
+    ClusterFlaw.WATERMARK_FORGOTTEN: 0,
+    ClusterFlaw.NEVER_JOINS: 0,
 }
 CHECKERS = {
     ClusterFlaw.REPLY_BEFORE_COMMIT: ("image", "lost operation"),
@@ -32,13 +36,18 @@ CHECKERS = {
     ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: ("fencing",),
     ClusterFlaw.NEVER_UNFENCED: ("health",),
     ClusterFlaw.FENCED_LEADER_SHOWN: ("fenced leader",),
+    ClusterFlaw.ACK_BEFORE_REPLICATION: ("acks", "electable"),
+    ClusterFlaw.CUT_OFF_LEADER_ACKS: ("acks", "electable"),
+    ClusterFlaw.WATERMARK_FORGOTTEN: ("watermark",),
+    ClusterFlaw.NEVER_JOINS: ("health",),
 }
 
 
 @pytest.mark.parametrize("flaw", list(ClusterFlaw))
 def test_a_planted_bug_is_found_by_its_checker(flaw: ClusterFlaw) -> None:
     seeds = (LIKELY_SEED[flaw], *range(SEEDS_MAX))
-    told = (run_seed(seed, nodes=3, replicas=1, flaw=flaw).violation for seed in seeds)
+    replicas = 3 if flaw in REPLICATION else 1
+    told = (run_seed(seed, nodes=3, replicas=replicas, flaw=flaw).violation for seed in seeds)
     found = next((violation for violation in told if violation is not None), "nothing")
     assert found.startswith(tuple(f"{checker}:" for checker in CHECKERS[flaw]))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.sim.cluster.flaws import ClusterFlaw
+from penstock.sim.cluster.flaws import ClusterFlaw, refuse_compiled
 from penstock.sim.cluster.run import run_seed
 from penstock.sim.seed_figures import SeedFigures
 from penstock.sim.workers import over_seeds
@@ -35,6 +35,8 @@ def cluster_campaign(
     flaw: ClusterFlaw | None = None,
     workers: int | None = None,
 ) -> Iterator[ClusterVerdict]:
+    if flaw is not None:
+        refuse_compiled(flaw)
     run_one = partial(verdict_of, nodes=nodes, replicas=replicas, flaw=flaw)
     return over_seeds(seeds, run_one, module=__name__, workers=workers, seeds_at_once=SEEDS_AT_ONCE)
 

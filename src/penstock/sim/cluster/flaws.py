@@ -1,14 +1,17 @@
 """Bugs to be planted in every node: a checker counts once it has found the one that it is for.
 
-Planting replaces functions of the product, in this process, until the simulation has ended.
+Planting replaces functions of the product, in this process, until the simulation has ended. Those
+of compiled modules cannot be replaced.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from enum import Enum
-from typing import Any, assert_never
+from types import ModuleType
+from typing import Any
 
 from penstock.broker.api import metadata
 from penstock.broker.controller.active_controller import ActiveController
@@ -22,8 +25,10 @@ from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.controller.heartbeat import heartbeat
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage
-from penstock.model.error import ErrorCode, RequestError
+from penstock.model.error import ErrorCode, PenstockError, RequestError
 from penstock.model.offset import Offset
+from penstock.sim.cluster import replication_flaws
+from penstock.sim.cluster.replication_flaws import Change
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
@@ -39,6 +44,25 @@ class ClusterFlaw(Enum):
     UNFENCED_BEFORE_CAUGHT_UP = "unfenced-before-caught-up"
     NEVER_UNFENCED = "never-unfenced"  # a broker that was fenced while it lived
     FENCED_LEADER_SHOWN = "fenced-leader-shown"  # to clients
+    ACK_BEFORE_REPLICATION = "ack-before-replication"
+    CUT_OFF_LEADER_ACKS = "cut-off-leader-acks"  # with acks=all
+    WATERMARK_FORGOTTEN = "watermark-forgotten"  # by a follower that becomes the leader
+    NEVER_JOINS = "never-joins"  # a follower that has caught up
+
+
+class CannotBePlanted(PenstockError):
+    """A bug in code that is compiled."""
+
+
+def refuse_compiled(flaw: ClusterFlaw) -> None:
+    """CannotBePlanted if functions of compiled modules would have to be replaced."""
+    for owner, _, _ in _changes(flaw):
+        module = owner if isinstance(owner, ModuleType) else sys.modules[owner.__module__]
+        if not str(module.__file__).endswith(".py"):
+            raise CannotBePlanted(
+                f"{flaw.value} changes {module.__name__}, which is compiled: run it where Penstock"
+                " was installed with PENSTOCK_COMPILE=no"
+            )
 
 
 @contextmanager
@@ -46,6 +70,7 @@ def planted(flaw: ClusterFlaw | None) -> Iterator[None]:
     if flaw is None:
         yield
         return
+    refuse_compiled(flaw)
     changes = _changes(flaw)
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     for owner, name, function in changes:
@@ -57,7 +82,12 @@ def planted(flaw: ClusterFlaw | None) -> Iterator[None]:
             setattr(owner, name, function)
 
 
-Change = tuple[object, str, Callable[..., Any]]  # whose, which, and what it becomes
+REPLICATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
+    ClusterFlaw.ACK_BEFORE_REPLICATION: replication_flaws.ack_before_replication,
+    ClusterFlaw.CUT_OFF_LEADER_ACKS: replication_flaws.cut_off_leader_acks,
+    ClusterFlaw.WATERMARK_FORGOTTEN: replication_flaws.watermark_forgotten,
+    ClusterFlaw.NEVER_JOINS: replication_flaws.never_joins,
+}
 
 
 def _changes(flaw: ClusterFlaw) -> list[Change]:
@@ -81,7 +111,7 @@ def _changes(flaw: ClusterFlaw) -> list[Change]:
         case ClusterFlaw.FENCED_LEADER_SHOWN:
             return [(metadata, "view_partition", _view_with_fenced_leader)]
         case _:
-            assert_never(flaw)
+            return REPLICATION[flaw]()
 
 
 def _reply_before_commit() -> list[Change]:

@@ -1,0 +1,57 @@
+"""Bugs of replication to be planted in every node; see `flaws`, which plants them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.replication.followers import Followers
+from penstock.replication.partition import Partition
+
+Change = tuple[object, str, Any]  # whose, which, and what it becomes
+
+
+def ack_before_replication() -> list[Change]:
+    return [(Followers, "counted_ends", lambda self: [])]
+
+
+def cut_off_leader_acks() -> list[Change]:
+    """A leader goes on without followers that lag, whatever the controller says to that, and with
+    as few as are left.
+    """
+    propose, recount = Partition.in_sync_change, Followers._recount
+
+    def propose_and_go_on(self: Partition, **arguments: Any) -> Any:
+        change = propose(self, **arguments)
+        if change is not None and len(change.members) < len(self.followers.in_sync):
+            self.followers.commit(
+                replicas=self.followers.replicas,
+                in_sync=[node for node, _ in change.members],
+                recovering=False,
+                now_ms=arguments["now_ms"],
+            )
+            self._in_sync_changed()
+        return change
+
+    def recount_as_enough(self: Followers) -> None:
+        recount(self)
+        self.are_enough = True
+
+    return [
+        (Partition, "in_sync_change", propose_and_go_on),
+        (Followers, "_recount", recount_as_enough),
+    ]
+
+
+def never_joins() -> list[Change]:
+    """A follower that has caught up is not taken into the in-sync set again."""
+    return [(Followers, "can_be_added", lambda self, state, *, high_watermark: False)]
+
+
+def watermark_forgotten() -> list[Change]:
+    """By a follower that becomes the leader: it begins at the start of its log."""
+    init: Callable[..., None] = Partition.__init__
+
+    def forget(self: Partition, *arguments: Any, **rest: Any) -> None:
+        rest["high_watermark"] = None
+        init(self, *arguments, **rest)
+
+    return [(Partition, "__init__", forget)]
