@@ -23,7 +23,7 @@ LIKELY_SEED = {
     ClusterFlaw.FENCED_LEADER_SHOWN: 2,
     ClusterFlaw.ACK_BEFORE_REPLICATION: 0,
     ClusterFlaw.CUT_OFF_LEADER_ACKS: 2,
-    ClusterFlaw.WATERMARK_FORGOTTEN: 0,
+    ClusterFlaw.WATERMARK_FORGOTTEN: 3,
     ClusterFlaw.NEVER_JOINS: 0,
 }
 CHECKERS = {
