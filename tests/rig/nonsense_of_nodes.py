@@ -2,7 +2,8 @@
 
 Many fields are drawn as a node of this cluster would set them: its cluster id, the metadata topic,
 the directory ids, the present epoch. The rest is as absurd as in `nonsense_requests`. Living
-brokers are not impersonated with their own epoch, nor unregistered: that ends them, as intended.
+brokers are not impersonated with their own epoch, nor unregistered, and no voter is told to lead an
+epoch that it does not know: that ends them, as intended.
 """
 
 import random
@@ -56,7 +57,7 @@ class AbsurdNode(Absurd):
             "last_offset": offsets,
             "fetch_offset": offsets,
             "replica_id": ids,
-            "leader_id": ids,
+            "leader_id": OUTSIDERS,
             "candidate_id": ids,
             "voter_id": [1, 2, 3, -1, -1],
             "voter_directory_id": [*directories, bytes(16), bytes(16)],
