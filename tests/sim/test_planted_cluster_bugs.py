@@ -24,6 +24,7 @@ LIKELY_SEED = {
     ClusterFlaw.ACK_BEFORE_REPLICATION: 0,
     ClusterFlaw.CUT_OFF_LEADER_ACKS: 2,
     ClusterFlaw.WATERMARK_FORGOTTEN: 3,
+    ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: 1,
     ClusterFlaw.NEVER_JOINS: 0,
 }
 CHECKERS = {
@@ -39,6 +40,7 @@ CHECKERS = {
     ClusterFlaw.ACK_BEFORE_REPLICATION: ("acks", "electable"),
     ClusterFlaw.CUT_OFF_LEADER_ACKS: ("acks", "electable"),
     ClusterFlaw.WATERMARK_FORGOTTEN: ("watermark",),
+    ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: ("electable",),
     ClusterFlaw.NEVER_JOINS: ("health",),
 }
 

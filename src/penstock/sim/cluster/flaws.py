@@ -47,6 +47,7 @@ class ClusterFlaw(Enum):
     ACK_BEFORE_REPLICATION = "ack-before-replication"
     CUT_OFF_LEADER_ACKS = "cut-off-leader-acks"  # with acks=all
     WATERMARK_FORGOTTEN = "watermark-forgotten"  # by a follower that becomes the leader
+    WIPED_TAKEN_FOR_CLEAN = "wiped-taken-for-clean"  # a broker without the directories that it had
     NEVER_JOINS = "never-joins"  # a follower that has caught up
 
 
@@ -86,6 +87,7 @@ REPLICATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
     ClusterFlaw.ACK_BEFORE_REPLICATION: replication_flaws.ack_before_replication,
     ClusterFlaw.CUT_OFF_LEADER_ACKS: replication_flaws.cut_off_leader_acks,
     ClusterFlaw.WATERMARK_FORGOTTEN: replication_flaws.watermark_forgotten,
+    ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: replication_flaws.wiped_taken_for_clean,
     ClusterFlaw.NEVER_JOINS: replication_flaws.never_joins,
 }
 

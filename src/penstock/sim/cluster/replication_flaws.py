@@ -1,10 +1,15 @@
 """Bugs of replication to be planted in every node; see `flaws`, which plants them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock.metadata.controller import brokers
+from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.image.broker import BrokerImage
 from penstock.replication.followers import Followers
 from penstock.replication.partition import Partition
+from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
+from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 
 Change = tuple[object, str, Any]  # whose, which, and what it becomes
 
@@ -39,6 +44,31 @@ def cut_off_leader_acks() -> list[Change]:
         (Partition, "in_sync_change", propose_and_go_on),
         (Followers, "_recount", recount_as_enough),
     ]
+
+
+def wiped_taken_for_clean() -> list[Change]:
+    """A broker that comes back without a log directory is in sync as before; what it led it leads
+    in a new epoch.
+    """
+    replaced = brokers._replaced
+
+    def replaced_unless_wiped(
+        context: DecisionContext, present: BrokerImage, request: BrokerRegistrationRequest
+    ) -> Iterator[PartitionChangeRecord]:
+        is_wiped = not set(present.directories) <= set(request.log_dirs)
+        return (_led_in_a_new_epoch if is_wiped else replaced)(context, present, request)
+
+    return [(brokers, "_replaced", replaced_unless_wiped)]
+
+
+def _led_in_a_new_epoch(
+    context: DecisionContext, present: BrokerImage, request: BrokerRegistrationRequest
+) -> Iterator[PartitionChangeRecord]:
+    for place in sorted(context.state.replicated_by(present.node_id)):
+        if context.state.partition(place).leader == present.node_id:
+            yield PartitionChangeRecord(
+                topic_id=place.topic_id, partition_id=place.partition, leader=present.node_id
+            )
 
 
 def never_joins() -> list[Change]:
