@@ -1,24 +1,33 @@
-"""Groups and transactions go on when the node of their coordinator is killed.
+"""Groups and transactions go on when the node of their coordinator is killed, or stands still.
 
 Three nodes as processes, all topics with three replicas. Members keep their partitions over the
 move of the coordinator; what was committed does not go back; nothing is copied twice or not at all.
+A node that stood still goes on as a coordinator that was replaced, and does not know it yet.
 """
 
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from rig.cluster_questions import until
 from rig.dialogue import Dialogue
-from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware, ReplicatedCluster
+from rig.failover.cluster import PenstockSoftware, ReplicatedCluster
 from rig.failover.copying import Copier
-from rig.failover.questions import all_records, create_replicated, leader_of, until_in_sync
+from rig.failover.questions import (
+    all_records,
+    create_replicated,
+    leader_of,
+    partition_states,
+    until_in_sync,
+)
 from rig.members.member import GroupOfMembers, python_member
 from rig.steady_producer import SteadyProducer
 from rig.transactional.confluent import committed_consumer
@@ -29,12 +38,21 @@ PARTITIONS = 4
 INTERNAL_PARTITIONS = 6
 COMMITS_BETWEEN = 5
 PATIENCE_SECONDS = 120.0
+# Not every call of the client asks again by itself.
+MOVED = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+)
 SETTINGS = {
-    **BRISK_SESSIONS,
     "offsets.topic.num.partitions": str(INTERNAL_PARTITIONS),
     "transaction.state.log.num.partitions": str(INTERNAL_PARTITIONS),
     "group.initial.rebalance.delay.ms": "0",
 }
+
+Strike = Callable[[ReplicatedCluster, str, str], int]  # the number of the node that was struck
 
 
 @pytest.fixture
@@ -51,6 +69,37 @@ def coordinator(cluster: ReplicatedCluster, topic: str, key: str) -> int:
     return leader_of(cluster, topic, index)
 
 
+def kill(cluster: ReplicatedCluster, topic: str, key: str) -> int:
+    """The node of the coordinator."""
+    number = coordinator(cluster, topic, key)
+    cluster.nodes[number].end(signal.SIGKILL)
+    return number
+
+
+def pause(cluster: ReplicatedCluster, topic: str, key: str) -> int:
+    """The node of the coordinator stands still until another one has its place."""
+    number = coordinator(cluster, topic, key)
+    index = partition_of(key, partition_count=INTERNAL_PARTITIONS)
+    other = next(address for one, address in cluster.addresses.items() if one != number)
+    os.kill(cluster.nodes[number].pid, signal.SIGSTOP)
+    try:
+        until(
+            "another coordinator",
+            lambda: partition_states(other, topic)[index].leader not in (number, None),
+        )
+    finally:
+        os.kill(cluster.nodes[number].pid, signal.SIGCONT)
+    return number
+
+
+def restart(cluster: ReplicatedCluster, number: int, topic: str) -> None:
+    """Two replicas are needed: the next node is struck when there are three again."""
+    if not cluster.nodes[number].running:
+        cluster.start(number)
+    for name in (topic, ORDERS, COPIES):
+        until_in_sync(cluster, name)
+
+
 class WatchedOffsets:
     """The committed offsets of a group: whenever they are asked for, none has gone back."""
 
@@ -60,7 +109,12 @@ class WatchedOffsets:
         self.offsets = [-1] * PARTITIONS
 
     def look(self) -> list[int]:
-        found = self._consumer.committed(self._places, timeout=PATIENCE_SECONDS)
+        """As they are now, or were at the last look while no coordinator answers."""
+        try:
+            found = self._consumer.committed(self._places, timeout=PATIENCE_SECONDS)
+        except KafkaException as error:
+            assert error.args[0].code() in MOVED, error
+            return self.offsets
         offsets = [max(place.offset, -1) for place in found]
         back = [(was, now) for was, now in zip(self.offsets, offsets, strict=True) if now < was]
         assert not back, f"committed offsets went back: {back}"
@@ -94,9 +148,10 @@ def group_epoch(cluster: ReplicatedCluster, group: str) -> int:
     return found[-1]
 
 
+@pytest.mark.parametrize("strike", [kill, pause])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_keep_their_partitions_when_their_coordinator_is_killed(
-    cluster: ReplicatedCluster, protocol: str
+def test_members_keep_their_partitions_when_their_coordinator_moves(
+    cluster: ReplicatedCluster, protocol: str, strike: Strike
 ) -> None:
     group = GroupOfMembers(
         bootstrap=cluster.bootstrap, topic=ORDERS, partitions=PARTITIONS, group=protocol
@@ -117,12 +172,10 @@ def test_members_keep_their_partitions_when_their_coordinator_is_killed(
             owned = [member.owned for member in members]
             epoch = group_epoch(cluster, protocol) if protocol == "consumer" else 0
             for _ in range(2):
-                number = coordinator(cluster, OFFSETS_TOPIC, protocol)
-                cluster.nodes[number].end(signal.SIGKILL)
+                number = strike(cluster, OFFSETS_TOPIC, protocol)
                 watched.until_all_are_higher()
                 assert coordinator(cluster, OFFSETS_TOPIC, protocol) != number
-                cluster.start(number)
-                until_in_sync(cluster, OFFSETS_TOPIC)
+                restart(cluster, number, OFFSETS_TOPIC)
                 watched.until_all_are_higher()
         assert [member.owned for member in members] == owned
         assert [member.changes for member in members] == changes
@@ -132,6 +185,43 @@ def test_members_keep_their_partitions_when_their_coordinator_is_killed(
     finally:
         group.end()
         watched.close()
+
+
+def commit(consumer: Consumer, offset: int) -> None:
+    """Of all partitions, again and again until it is acked."""
+    places = [TopicPartition(ORDERS, index, offset) for index in range(PARTITIONS)]
+    while True:
+        try:
+            consumer.commit(offsets=places, asynchronous=False)
+            return
+        except KafkaException as error:
+            assert error.args[0].code() in MOVED, error
+
+
+def test_offset_commit_failure(cluster: ReplicatedCluster) -> None:
+    """The coordinator is killed between and during commits: what was acked is there, and a commit
+    that failed can be repeated.
+    """
+    group = "ledger"
+    consumer = committed_consumer(cluster.bootstrap, group=group)
+    watched = WatchedOffsets(cluster.bootstrap, group)
+    offset = 0
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(3):
+            for _ in range(COMMITS_BETWEEN):
+                offset += 1
+                commit(consumer, offset)
+            striking = pool.submit(kill, cluster, OFFSETS_TOPIC, group)
+            while not striking.done():
+                offset += 1
+                commit(consumer, offset)
+            offset += 1
+            commit(consumer, offset)
+            acked = [offset] * PARTITIONS
+            until(f"{offset} is committed", lambda acked=acked: watched.look() == acked)
+            restart(cluster, striking.result(), OFFSETS_TOPIC)
+    watched.close()
+    consumer.close()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -148,12 +238,10 @@ def test_each_record_is_copied_once_while_coordinators_are_killed(
         with feeding:
             for topic in (TRANSACTION_TOPIC, OFFSETS_TOPIC) * 2:
                 copier.await_commits(COMMITS_BETWEEN)
-                number = coordinator(cluster, topic, protocol)
-                cluster.nodes[number].end(signal.SIGKILL)
+                number = kill(cluster, topic, protocol)
                 copier.await_commits(COMMITS_BETWEEN)
                 watched.until_all_are_higher()
-                cluster.start(number)
-                until_in_sync(cluster, topic)
+                restart(cluster, number, topic)
         orders = records_by_partition(cluster, ORDERS)
         ends = [len(records) for records in orders.values()]
         until("all is copied", lambda: watched.look() == ends)
