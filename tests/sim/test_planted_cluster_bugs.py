@@ -25,6 +25,8 @@ LIKELY_SEED = {
     ClusterFlaw.CUT_OFF_LEADER_ACKS: 2,
     ClusterFlaw.WATERMARK_FORGOTTEN: 3,
     ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: 1,
+    ClusterFlaw.PLACE_KEPT: 2,
+    ClusterFlaw.ACK_BEFORE_SYNC: 37,
     ClusterFlaw.NEVER_JOINS: 0,
 }
 CHECKERS = {
@@ -41,6 +43,8 @@ CHECKERS = {
     ClusterFlaw.CUT_OFF_LEADER_ACKS: ("acks", "electable"),
     ClusterFlaw.WATERMARK_FORGOTTEN: ("watermark",),
     ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: ("electable",),
+    ClusterFlaw.PLACE_KEPT: ("electable",),
+    ClusterFlaw.ACK_BEFORE_SYNC: ("electable",),
     ClusterFlaw.NEVER_JOINS: ("health",),
 }
 

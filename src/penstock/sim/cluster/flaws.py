@@ -48,6 +48,8 @@ class ClusterFlaw(Enum):
     CUT_OFF_LEADER_ACKS = "cut-off-leader-acks"  # with acks=all
     WATERMARK_FORGOTTEN = "watermark-forgotten"  # by a follower that becomes the leader
     WIPED_TAKEN_FOR_CLEAN = "wiped-taken-for-clean"  # a broker without the directories that it had
+    PLACE_KEPT = "place-kept"  # in sync, by a broker that may have lost records
+    ACK_BEFORE_SYNC = "ack-before-sync"  # where acks have to wait for it
     NEVER_JOINS = "never-joins"  # a follower that has caught up
 
 
@@ -88,6 +90,8 @@ REPLICATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
     ClusterFlaw.CUT_OFF_LEADER_ACKS: replication_flaws.cut_off_leader_acks,
     ClusterFlaw.WATERMARK_FORGOTTEN: replication_flaws.watermark_forgotten,
     ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: replication_flaws.wiped_taken_for_clean,
+    ClusterFlaw.PLACE_KEPT: replication_flaws.place_kept,
+    ClusterFlaw.ACK_BEFORE_SYNC: replication_flaws.ack_before_sync,
     ClusterFlaw.NEVER_JOINS: replication_flaws.never_joins,
 }
 

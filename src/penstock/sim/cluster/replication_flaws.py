@@ -6,6 +6,7 @@ from typing import Any
 from penstock.metadata.controller import brokers
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.image.broker import BrokerImage
+from penstock.replication import replica
 from penstock.replication.followers import Followers
 from penstock.replication.partition import Partition
 from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
@@ -46,10 +47,20 @@ def cut_off_leader_acks() -> list[Change]:
     ]
 
 
-def wiped_taken_for_clean() -> list[Change]:
-    """A broker that comes back without a log directory is in sync as before; what it led it leads
-    in a new epoch.
+def place_kept() -> list[Change]:
+    """A broker that registers again is in sync as before, whatever it has lost; what it led it
+    leads in a new epoch.
     """
+    return [(brokers, "_replaced", _led_in_a_new_epoch)]
+
+
+def ack_before_sync() -> list[Change]:
+    """Acks do not wait for syncs, though the settings of their topic say so."""
+    return [(replica, "sync_records_of", lambda settings: None)]
+
+
+def wiped_taken_for_clean() -> list[Change]:
+    """So is one that comes back without a log directory, and no other."""
     replaced = brokers._replaced
 
     def replaced_unless_wiped(
