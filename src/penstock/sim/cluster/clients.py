@@ -42,6 +42,8 @@ PRODUCER_RULES = ProducerRules(
     block_ms_max=4_000,
     batches=BatchRules(linger_ms=5, delivery_ms_max=12_000, backoff_ms=100),
 )
+# An answer that took nearly as long as its request may take need not be seen in the node's image.
+SHOWN_US_MAX = ADMIN_RULES.request_ms_max * 1000 * 9 // 10
 TOPICS_MAX = 4  # of one admin, at one time
 PARTITIONS_MAX = 4
 RACE_MS = 4_000  # how often there is a new topic that all admins try to create
@@ -179,6 +181,7 @@ class AdminClient(Client):
             replicas=topic.replicas,
             settings=topic.settings,
         )
+        asked_us = self.view.now_us()
         told = (await Admin(cluster).create_topics([new]))[topic.name]
         if isinstance(told, Refused):
             self.note(f"create {topic.name} through {host}: {told}")
@@ -187,7 +190,7 @@ class AdminClient(Client):
             return None
         topic.presence, topic.topic_id = Presence.THERE, told
         self._acked(f"created {topic.name} through {host}")
-        image = self.view.image_of(host)
+        image = self._image_shown(host, asked_us)
         if image is not None:
             found = image.topics_by_name.get(topic.name)
             if found is None or found.topic_id != told:
@@ -222,13 +225,14 @@ class AdminClient(Client):
 
     async def _delete(self, host: str, cluster: Cluster, topic: TopicHistory) -> None:
         topic.presence = Presence.LEAVING
+        asked_us = self.view.now_us()
         told = (await Admin(cluster).delete_topics([topic.name]))[topic.name]
         if told is not None:
             self.note(f"delete {topic.name} through {host}: {told}")
             return
         topic.presence = Presence.GONE
         self._acked(f"deleted {topic.name} through {host}")
-        image = self.view.image_of(host)
+        image = self._image_shown(host, asked_us)
         if image is not None and topic.must_be_gone and topic.name in image.topics_by_name:
             raise Violation(
                 "image", f"{topic.name} was deleted through {host}, whose image still has it"
@@ -239,13 +243,14 @@ class AdminClient(Client):
         if count > PARTITIONS_MAX:
             return
         topic.partitions_asked.add(count)
+        asked_us = self.view.now_us()
         told = (await Admin(cluster).create_partitions({topic.name: count}))[topic.name]
         if told is not None:
             self.note(f"{topic.name} to {count} partitions through {host}: {told}")
             return
         topic.partitions = count
         self._acked(f"{topic.name} has {count} partitions, through {host}")
-        image = self.view.image_of(host)
+        image = self._image_shown(host, asked_us)
         if image is not None:
             found = image.topics_by_name.get(topic.name)
             if found is None or len(found.partitions) < count:
@@ -260,6 +265,7 @@ class AdminClient(Client):
         asked.add(value)
         resource = Resource(ResourceKind.TOPIC, topic.name)
         change = Change(name=name, operation=Operation.SET, value=value)
+        asked_us = self.view.now_us()
         told = (await alter_configs(cluster, {resource: [change]}))[resource]
         if told is not None:
             self.note(f"{name}={value} of {topic.name} through {host}: {told}")
@@ -267,7 +273,7 @@ class AdminClient(Client):
         asked.discard(value)
         topic.settings[name] = value
         self._acked(f"{name}={value} of {topic.name}, through {host}")
-        image = self.view.image_of(host)
+        image = self._image_shown(host, asked_us)
         if image is not None:
             found = image.config(ResourceKind.TOPIC, topic.name).get(name)
             if found not in topic.values_of(name):
@@ -288,6 +294,14 @@ class AdminClient(Client):
     def _acked(self, what: str) -> None:
         self.history.admin_acks += 1
         self.note(what)
+
+    def _image_shown(self, host: str, asked_us: int) -> Image | None:
+        """The image of a node that has answered and must show what was done; None if it need not:
+        a node that is cut off from the quorum passes on the controller's answer when time is up.
+        """
+        if self.view.now_us() - asked_us >= SHOWN_US_MAX:
+            return None
+        return self.view.image_of(host)
 
 
 class WriterClient(Client):
