@@ -7,9 +7,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from rig.apache_kafka.java import java_command
-from rig.clients.confluent import ConfluentClient
+from rig.clients.confluent import QUIET
 from rig.cluster_questions import until
 from rig.served_cluster import ServedCluster
 
@@ -62,9 +63,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCluster]
     settings = {"metadata_log_max_record_bytes_between_snapshots": "1"}
     with ServedCluster(tmp_path_factory.mktemp("cluster"), **settings) as cluster:
         cluster.start()
-        with closing(ConfluentClient(cluster.bootstrap)) as admin:
-            for topic in TOPICS:
-                admin.create_topic(topic, partitions=3)
+        # No consumer, which would look for its coordinator, and so have a third topic made.
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": QUIET})
+        for made in admin.create_topics([NewTopic(topic, 3) for topic in TOPICS]).values():
+            made.result()
         yield cluster
 
 

@@ -57,7 +57,7 @@ class Enlisted:
 
     errors: Mapping[TopicPartition, ErrorCode]
     error: ErrorCode  # of a request that names no partition too
-    coordinator_epoch: int | None = None  # of whoever answers; None where nobody did
+    coordinator_epoch: int | None = None  # of whoever answers, for brokers that ask
 
 
 def decide_enlist(
@@ -114,13 +114,19 @@ def _verified(shard: TransactionShard, transaction: Transaction, request: Enlist
         partition: ErrorCode.NONE if partition in within else ErrorCode.TRANSACTION_ABORTABLE
         for partition in request.partitions
     }
-    epoch = shard.coordinator_epoch
-    return Enlisted(errors=errors, error=ErrorCode.NONE, coordinator_epoch=epoch)
+    return Enlisted(
+        errors=errors, error=ErrorCode.NONE, coordinator_epoch=_epoch_told(shard, request)
+    )
 
 
 def _all(shard: TransactionShard, request: Enlist, error: ErrorCode) -> Enlisted:
     errors = dict.fromkeys(request.partitions, error)
-    return Enlisted(errors=errors, error=error, coordinator_epoch=shard.coordinator_epoch)
+    return Enlisted(errors=errors, error=error, coordinator_epoch=_epoch_told(shard, request))
+
+
+def _epoch_told(shard: TransactionShard, request: Enlist) -> int | None:
+    """To brokers that tell theirs; others are answered as Apache Kafka does."""
+    return shard.coordinator_epoch if request.leader_epochs else None
 
 
 def enlistments(request: AddPartitionsToTxnRequest, *, version: int) -> tuple[Enlist, ...]:
