@@ -429,6 +429,51 @@ def test_a_transaction_is_not_taken_over_while_a_node_may_still_write_in_it(tmp_
     in_a_cluster(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("killed", ["before it is taken over", "after it was taken over"])
+def test_the_new_leader_of_a_partition_refuses_the_writer_of_a_transaction_that_was_taken_over(
+    tmp_path: Path, killed: str
+) -> None:
+    async def scenario(cluster: NodeCluster) -> None:
+        coordinator, lost = 1, 2
+        await cluster.create_topic("replicated", through=1, replicas=3)
+        await cluster.until(lambda image: "replicated" in image.topics_by_name)
+        transactional_id = key_led_by(cluster, coordinator, TRANSACTION_TOPIC, "prepared")
+        partition = partition_led_by(cluster, lost, "replicated")
+        keeping = TransactionRules(two_phase=True, keep_prepared=True)
+        world = real_world(inline=True)
+
+        async def kill_the_leader() -> None:
+            await cluster.kill(lost)
+            await cluster.until(
+                lambda image: leader(image, "replicated", partition) not in (lost, None)
+            )
+
+        async with (
+            Cluster(world.network, world.clock, [cluster.address(coordinator)]) as clients,
+            TransactionalProducer(
+                clients, transactional_id, rules=TransactionRules(two_phase=True)
+            ) as first,
+        ):
+            await first.begin()
+            for index in range(len(NODES)):
+                await first.send("replicated", b"prepared", partition=index)
+            await first.flush()
+            if killed == "before it is taken over":
+                await kill_the_leader()
+            async with TransactionalProducer(clients, transactional_id, rules=keeping) as second:
+                assert second.kept is not None
+                if killed == "after it was taken over":
+                    await kill_the_leader()
+                too_late = await first.send("replicated", b"too late", partition=partition)
+                with pytest.raises(ClientError):
+                    await too_late
+                await second.commit()
+            seen = await asyncio.to_thread(committed, cluster.bootstrap, "replicated", len(NODES))
+            assert list(seen.values()) == [[b"prepared"]] * len(NODES)
+
+    in_a_cluster(tmp_path, scenario)
+
+
 async def delete_topic(cluster: NodeCluster, name: str) -> None:
     world = real_world(inline=True)
     async with Cluster(world.network, world.clock, [cluster.address(1)]) as clients:
