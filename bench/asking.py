@@ -128,7 +128,11 @@ class Asking:
 
         def is_served() -> bool:
             reply = self.ask(find, FindCoordinatorResponse, FIND_COORDINATOR_VERSION)
-            return not reply.coordinators[0].error_code and self.has_identity(transactional_id)
+            found = reply.coordinators[0]
+            if found.error_code:
+                return False
+            with Asking((found.host, found.port)) as coordinator:
+                return coordinator.has_identity(transactional_id)
 
         await_true("a coordinator", is_served)
 

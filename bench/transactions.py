@@ -1,6 +1,7 @@
 """What exactly-once costs, side by side with Apache Kafka: `python bench/transactions.py --help`.
 
-Four producers on a connection each, five requests in flight, 12 partitions, acks of all:
+Four producers, each with a connection to each node it needs and five requests in flight there, 12
+partitions, acks of all:
 
     plain      idempotent, as fast as it goes
     committed  the same in transactions, each producer commits every 100 ms
@@ -12,6 +13,9 @@ up. The load speaks for clients of generation 2: a partition is added by the fir
 before a commit all acks are awaited. `commit` is the time from EndTxn to its reply, `begun` that to
 the first ack of the next transaction: Apache Kafka answers a commit before its markers are written,
 and who writes on meanwhile has to wait for them.
+
+With `--nodes 3` they are clusters with three replicas of each partition; the cost is that of all
+nodes together, and there are no `ids`.
 """
 
 import argparse
@@ -19,14 +23,14 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from asking import Asking, first_asking
-from brokers import LoneBroker, forget_topic, resident_mib, topic_on
+from brokers import Broker, LoneBroker, forget_topic, leaders_on, resident_mib, topic_on
 from cases import KIB, Case, Kind
-from compare import TABLE_WIDTH, await_clean_pages, brokers_in, machine
+from compare import TABLE_WIDTH, await_clean_pages, brokers_in, clusters_in, machine
 from loading import Measured, Templates, built_load, run_program, write_templates
 from rich.console import Console
 from rich.table import Table
@@ -84,16 +88,20 @@ def main() -> None:
         batch = Case(name="batches", kind=Kind.PRODUCE, batch_bytes=arguments.batch_kib * KIB)
         templates = write_templates(batch, Path(folder))
         bench = Bench(program, templates, console, scale=QUICK_SCALE if arguments.quick else 1.0)
-        brokers = brokers_in(Path(folder) / "costs", arguments, console)
+        measured: Sequence[Broker]
+        if arguments.nodes > 1:
+            measured = clusters_in(Path(folder) / "costs", arguments, console)
+        else:
+            measured = brokers_in(Path(folder) / "costs", arguments, console)
         try:
             if arguments.rounds:
-                bench.measure_costs(brokers, arguments.rounds)
+                bench.measure_costs(measured, arguments.rounds)
         finally:
-            for broker in brokers:
-                broker.stop()
+            for one in measured:
+                one.stop()
         brokers = brokers_in(Path(folder) / "ids", arguments, console)
         try:
-            if arguments.ids:
+            if arguments.ids and arguments.nodes == 1:
                 bench.measure_ids(brokers, arguments.ids)
         finally:
             for broker in brokers:
@@ -109,6 +117,7 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="less than half of the bytes")
     parser.add_argument("--broker", choices=("penstock", "kafka"), help="one of them alone")
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1)
     parser.add_argument("--rounds", type=int, default=3, help="0: the ids alone")
     parser.add_argument("--ids", type=int, default=10_000, help="0: the costs alone")
     parser.add_argument("--batch-kib", type=int, default=64, help="of records, in one request")
@@ -131,7 +140,7 @@ class Bench:
         self._scale = scale
         self._topics = 0
 
-    def measure_costs(self, brokers: list[LoneBroker], rounds: int) -> None:
+    def measure_costs(self, brokers: Sequence[Broker], rounds: int) -> None:
         """All ways in each round, the brokers in turn; prints medians."""
         for broker in brokers:
             broker.start()
@@ -159,7 +168,7 @@ class Bench:
             table.add_row(name, *(column[name] for column in columns))
         self._console.print(table)
 
-    def _write(self, way: Way, broker: LoneBroker, *, scale: float) -> Measured:
+    def _write(self, way: Way, broker: Broker, *, scale: float) -> Measured:
         await_clean_pages()
         self._topics += 1
         name = f"bench-{self._topics}"
@@ -173,6 +182,7 @@ class Bench:
             "topic-id": topic_id.hex(),
             "templates": self._templates.path,
             "partitions": PARTITIONS,
+            "leaders": ",".join(leaders_on(broker, name)),
             "acks": -1,
             "connections": PRODUCERS,
             "in-flight": IN_FLIGHT,
@@ -184,7 +194,7 @@ class Bench:
         forget_topic(broker, name)
         return run
 
-    def _note(self, way: str, broker: LoneBroker, number: int, run: Measured) -> None:
+    def _note(self, way: str, broker: Broker, number: int, run: Measured) -> None:
         self.lines.append({"way": way, "broker": broker.name, "round": number, **asdict(run)})
         shown = "  ".join(
             f"{name} {figure(run, self._templates):8.2f}" for name, figure in FIGURES.items()

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,13 +24,21 @@ const (
 	transactionalBit = 0x10
 )
 
-// Producer is one that numbers its records, on a connection of its own, as clients do. With an id it
-// writes in transactions of generation 2: partitions are added by the first batch to each, and
-// every end brings a new epoch.
+// Line is a connection to one node, with requests in flight.
+type Line struct {
+	connection *net.TCPConn
+	replies    *bufio.Reader
+	unacked    int
+}
+
+// Producer is one that numbers its records, on connections of its own, as clients do: one to each
+// node that it needs. With an id it writes in transactions of generation 2: partitions are added by
+// the first batch to each, and every end brings a new epoch.
 type Producer struct {
 	options         *Options
-	connection      *net.TCPConn
-	replies         *bufio.Reader
+	lines           map[string]*Line // by address
+	leaders         []*Line          // of each partition
+	coordinator     *Line
 	scratch         []byte
 	transactionalID string // empty: none
 	id              uint64
@@ -37,7 +46,6 @@ type Producer struct {
 	sequences       []uint32
 	batches         [][]byte // templates of its own, which it numbers in place
 	next            int
-	unacked         int
 	endedAt         time.Time // when the transaction before this one was ended
 	endedBytes      int64     // acked, and committed where there are transactions
 	openBytes       int64
@@ -46,13 +54,14 @@ type Producer struct {
 }
 
 func newProducer(options *Options, transactionalID string, first int) (*Producer, error) {
-	connection, err := dial(options.address)
-	if err != nil {
-		return nil, err
-	}
 	producer := &Producer{
-		options: options, connection: connection, transactionalID: transactionalID, next: first,
-		replies: bufio.NewReaderSize(connection, replyBufferBytes), scratch: make([]byte, 4096),
+		options: options, transactionalID: transactionalID, next: first,
+		lines: map[string]*Line{}, scratch: make([]byte, 4096),
+	}
+	err := producer.connect()
+	if err != nil {
+		producer.close()
+		return nil, err
 	}
 	for _, template := range options.templates {
 		producer.batches = append(producer.batches, append([]byte(nil), template...))
@@ -60,6 +69,50 @@ func newProducer(options *Options, transactionalID string, first int) (*Producer
 	producer.id, producer.epoch, err = producer.identity()
 	producer.sequences = make([]uint32, options.partitions)
 	return producer, err
+}
+
+// connect has a connection to each leader, and to the coordinator.
+func (producer *Producer) connect() error {
+	options := producer.options
+	for partition := range options.partitions {
+		leader, err := producer.line(options.leader(partition))
+		if err != nil {
+			return err
+		}
+		producer.leaders = append(producer.leaders, leader)
+	}
+	address := options.address
+	if producer.transactionalID != "" && len(options.leaders) > 0 {
+		asked, err := producer.line(address)
+		if err != nil {
+			return err
+		}
+		if address, err = producer.coordinatorAddress(asked); err != nil {
+			return err
+		}
+	}
+	var err error
+	producer.coordinator, err = producer.line(address)
+	return err
+}
+
+func (producer *Producer) line(address string) (*Line, error) {
+	if line := producer.lines[address]; line != nil {
+		return line, nil
+	}
+	connection, err := dial(address)
+	if err != nil {
+		return nil, err
+	}
+	line := &Line{connection: connection, replies: bufio.NewReaderSize(connection, replyBufferBytes)}
+	producer.lines[address] = line
+	return line, nil
+}
+
+func (producer *Producer) close() {
+	for _, line := range producer.lines {
+		line.connection.Close()
+	}
 }
 
 // number writes producer, epoch and sequence into a batch, and the checksum over them.
@@ -81,26 +134,33 @@ func (producer *Producer) send() error {
 	producer.number(batch, partition)
 	frame := produceFrameOf(producer.options, producer.transactionalID, partition, batch)
 	producer.openBytes += int64(len(batch))
-	producer.unacked++
+	line := producer.leaders[partition]
+	line.unacked++
 	buffers := net.Buffers{frame.head, frame.batch, produceTail}
-	_, err := buffers.WriteTo(producer.connection)
+	_, err := buffers.WriteTo(line.connection)
 	return err
 }
 
-func (producer *Producer) awaitAck() error {
-	err := producer.options.readAck(producer.replies, producer.scratch)
-	producer.unacked--
+func (producer *Producer) awaitAck(line *Line) error {
+	err := producer.options.readAck(line.replies, producer.scratch)
+	line.unacked--
 	return err
+}
+
+// following is where the next batch goes.
+func (producer *Producer) following() *Line {
+	return producer.leaders[producer.next%producer.options.partitions]
 }
 
 // begin sends the first batch of a transaction alone, and again while the markers of the one before
 // are on their way: what came behind it would be out of order.
 func (producer *Producer) begin() error {
+	line := producer.following()
 	for {
 		if err := producer.send(); err != nil {
 			return err
 		}
-		err := producer.awaitAck()
+		err := producer.awaitAck(line)
 		var refused *Refused
 		if errors.As(err, &refused) && refused.code == concurrentTransactions {
 			producer.unsend()
@@ -121,13 +181,14 @@ func (producer *Producer) unsend() {
 	clear(producer.sequences)
 }
 
-// sendNext waits for room among the requests in flight, and sends.
+// sendNext waits for room among the requests in flight to that node, and sends.
 func (producer *Producer) sendNext() error {
 	if producer.transactionalID != "" && producer.openBytes == 0 {
 		return producer.begin()
 	}
-	for producer.unacked >= producer.options.inFlight {
-		if err := producer.awaitAck(); err != nil {
+	line := producer.following()
+	for line.unacked >= producer.options.inFlight {
+		if err := producer.awaitAck(line); err != nil {
 			return err
 		}
 	}
@@ -164,9 +225,11 @@ func (producer *Producer) run(left *atomic.Int64) error {
 
 // end waits for all acks, as clients do before they commit, and then for the commit.
 func (producer *Producer) end() error {
-	for producer.unacked > 0 {
-		if err := producer.awaitAck(); err != nil {
-			return err
+	for _, line := range producer.lines {
+		for line.unacked > 0 {
+			if err := producer.awaitAck(line); err != nil {
+				return err
+			}
 		}
 	}
 	if producer.transactionalID != "" && producer.openBytes > 0 {
@@ -210,15 +273,8 @@ func (producer *Producer) identity() (uint64, uint16, error) {
 func (producer *Producer) trade(request []byte) error {
 	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
 	for deadline := time.Now().Add(coordinatorSecondsMax * time.Second); ; {
-		if _, err := producer.connection.Write(request); err != nil {
-			return err
-		}
-		if _, err := io.ReadFull(producer.replies, producer.scratch[:4]); err != nil {
-			return err
-		}
-		size := binary.BigEndian.Uint32(producer.scratch)
-		reply := producer.scratch[:size]
-		if _, err := io.ReadFull(producer.replies, reply); err != nil {
+		reply, err := producer.ask(producer.coordinator, request)
+		if err != nil {
 			return err
 		}
 		const codeAt = 4 + 1 + 4 // correlation id, tags, throttle time
@@ -231,6 +287,46 @@ func (producer *Producer) trade(request []byte) error {
 		}
 		if !comesAgain[code] || time.Now().After(deadline) {
 			return fmt.Errorf("the coordinator of %q answered with error %d", producer.transactionalID, code)
+		}
+		time.Sleep(coordinatorPause)
+	}
+}
+
+// ask sends one request over a connection with none in flight.
+func (producer *Producer) ask(line *Line, request []byte) ([]byte, error) {
+	if _, err := line.connection.Write(request); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(line.replies, producer.scratch[:4]); err != nil {
+		return nil, err
+	}
+	reply := producer.scratch[:binary.BigEndian.Uint32(producer.scratch)]
+	_, err := io.ReadFull(line.replies, reply)
+	return reply, err
+}
+
+// coordinatorAddress is where the coordinator of this producer's id listens.
+func (producer *Producer) coordinatorAddress(asked *Line) (string, error) {
+	request := header(findCoordinatorKey, findCoordinatorVersion)
+	request = append(request, 1, 2) // of a transactional id; one of them
+	request = appendCompact(request, producer.transactionalID)
+	request = append(request, 0)
+	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
+	for deadline := time.Now().Add(coordinatorSecondsMax * time.Second); ; {
+		reply, err := producer.ask(asked, request)
+		if err != nil {
+			return "", err
+		}
+		at := 4 + 1 + 4 + 1 + 1 + len(producer.transactionalID) + 4 // up to the host's length
+		end := at + int(reply[at])                                  // one more than the length
+		host := string(reply[at+1 : end])
+		port := binary.BigEndian.Uint32(reply[end:])
+		code := binary.BigEndian.Uint16(reply[end+4:])
+		if code == 0 {
+			return net.JoinHostPort(host, strconv.Itoa(int(port))), nil
+		}
+		if !comesAgain[code] || time.Now().After(deadline) {
+			return "", fmt.Errorf("no coordinator of %q: error %d", producer.transactionalID, code)
 		}
 		time.Sleep(coordinatorPause)
 	}
@@ -253,7 +349,7 @@ func idempotent(options *Options) (Result, error) {
 		if producers[index], err = newProducer(options, id, index*7); err != nil {
 			return Result{}, err
 		}
-		defer producers[index].connection.Close()
+		defer producers[index].close()
 	}
 	var left atomic.Int64
 	left.Store(int64(options.requests))
@@ -285,7 +381,7 @@ func transactionalIDs(options *Options) (Result, error) {
 		if err != nil {
 			return err
 		}
-		defer producer.connection.Close()
+		defer producer.close()
 		for {
 			number := int(next.Add(1)) - 1
 			if number >= options.requests {

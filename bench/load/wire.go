@@ -17,10 +17,12 @@ const (
 	topicIDsFrom  = 13 // of both: before it a topic goes by its name
 	replicaIDUpTo = 14 // of Fetch: in each request, and not only in a follower's
 
-	initProducerIDKey     = 22
-	initProducerIDVersion = 5
-	endTxnKey             = 26
-	endTxnVersion         = 5
+	findCoordinatorKey     = 10
+	findCoordinatorVersion = 4
+	initProducerIDKey      = 22
+	initProducerIDVersion  = 5
+	endTxnKey              = 26
+	endTxnVersion          = 5
 
 	transactionTimeoutMs  = 60_000
 	coordinatorSecondsMax = 60
