@@ -27,6 +27,7 @@ LIKELY_SEED = {
     ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: 1,
     ClusterFlaw.PLACE_KEPT: 2,
     ClusterFlaw.ACK_BEFORE_SYNC: 37,
+    ClusterFlaw.DIVERGENCE_NOT_TOLD: 26,
     ClusterFlaw.NEVER_JOINS: 0,
 }
 CHECKERS = {
@@ -45,6 +46,7 @@ CHECKERS = {
     ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: ("electable",),
     ClusterFlaw.PLACE_KEPT: ("electable",),
     ClusterFlaw.ACK_BEFORE_SYNC: ("electable",),
+    ClusterFlaw.DIVERGENCE_NOT_TOLD: ("replicas",),
     ClusterFlaw.NEVER_JOINS: ("health",),
 }
 

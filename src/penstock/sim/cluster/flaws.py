@@ -50,6 +50,7 @@ class ClusterFlaw(Enum):
     WIPED_TAKEN_FOR_CLEAN = "wiped-taken-for-clean"  # a broker without the directories that it had
     PLACE_KEPT = "place-kept"  # in sync, by a broker that may have lost records
     ACK_BEFORE_SYNC = "ack-before-sync"  # where acks have to wait for it
+    DIVERGENCE_NOT_TOLD = "divergence-not-told"  # to followers
     NEVER_JOINS = "never-joins"  # a follower that has caught up
 
 
@@ -92,6 +93,7 @@ REPLICATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
     ClusterFlaw.WIPED_TAKEN_FOR_CLEAN: replication_flaws.wiped_taken_for_clean,
     ClusterFlaw.PLACE_KEPT: replication_flaws.place_kept,
     ClusterFlaw.ACK_BEFORE_SYNC: replication_flaws.ack_before_sync,
+    ClusterFlaw.DIVERGENCE_NOT_TOLD: replication_flaws.divergence_not_told,
     ClusterFlaw.NEVER_JOINS: replication_flaws.never_joins,
 }
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock.broker.request import follower_fetch
 from penstock.metadata.controller import brokers
 from penstock.metadata.controller.decision_context import DecisionContext
 from penstock.metadata.image.broker import BrokerImage
@@ -80,6 +81,11 @@ def _led_in_a_new_epoch(
             yield PartitionChangeRecord(
                 topic_id=place.topic_id, partition_id=place.partition, leader=present.node_id
             )
+
+
+def divergence_not_told() -> list[Change]:
+    """A follower keeps records that its leader does not have, and appends to them."""
+    return [(follower_fetch, "diverged", lambda *found, **asked: None)]
 
 
 def never_joins() -> list[Change]:
