@@ -4,11 +4,11 @@ import pytest
 
 from penstock.sim.campaign import campaign
 from penstock.sim.run import run_seed
-from penstock.sim.workers import over_seeds
+from penstock.sim.workers import SeedBudget, over_seeds
 
 
 def test_every_seed_has_the_verdict_that_it_has_alone() -> None:
-    verdicts = sorted(campaign(range(4, 7), workers=2), key=lambda verdict: verdict.seed)
+    verdicts = list(campaign(SeedBudget(start=4, seeds=3), workers=2))
     assert [verdict.seed for verdict in verdicts] == [4, 5, 6]
     for verdict in verdicts:
         alone = run_seed(verdict.seed)
@@ -22,5 +22,16 @@ def test_every_seed_has_the_verdict_that_it_has_alone() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 25])
 def test_no_seed_is_left_out_or_run_twice(count: int) -> None:
-    halves = over_seeds(range(100, 100 + count), float, module="builtins", workers=2)
+    halves = over_seeds(SeedBudget(start=100, seeds=count), float, module="builtins", workers=2)
     assert sorted(halves) == [float(seed) for seed in range(100, 100 + count)]
+
+
+def test_seeds_are_run_from_the_first_on_until_time_is_up() -> None:
+    seeds = list(over_seeds(SeedBudget(start=7, seconds=1.0), float, module="builtins", workers=1))
+    assert seeds == [float(seed) for seed in range(7, 7 + len(seeds))]
+    assert seeds
+
+
+def test_a_campaign_ends_with_its_seeds_when_there_is_time_left() -> None:
+    budget = SeedBudget(seeds=3, seconds=600.0)
+    assert list(over_seeds(budget, float, module="builtins", workers=1)) == [0.0, 1.0, 2.0]

@@ -21,6 +21,18 @@ def test_campaign_counts_faults_leaders_and_records() -> None:
     assert figures["virtual_seconds"] >= 6 * 20
 
 
+def test_campaign_ends_when_its_minutes_are_over_or_its_seeds_are_done() -> None:
+    asked = ["quorum", "--minutes", "10", "--seeds", "2", "--start", "5", "--workers", "1"]
+    ran = CliRunner().invoke(sim, [*asked, "--json"])
+    assert ran.exit_code == 0, ran.output
+    figures = json.loads(ran.stdout)
+    assert (figures["seeds"], figures["start"]) == (2, 5)
+    asked = ["quorum", "--minutes", "0.02", "--workers", "1", "--json"]
+    ran = CliRunner().invoke(sim, asked)
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout)["failed"] == []
+
+
 def test_planted_bug_is_named_with_the_seeds_that_it_took() -> None:
     asked = ["quorum", "--seeds", "40", "--workers", "1", "--flaw", "vote-not-synced"]
     ran = CliRunner().invoke(sim, asked)

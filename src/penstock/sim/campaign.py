@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.sim.run import run_seed
-from penstock.sim.workers import over_seeds
+from penstock.sim.workers import SeedBudget, over_seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Verdict:
         return self.acks
 
 
-def campaign(seeds: range, *, workers: int | None = None) -> Iterator[Verdict]:
-    return over_seeds(seeds, _verdict, module=__name__, workers=workers)
+def campaign(budget: SeedBudget, *, workers: int | None = None) -> Iterator[Verdict]:
+    return over_seeds(budget, _verdict, module=__name__, workers=workers)
 
 
 def _verdict(seed: int) -> Verdict:

@@ -7,9 +7,9 @@ from functools import partial
 from penstock.sim.cluster.flaws import ClusterFlaw, refuse_compiled
 from penstock.sim.cluster.run import run_seed
 from penstock.sim.seed_figures import SeedFigures
-from penstock.sim.workers import over_seeds
+from penstock.sim.workers import SeedBudget, over_seeds
 
-SEEDS_AT_ONCE = 2  # each takes seconds
+SEEDS_AT_ONCE = 1  # each takes seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +23,16 @@ class ClusterVerdict:
         return self.figures.fault_count
 
     @property
+    def virtual_ms(self) -> int:
+        return self.figures.virtual_ms
+
+    @property
     def acked(self) -> int:
         return self.figures.acked
 
 
 def cluster_campaign(
-    seeds: range,
+    budget: SeedBudget,
     *,
     nodes: int,
     replicas: int | None = None,
@@ -38,7 +42,9 @@ def cluster_campaign(
     if flaw is not None:
         refuse_compiled(flaw)
     run_one = partial(verdict_of, nodes=nodes, replicas=replicas, flaw=flaw)
-    return over_seeds(seeds, run_one, module=__name__, workers=workers, seeds_at_once=SEEDS_AT_ONCE)
+    return over_seeds(
+        budget, run_one, module=__name__, workers=workers, seeds_at_once=SEEDS_AT_ONCE
+    )
 
 
 def verdict_of(

@@ -9,7 +9,7 @@ from functools import partial
 
 from penstock.sim.quorum.flaws import Flaw
 from penstock.sim.quorum.run import run_seed
-from penstock.sim.workers import over_seeds
+from penstock.sim.workers import SeedBudget, over_seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +66,10 @@ class Tally:
 
 
 def quorum_campaign(
-    seeds: range, *, flaw: Flaw | None = None, workers: int | None = None
+    budget: SeedBudget, *, flaw: Flaw | None = None, workers: int | None = None
 ) -> Iterator[QuorumVerdict]:
     run_one = partial(verdict_of, flaw=flaw)
-    return over_seeds(seeds, run_one, module=__name__, workers=workers)
+    return over_seeds(budget, run_one, module=__name__, workers=workers)
 
 
 def verdict_of(seed: int, *, flaw: Flaw | None = None) -> QuorumVerdict:

@@ -9,7 +9,7 @@ from functools import partial
 
 from penstock.sim.replication.flaws import ReplicationFlaw
 from penstock.sim.replication.run import run_seed
-from penstock.sim.workers import over_seeds
+from penstock.sim.workers import SeedBudget, over_seeds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +63,10 @@ class ReplicationTally:
 
 
 def replication_campaign(
-    seeds: range, *, flaw: ReplicationFlaw | None = None, workers: int | None = None
+    budget: SeedBudget, *, flaw: ReplicationFlaw | None = None, workers: int | None = None
 ) -> Iterator[ReplicationVerdict]:
     run_one = partial(replication_verdict, flaw=flaw)
-    return over_seeds(seeds, run_one, module=__name__, workers=workers)
+    return over_seeds(budget, run_one, module=__name__, workers=workers)
 
 
 def replication_verdict(seed: int, *, flaw: ReplicationFlaw | None = None) -> ReplicationVerdict:
