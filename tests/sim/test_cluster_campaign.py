@@ -39,8 +39,21 @@ def test_replay_shows_the_same_run_by_virtual_time() -> None:
     ran = CliRunner().invoke(sim, ["replay", "1", "--nodes", "3"])
     assert ran.exit_code == 0, ran.output
     assert "quorum role=leader" in ran.output
+    assert "is active in epoch 1" in ran.output
+    assert "leads: orders-0@0" in ran.output
+    assert "no promise was broken" in ran.output
     assert "no more of them" in ran.output
     assert run_seed(1, nodes=3).trace.hash in ran.output
+
+
+def test_brief_replay_tells_who_led_what_which_faults_struck_and_which_check_failed() -> None:
+    asked = ["replay", "0", "--nodes", "3", "--flaw", "ack-before-replication", "--brief"]
+    ran = CliRunner().invoke(sim, asked)
+    assert ran.exit_code != 0
+    assert "faults planned" in ran.output
+    assert "is active in epoch" in ran.output
+    assert "INFO" not in ran.output
+    assert "the promise that was broken: every replica that could be elected" in ran.output
 
 
 def test_partitions_have_three_replicas_unless_another_number_is_asked_for() -> None:

@@ -37,7 +37,7 @@ CHECKERS = {
     ClusterFlaw.IMAGE_BEFORE_CAUGHT_UP: ("electable", "lost records", "offsets"),
     ClusterFlaw.METADATA_NOT_SYNCED: ("restart", "metadata log", "electable"),
     ClusterFlaw.LEADER_EPOCH_KEPT: ("leader epochs",),
-    ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: ("fencing",),
+    ClusterFlaw.UNFENCED_BEFORE_CAUGHT_UP: ("registration",),
     ClusterFlaw.NEVER_UNFENCED: ("health",),
     ClusterFlaw.FENCED_LEADER_SHOWN: ("fenced leader",),
     ClusterFlaw.ACK_BEFORE_REPLICATION: ("acks", "electable"),

@@ -17,18 +17,22 @@ from penstock.cli.sim_cores import quorum, quorum_replay, replication, replicati
 from penstock.cli.sim_figures import PromiseBroken, judge_campaign, show_figures
 from penstock.cli.sim_options import (
     campaign_options,
+    faults_option,
+    named_faults,
     nodes_option,
     replicas_option,
     seed_budget,
 )
 from penstock.cli.sim_progress import progress_bar, shown
+from penstock.cli.sim_replay import replay_cluster, replay_node
 from penstock.sim.campaign import Verdict, campaign
 from penstock.sim.cluster.campaign import ClusterVerdict, cluster_campaign
 from penstock.sim.cluster.flaws import ClusterFlaw
-from penstock.sim.cluster.run import run_seed as run_cluster_seed
+from penstock.sim.cluster.scenario import fault_kinds
 from penstock.sim.crash_points import small_transactions
 from penstock.sim.host import Crash
 from penstock.sim.run import run_seed
+from penstock.sim.scenario import FaultKind
 from penstock.sim.seed_figures import WORTH, distribution
 from penstock.sim.workers import SeedBudget
 
@@ -52,6 +56,7 @@ for _command in (quorum, quorum_replay, replication, replication_replay):
 @campaign_options
 @nodes_option
 @replicas_option
+@faults_option
 @cluster_flaw_option
 @json_option
 def run(
@@ -61,6 +66,7 @@ def run(
     workers: int | None,
     nodes: int | None,
     replicas: int | None,
+    faults: str | None,
     flaw: str | None,
     as_json: bool,
 ) -> None:
@@ -71,14 +77,25 @@ def run(
     console = Console(stderr=as_json)
     budget = seed_budget(seeds=seeds, minutes=minutes, start=start)
     _refuse_options_of_clusters(nodes, replicas, flaw)
+    again = "" if faults is None else f" --faults '{faults}'"
     if nodes is None:
-        _run_node(budget, workers, console, as_json=as_json)
+        kinds = named_faults(faults, FaultKind)
+        ran_nodes = campaign(budget, kinds=kinds, workers=workers)
+        _run_node(ran_nodes, budget, console, again=again, as_json=as_json)
     else:
         planted = None if flaw is None else ClusterFlaw(flaw)
         ran = cluster_campaign(
-            budget, nodes=nodes, replicas=replicas, flaw=planted, workers=workers
+            budget,
+            nodes=nodes,
+            replicas=replicas,
+            kinds=named_faults(faults, fault_kinds(nodes=nodes, replicas=replicas)),
+            flaw=planted,
+            workers=workers,
         )
-        again = f"--nodes {nodes}" + ("" if replicas is None else f" --replicas {replicas}")
+        again = (
+            f" --nodes {nodes}" + ("" if replicas is None else f" --replicas {replicas}") + again
+        )
+        again += "" if flaw is None else f" --flaw {flaw}"
         _run_cluster(ran, budget, planted, console, again=again, as_json=as_json)
 
 
@@ -86,30 +103,34 @@ def run(
 @click.argument("seed", type=click.IntRange(min=0))
 @nodes_option
 @replicas_option
+@faults_option
 @cluster_flaw_option
-def replay(seed: int, nodes: int | None, replicas: int | None, flaw: str | None) -> None:
-    """Run one seed again and show what happened, by virtual time."""
-    _refuse_options_of_clusters(nodes, replicas, flaw)
+@click.option("--brief", is_flag=True,
+              help="With --nodes: leave out what clients were told, and log lines.")  # fmt: skip
+def replay(
+    seed: int,
+    nodes: int | None,
+    replicas: int | None,
+    faults: str | None,
+    flaw: str | None,
+    brief: bool,
+) -> None:
+    """Run one seed again and show what happened, by virtual time.
+
+    With --nodes: who led what, which faults struck, what clients were told, and which check failed.
+    """
+    _refuse_options_of_clusters(nodes, replicas, flaw, brief=brief)
     if nodes is None:
-        outcome = run_seed(seed, log_lines=True)
-        trace, violation = outcome.trace, outcome.violation
-        figures = f"{outcome.lives} lives, {outcome.acks} acks, {outcome.virtual_ms} ms"
+        replay_node(seed, named_faults(faults, FaultKind))
     else:
-        planted = None if flaw is None else ClusterFlaw(flaw)
-        of_cluster = run_cluster_seed(
-            seed, nodes=nodes, replicas=replicas, flaw=planted, log_lines=True
+        replay_cluster(
+            seed,
+            nodes=nodes,
+            replicas=replicas,
+            kinds=named_faults(faults, fault_kinds(nodes=nodes, replicas=replicas)),
+            flaw=None if flaw is None else ClusterFlaw(flaw),
+            brief=brief,
         )
-        trace, violation = of_cluster.trace, of_cluster.violation
-        found = of_cluster.figures
-        figures = (
-            f"{found.fault_count} faults, {found.leader_changes} changes of leader,"
-            f" {found.acked} acks, {found.virtual_ms} ms"
-        )
-    for line in trace.lines:
-        click.echo(str(line))
-    click.echo(f"seed {seed}: {figures} of virtual time, trace {trace.hash}")
-    if violation is not None:
-        raise PromiseBroken(f"seed {seed}: {violation}")
 
 
 @sim.command()
@@ -135,8 +156,12 @@ def crash(seed: int, stride: int, power_loss: bool) -> None:
         raise PromiseBroken(f"{failed} of {len(points)} crashes broke a promise")
 
 
-def _refuse_options_of_clusters(nodes: int | None, replicas: int | None, flaw: str | None) -> None:
+def _refuse_options_of_clusters(
+    nodes: int | None, replicas: int | None, flaw: str | None, *, brief: bool = False
+) -> None:
     if nodes is None:
+        if brief:
+            raise click.UsageError("--brief is for clusters: give --nodes, such as --nodes 3")
         for name, given in (("flaw", flaw), ("replicas", replicas)):
             if given is not None:
                 raise click.UsageError(
@@ -146,9 +171,12 @@ def _refuse_options_of_clusters(nodes: int | None, replicas: int | None, flaw: s
         raise click.UsageError(f"--replicas {replicas} needs as many nodes: there are {nodes}")
 
 
-def _run_node(budget: SeedBudget, workers: int | None, console: Console, *, as_json: bool) -> None:
+def _run_node(
+    ran: Iterator[Verdict], budget: SeedBudget, console: Console, *, again: str, as_json: bool
+) -> None:
+    """`again` is what a replay needs to be told."""
     began = time.monotonic()
-    verdicts: list[Verdict] = list(shown(campaign(budget, workers=workers), budget, console))
+    verdicts = list(shown(ran, budget, console))
     failed = sorted(verdict.seed for verdict in verdicts if verdict.violation is not None)
     figures: dict[str, object] = {
         "seeds": len(verdicts),
@@ -161,8 +189,8 @@ def _run_node(budget: SeedBudget, workers: int | None, console: Console, *, as_j
         "seconds": round(time.monotonic() - began, 1),
     }
     show_figures(figures, console, as_json=as_json)
-    again = f"penstock sim replay {failed[0] if failed else ''}"
-    judge_campaign(failed, len(verdicts), flaw=None, console=console, replay=again)
+    replay = f"penstock sim replay {failed[0] if failed else ''}{again}"
+    judge_campaign(failed, len(verdicts), flaw=None, console=console, replay=replay)
 
 
 def _run_cluster(
@@ -197,6 +225,6 @@ def _run_cluster(
     if not as_json:
         console.print(distribution(found), highlight=False, soft_wrap=True)
     show_figures(figures, console, as_json=as_json)
-    replay = f"penstock sim replay {failed[0] if failed else ''} {again}"
+    replay = f"penstock sim replay {failed[0] if failed else ''}{again}"
     planted = None if flaw is None else flaw.value
     judge_campaign(failed, len(verdicts), flaw=planted, console=console, replay=replay)

@@ -1,6 +1,7 @@
 """Options of `penstock sim` that several of its commands have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import TypeVar
 
 import click
@@ -8,6 +9,7 @@ import click
 from penstock.sim.workers import SeedBudget
 
 Command = TypeVar("Command", bound=Callable[..., None])
+Kind = TypeVar("Kind", bound=Enum)
 
 SEEDS = 1_000  # unless a number or a time is given
 CLUSTER_NODES_MAX = 9
@@ -45,3 +47,27 @@ replicas_option = click.option(
     type=click.IntRange(min=1, max=CLUSTER_NODES_MAX),
     help="With --nodes: replicas of each partition; by default 3, or as many as there are nodes.",
 )
+faults_option = click.option(
+    "--faults",
+    metavar="KIND,...",
+    help="Have these kinds of fault alone, by the names that the figures have.",
+)
+
+
+def named_faults(text: str | None, known: Iterable[Kind]) -> tuple[Kind, ...] | None:
+    """The kinds that are named, with dashes or spaces; None where no choice was made."""
+    if text is None:
+        return None
+    by_name = {_plain(str(kind.value)): kind for kind in known}
+    chosen = []
+    for name in text.split(","):
+        kind = by_name.get(_plain(name))
+        if kind is None:
+            names = ", ".join(str(kind.value) for kind in by_name.values())
+            raise click.UsageError(f"--faults: there is no {name.strip()!r} here, but: {names}")
+        chosen.append(kind)
+    return tuple(dict.fromkeys(chosen))
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.lower().replace("-", " ").split())

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.sim.run import run_seed
+from penstock.sim.scenario import FaultKind
 from penstock.sim.workers import SeedBudget, over_seeds
 
 
@@ -28,12 +30,14 @@ class Verdict:
         return self.acks
 
 
-def campaign(budget: SeedBudget, *, workers: int | None = None) -> Iterator[Verdict]:
-    return over_seeds(budget, _verdict, module=__name__, workers=workers)
+def campaign(
+    budget: SeedBudget, *, kinds: tuple[FaultKind, ...] | None = None, workers: int | None = None
+) -> Iterator[Verdict]:
+    return over_seeds(budget, partial(_verdict, kinds=kinds), module=__name__, workers=workers)
 
 
-def _verdict(seed: int) -> Verdict:
-    outcome = run_seed(seed)
+def _verdict(seed: int, *, kinds: tuple[FaultKind, ...] | None) -> Verdict:
+    outcome = run_seed(seed, kinds=kinds)
     return Verdict(
         seed=seed,
         violation=outcome.violation,

@@ -12,7 +12,7 @@ from enum import Enum
 
 from penstock.sim.entropy import stream
 from penstock.sim.host import Crash
-from penstock.sim.scenario import Scenario, draw, with_transactions
+from penstock.sim.scenario import FaultKind, Scenario, draw, with_transactions
 
 
 class Unit(Enum):
@@ -25,6 +25,11 @@ class CrashPoint:
     unit: Unit
     number: int
     crash: Crash
+
+    @property
+    def kind(self) -> FaultKind:
+        """By the name that such a fault has elsewhere."""
+        return FaultKind.POWER_LOSS if self.crash is Crash.POWER_LOSS else FaultKind.KILL
 
     def __str__(self) -> str:
         return f"{self.crash.value} at {self.unit.value} {self.number}"

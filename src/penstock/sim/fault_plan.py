@@ -87,6 +87,7 @@ class FaultLimits:
     """What a scenario allows."""
 
     kinds: tuple[HostFaultKind, ...] = USUAL_KINDS
+    kinds_drawn: float = 0.4  # how many of them one plan has
     faults_min: int = 3
     faults_max: int = 12
     disabled_max: int = 1  # machines out of action at one time
@@ -131,7 +132,7 @@ def draw_plan(chance: Random, hosts: tuple[str, ...], limits: FaultLimits) -> Fa
     """Some kinds of fault in plenty rather than a little of each. Fewer faults than drawn where
     the limits leave no room for them.
     """
-    drawn = tuple(kind for kind in limits.kinds if chance.random() < 0.4)
+    drawn = tuple(kind for kind in limits.kinds if chance.random() < limits.kinds_drawn)
     kinds = drawn or (chance.choice(limits.kinds),)
     faults: list[PlannedFault] = []
     for _ in range(chance.randint(limits.faults_min, limits.faults_max)):

@@ -182,10 +182,14 @@ class HostFaults:
             (some if self._chance.random() < 0.3 else others).append(name)
         if fault.kind is HostFaultKind.PARTITION:
             self._wire.part(some, others)
+            self._trace.remark("fault", f"cut: {' '.join(some)} | {' '.join(others)}")
         else:
             # Those struck cannot be heard, or cannot hear.
             some, others = (some, others) if fault.amount < 0.5 else (others, some)
             self._wire.block(some, others)
+            self._trace.remark(
+                "fault", f"cut: {' '.join(some)} are not heard by {' '.join(others)}"
+            )
         self._sides[fault] = some, others
 
     def _unite(self, fault: PlannedFault) -> None:

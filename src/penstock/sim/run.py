@@ -46,7 +46,7 @@ from penstock.sim.loop import SimLoop
 from penstock.sim.one_node import ADDRESS, HistoryWatch, node_config
 from penstock.sim.reading import read_all
 from penstock.sim.retention_watch import RetentionWatch
-from penstock.sim.scenario import Scenario, draw
+from penstock.sim.scenario import FaultKind, Scenario, draw
 from penstock.sim.sim_node import SimNode
 from penstock.sim.trace import Line, Trace
 from penstock.sim.transacting.stage import judge, set_up, works
@@ -92,17 +92,21 @@ def run_seed(
     seed: int,
     scenario: Scenario | None = None,
     *,
+    kinds: tuple[FaultKind, ...] | None = None,
     crash_point: CrashPoint | None = None,
     log_lines: bool = False,
 ) -> Outcome:
     """Runs one simulation. Same seed, same code: same trace, in any process.
 
-    Without a scenario it is the one of the seed, with the crash point of the seed if it has one.
+    Without a scenario it is the one of the seed, with the crash point of the seed if it has one;
+    with these kinds of fault alone, if any are given.
     """
     loop = SimLoop()  # type: ignore[abstract]  # what it lacks, nobody may call
     if scenario is None:
-        scenario = draw(seed)
+        scenario = draw(seed, kinds, transactions=True)
         crash_point = draw_crash_point(seed, scenario)
+        if crash_point is not None and kinds is not None and crash_point.kind not in kinds:
+            crash_point = None
     simulation = Simulation(loop, scenario, crash_point)
     trace = simulation.trace
     violation = verdict_of(loop, trace, simulation.run(), log_lines=log_lines)

@@ -111,11 +111,15 @@ class Scenario:
 
 
 def draw(
-    seed: int, kinds: tuple[FaultKind, ...] | None = None, *, transactions: bool = True
+    seed: int,
+    kinds: tuple[FaultKind, ...] | None = None,
+    *,
+    transactions: bool | None = None,
 ) -> Scenario:
-    """What the seed asks for. With these kinds of fault alone, if any are given, and then without
-    transactions; these can be left out otherwise too.
+    """What the seed asks for. With these kinds of fault alone, if any are given; then with
+    transactions only if these are asked for, otherwise unless they are refused.
     """
+    transactions = kinds is None if transactions is None else transactions
     chance = stream(seed, "scenario")
     duration_ms = chance.choice((1_500, 3_000, 6_000))
     topics = [_topic(chance, "orders")]
@@ -141,19 +145,22 @@ def draw(
     )
     drawn = _with_retention(stream(seed, "retention of records"), drawn)
     drawn = _with_commits(stream(seed, "commits"), drawn)
-    if kinds is not None or not transactions:
+    if not transactions:
         return drawn
-    return _with_transactions(stream(seed, "transactions"), drawn)
+    return _with_transactions(stream(seed, "transactions"), drawn, kinds)
 
 
-def with_transactions(scenario: Scenario, chance: Random) -> Scenario:
+def with_transactions(
+    scenario: Scenario, chance: Random, kinds: tuple[FaultKind, ...] | None = None
+) -> Scenario:
     """The same, with applications that work in transactions. Mostly they have it to themselves."""
     plan = draw_transactions(chance)
     alone = chance.random() < 0.7
     faults = scenario.faults
     if not plan.acks_last and chance.random() < 0.8:
         # Else a power loss ends all promises, and what is left to see is that the node lives on.
-        faults = tuple(replace(fault, kind=KILLS.get(fault.kind, fault.kind)) for fault in faults)
+        milder = {kind: kill for kind, kill in KILLS.items() if kinds is None or kill in kinds}
+        faults = tuple(replace(fault, kind=milder.get(fault.kind, fault.kind)) for fault in faults)
     return replace(
         scenario,
         broker_settings={**scenario.broker_settings, **BROKER_SETTINGS},
@@ -233,8 +240,10 @@ def _with_commits(chance: Random, drawn: Scenario) -> Scenario:
     return replace(drawn, committers=chance.choice((0, 1, 2)), offsets_settings=settings)
 
 
-def _with_transactions(chance: Random, drawn: Scenario) -> Scenario:
-    return with_transactions(drawn, chance) if chance.random() < 0.5 else drawn
+def _with_transactions(
+    chance: Random, drawn: Scenario, kinds: tuple[FaultKind, ...] | None
+) -> Scenario:
+    return with_transactions(drawn, chance, kinds) if chance.random() < 0.5 else drawn
 
 
 def _broker_settings(chance: Random) -> dict[str, str]:

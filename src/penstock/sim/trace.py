@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from penstock.sim.errors import ProcessKilled
 from penstock.sim.loop import HOST, SimLoop
 
 EVENTS_KEPT_MAX = 50_000
@@ -21,9 +22,10 @@ class Line:
     at_us: int
     who: str
     what: str
+    is_log: bool = False  # a log line of a node, or of a client
 
     def __str__(self) -> str:
-        return f"{self.at_us / 1_000_000:10.6f}  {self.who:<10} {self.what}"
+        return f"{self.at_us / 1_000_000:10.6f}  {self.who:<12} {self.what}"
 
 
 class Trace:
@@ -66,9 +68,11 @@ class Trace:
             logger.setLevel(before[0])
             logger.propagate = before[1]
 
-    def remark(self, who: str, what: str) -> None:
-        """The same, for what may differ between two runs that are one: texts of log lines."""
-        self.lines.append(Line(at_us=self._loop.now_us, who=who, what=what))
+    def remark(self, who: str, what: str, *, is_log: bool = False) -> None:
+        """The same, for what may differ between two runs that are one, such as log lines, and for
+        what is no event of the simulation but something that was seen of it.
+        """
+        self.lines.append(Line(at_us=self._loop.now_us, who=who, what=what, is_log=is_log))
 
     def _take_up(self) -> None:
         self._hash.update("".join([f"{at_us} {what!r}\n" for at_us, what in self._events]).encode())
@@ -81,7 +85,16 @@ class _Remarks(logging.Handler):
         self._trace = trace
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is not None and _is_crash(record.exc_info[1]):
+            return  # a process that was killed writes nothing
         who = HOST.get() or "log"
-        self._trace.remark(who, f"{record.levelname} {record.getMessage()}")
+        self._trace.remark(who, f"{record.levelname} {record.getMessage()}", is_log=True)
         if record.exc_info is not None:
-            self._trace.remark(who, logging.Formatter().formatException(record.exc_info))
+            text = logging.Formatter().formatException(record.exc_info)
+            self._trace.remark(who, text, is_log=True)
+
+
+def _is_crash(failure: BaseException | None) -> bool:
+    while failure is not None and not isinstance(failure, ProcessKilled):
+        failure = failure.__cause__ or failure.__context__
+    return failure is not None

@@ -157,8 +157,8 @@ class Inspection:
         own = parts.local.image.offset
         if parts.broker.registered_epoch == broker_epoch and own <= broker_epoch:
             raise Violation(
-                "fencing", f"broker {node_id} is not fenced, and its image at offset {own} does not"
-                f" have its registration at {broker_epoch}",
+                "registration", f"broker {node_id} is not fenced, and its image at offset {own}"
+                f" does not have its registration at {broker_epoch}",
             )  # fmt: skip
 
 

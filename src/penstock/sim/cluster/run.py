@@ -10,7 +10,7 @@ Start reading at `run_seed`.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,6 +43,7 @@ from penstock.sim.cluster.judgement import (
     open_transactions,
 )
 from penstock.sim.cluster.layout import address, configs, format_nodes, machines
+from penstock.sim.cluster.leader_notes import LeaderNotes
 from penstock.sim.cluster.operating import elect_uncleanly
 from penstock.sim.cluster.probing import probe
 from penstock.sim.cluster.reader_client import ReaderClient
@@ -73,7 +74,6 @@ CLIENTS_END_MS = 60_000
 SERVED_MS = 60_000
 OPERATOR_MS = 2_000  # until an operator looks again
 STRIKES_MAX = 5  # on the leader, beyond the plan, if it was not changed often enough
-STRIKE_KINDS = (HostFaultKind.KILL, HostFaultKind.STOP, HostFaultKind.POWER_LOSS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +82,8 @@ class ClusterOutcome:
     violation: str | None
     figures: SeedFigures
     trace: Trace
+    scenario: ClusterScenario
+    clients: frozenset[str]  # by the names that they have in the trace
 
 
 def run_seed(
@@ -89,17 +91,29 @@ def run_seed(
     *,
     nodes: int = 3,
     replicas: int | None = None,
+    kinds: Collection[HostFaultKind] | None = None,
     flaw: ClusterFlaw | None = None,
     scenario: ClusterScenario | None = None,
     log_lines: bool = False,
 ) -> ClusterOutcome:
-    """Runs one simulation. Same seed, same code: same trace, in any process."""
+    """Runs one simulation. Same seed, same code: same trace, in any process. With these kinds of
+    fault alone, if any are given.
+    """
     loop = SimLoop()  # type: ignore[abstract]  # what it lacks, nobody may call
-    simulation = ClusterSimulation(loop, scenario or draw(seed, nodes=nodes, replicas=replicas))
+    if scenario is None:
+        scenario = draw(seed, nodes=nodes, replicas=replicas, kinds=kinds)
+    simulation = ClusterSimulation(loop, scenario)
     trace = simulation.cluster.trace
     with planted(flaw):
         violation = verdict_of(loop, trace, simulation.run(), log_lines=log_lines)
-    return ClusterOutcome(seed=seed, violation=violation, figures=simulation.figures(), trace=trace)
+    return ClusterOutcome(
+        seed=seed,
+        violation=violation,
+        figures=simulation.figures(),
+        trace=trace,
+        scenario=scenario,
+        clients=simulation.clients,
+    )
 
 
 class PowerWatch(Unwatched):
@@ -127,6 +141,9 @@ class ClusterSimulation:
             in_sync_min=scenario.in_sync_min,
             acks_synced=scenario.acks_synced,
         )
+        self._leader_notes = LeaderNotes(
+            self.cluster.nodes, machines(scenario.nodes), self.cluster.trace
+        )
         self._loop = loop
         self._chance = stream(scenario.seed, "faults of a cluster")
         self._hosts = machines(scenario.nodes)  # by node
@@ -135,6 +152,10 @@ class ClusterSimulation:
         self._faults: dict[str, int] = {}  # by kind, those that struck
         self._wiped = False  # a directory with records
         self._lossy = 0  # partitions that may have lost acked records by these faults
+
+    @property
+    def clients(self) -> frozenset[str]:
+        return frozenset(self._processes)
 
     def figures(self) -> SeedFigures:
         return SeedFigures(
@@ -252,10 +273,11 @@ class ClusterSimulation:
             # A seed is worth little if no leader was lost.
             await self._until(lambda: self.inspection.leader() is not None, within_ms=HEALTHY_MS)
             leader = self.inspection.leader()
-            if self.inspection.leader_changes >= WORTH.leader_changes or leader is None:
+            kinds = self.scenario.strike_kinds
+            if self.inspection.leader_changes >= WORTH.leader_changes or not (leader and kinds):
                 break
             fault = PlannedFault(
-                kind=self._chance.choice(STRIKE_KINDS),
+                kind=self._chance.choice(kinds),
                 start_ms=0,
                 end_ms=self._chance.randint(500, 4_000),
                 hosts=(leader,),
@@ -379,23 +401,33 @@ class ClusterSimulation:
 
     async def _judge(self, when: str) -> None:
         self.cluster.trace.note("judge", when)
+        self._checking("health, served: brokers, leaders, replicas, and a topic through each node")
         await require_healthy(self._missing, within_ms=HEALTHY_MS)
         await self._require_service(when)
         await require_healthy(self._missing, within_ms=HEALTHY_MS)
         images = {host: image for host in self._hosts.values() if (image := self.image_of(host))}
+        self._checking("lost operation, done twice: the metadata of every node")
         judge_images(self.history, images)
         self._look()
         self.cluster.check()
         addresses = [address(host) for host in self._hosts.values()]
         async with self.cluster.client("judge", addresses) as cluster:
+            self._checking("lost records, duplicates, order: all records")
             await judge_records(self.history, cluster)
             if self.scenario.transactors and not self._has_lost(TRANSACTION_TOPIC, PAYMENTS):
+                self._checking("transactions: open ones, and the records of all")
                 lacks = partial(open_transactions, cluster, self.scenario.nodes)
                 await require_healthy(lacks, within_ms=HEALTHY_MS)
                 await judge_transactions(self.history, cluster, self.scenario.nodes)
             if not self._has_lost(OFFSETS_TOPIC):
+                self._checking("commits: the offsets of groups")
                 await judge_commits(self.history, cluster)
+        self._checking("replicas: byte for byte, on all disks")
         self._judge_replicas(images)
+
+    def _checking(self, what: str) -> None:
+        """Which checks come next: one that fails is the last of the trace."""
+        self.cluster.trace.remark("check", what)
 
     def _has_lost(self, *topics: str) -> bool:
         """Whether acked records of these topics may be gone."""
@@ -422,6 +454,7 @@ class ClusterSimulation:
                 raise self._loop.failures[0]
 
     def _look(self) -> None:
+        self._leader_notes.look()
         self.inspection.look()
         self.replica_watch.look()
 

@@ -1,5 +1,6 @@
 """What one seed of a cluster asks for: settings, clients and faults, drawn before anything runs."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -37,6 +38,7 @@ REPLICATED_LIMITS = replace(
         HostFaultKind.WIPED_DIRECTORY,
     ),
 )
+STRIKE_KINDS = (HostFaultKind.KILL, HostFaultKind.STOP, HostFaultKind.POWER_LOSS)
 ORDERS = "orders"
 PAYMENTS = "payments"  # written in transactions
 REPLICAS = 3
@@ -58,6 +60,7 @@ class ClusterScenario:
     aimed: float  # how many of the faults strike the active controller, whoever that is
     power_lost_at_end: bool  # before the last judgement all machines lose power at once
     plan: FaultPlan
+    strike_kinds: tuple[HostFaultKind, ...] = STRIKE_KINDS  # for a leader that stays too long
 
     @property
     def in_sync_min(self) -> int:
@@ -75,9 +78,22 @@ class ClusterScenario:
         return {"penstock.ack.fsync": "true" if self.acks_synced or replicas == 1 else "false"}
 
 
-def draw(seed: int, *, nodes: int, replicas: int | None = None) -> ClusterScenario:
+def fault_kinds(*, nodes: int, replicas: int | None = None) -> tuple[HostFaultKind, ...]:
+    """Those that a cluster of this size may have, each once."""
+    replicas = min(REPLICAS, nodes) if replicas is None else replicas
+    kinds = set((LIMITS if replicas == 1 else REPLICATED_LIMITS).kinds)
+    return tuple(kind for kind in HostFaultKind if kind in kinds)
+
+
+def draw(
+    seed: int,
+    *,
+    nodes: int,
+    replicas: int | None = None,
+    kinds: Collection[HostFaultKind] | None = None,
+) -> ClusterScenario:
     """With as many replicas of each partition as are asked for; by default three, as far as there
-    are nodes for them.
+    are nodes for them. With these kinds of fault alone, if any are given.
     """
     replicas = min(REPLICAS, nodes) if replicas is None else replicas
     assert 1 <= replicas <= nodes, (replicas, nodes)
@@ -96,12 +112,25 @@ def draw(seed: int, *, nodes: int, replicas: int | None = None) -> ClusterScenar
         committers=chance.choice((0, 0, 1)),
         aimed=chance.choice((0.3, 0.6, 0.9)),
         power_lost_at_end=chance.random() < 0.3,
-        plan=_plan(seed, nodes, LIMITS),
+        plan=_plan(seed, nodes, LIMITS, kinds if replicas == 1 else None),
     )
-    return scenario if replicas == 1 else _replicated(scenario, stream(seed, "replication"))
+    if replicas > 1:
+        scenario = _replicated(scenario, stream(seed, "replication"), kinds)
+    return scenario if kinds is None else _without_others(scenario, kinds)
 
 
-def _replicated(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
+def _without_others(scenario: ClusterScenario, kinds: Collection[HostFaultKind]) -> ClusterScenario:
+    """What is not in the plan, and yet a fault, if it is not of these kinds."""
+    return replace(
+        scenario,
+        power_lost_at_end=scenario.power_lost_at_end and HostFaultKind.POWER_LOSS in kinds,
+        strike_kinds=tuple(kind for kind in scenario.strike_kinds if kind in kinds),
+    )
+
+
+def _replicated(
+    scenario: ClusterScenario, chance: Random, kinds: Collection[HostFaultKind] | None
+) -> ClusterScenario:
     """What is drawn where partitions have followers."""
     acks_synced = chance.random() < 0.5
     replicas, in_sync_min = str(scenario.replicas), str(scenario.in_sync_min)
@@ -120,13 +149,18 @@ def _replicated(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
     limits = replace(REPLICATED_LIMITS, together=0.4 if acks_synced else LIMITS.together)
     if scenario.nodes > 2 and chance.random() < 0.5:
         limits = replace(limits, disabled_max=2)
-    plan = _plan(scenario.seed, scenario.nodes, limits)
+    plan = _plan(scenario.seed, scenario.nodes, limits, kinds)
     if not acks_synced and chance.random() < 0.8:
         plan = replace(plan, faults=tuple(map(_of_one_machine, plan.faults)))
     return replace(scenario, node_settings=settings, acks_synced=acks_synced, plan=plan)
 
 
-def _plan(seed: int, nodes: int, limits: FaultLimits) -> FaultPlan:
+def _plan(
+    seed: int, nodes: int, limits: FaultLimits, kinds: Collection[HostFaultKind] | None
+) -> FaultPlan:
+    if kinds is not None:
+        chosen = tuple(kind for kind in limits.kinds if kind in kinds)
+        limits = replace(limits, kinds=chosen, kinds_drawn=1.0)
     return draw_plan(stream(seed, "plan of faults"), tuple(machines(nodes).values()), limits)
 
 
