@@ -21,7 +21,6 @@ from penstock.client.consume.fetch_request import FetchRules
 from penstock.client.consume.fetched_data import ConsumedRecord
 from penstock.client.consume.group_offsets import Committed, committed_offsets
 from penstock.client.consume.isolation import Isolation
-from penstock.client.network.cluster import Cluster
 from penstock.client.network.coordinators import Coordinators
 from penstock.client.network.errors import ClientError, Refused
 from penstock.model.error import ErrorCode
@@ -30,7 +29,9 @@ from penstock.sim.clients import CLUSTER_RULES, Laboratory, answered
 from penstock.sim.history import Sent
 from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.transacting.history import Attempt
+from penstock.sim.transacting.lab import TransactionLab
 from penstock.sim.transacting.plan import Application, Style, TransactionPlan
+from penstock.sim.transacting.routes import OneNode
 from penstock.sim.transacting.session import Session
 from penstock.transactions.state import Identity
 
@@ -50,20 +51,27 @@ async def transact(
     kill_switch: KillSwitch,
     chance: Random,
 ) -> None:
-    """Works until the simulation ends, and leaves nothing that only a database could end."""
+    """On a single node, until the simulation ends."""
+    assert lab.scenario.transactions is not None
     async with lab.cluster(name, kill_switch) as cluster:
-        instance = Instance(lab, name, cluster, application, ends, chance)
-        while not lab.ending:
-            await _try(lab, name, instance.take_over_and_work())
-            await asyncio.sleep(chance.random() * chance.choice((0.01, 0.1, 2.0)))
-        if application.style is Style.TWO_PHASE:
-            taken_over = False
-            while not taken_over:
-                taken_over = await _try(lab, name, instance.take_over())
-                await asyncio.sleep(chance.random() * 0.5)
+        session = Session(lab, name, cluster, application, ends=ends, routes=OneNode(cluster))
+        await work(Instance(lab, name, session, lab.scenario.transactions, chance))
 
 
-async def _try(lab: Laboratory, name: str, work: Coroutine[Any, Any, None]) -> bool:
+async def work(instance: "Instance") -> None:
+    """Works until the simulation ends, and leaves nothing that only a database could end."""
+    lab, name, chance = instance.lab, instance.name, instance.chance
+    while not lab.ending:
+        await _try(lab, name, instance.take_over_and_work())
+        await asyncio.sleep(chance.random() * chance.choice((0.01, 0.1, 2.0)))
+    if instance.application.style is Style.TWO_PHASE:
+        taken_over = False
+        while not taken_over:
+            taken_over = await _try(lab, name, instance.take_over())
+            await asyncio.sleep(chance.random() * 0.5)
+
+
+async def _try(lab: TransactionLab, name: str, work: Coroutine[Any, Any, None]) -> bool:
     """Whether it came to its end."""
     try:
         await answered(name, "transactions", work)
@@ -76,27 +84,25 @@ async def _try(lab: Laboratory, name: str, work: Coroutine[Any, Any, None]) -> b
 class Instance:
     def __init__(
         self,
-        lab: Laboratory,
+        lab: TransactionLab,
         name: str,
-        cluster: Cluster,
-        application: Application,
-        ends: Ends,
+        session: Session,
+        plan: TransactionPlan,
         chance: Random,
     ) -> None:
-        assert lab.scenario.transactions is not None
-        self.plan: TransactionPlan = lab.scenario.transactions
-        self.application = application
-        self.session = Session(lab, name, cluster, application, ends=ends)
-        self._lab = lab
-        self._name = name
-        self._chance = chance
+        self.lab = lab
+        self.name = name
+        self.chance = chance
+        self.plan = plan
+        self.session = session
+        self.application = session.application
         self._begun = 0
 
     async def take_over_and_work(self) -> None:
         """Transaction after transaction, until one has no good end."""
         await self.take_over()
         if not self.application.reads:
-            while not self._lab.ending:
+            while not self.lab.ending:
                 await self._transaction({}, [])
             return
         rules = ConsumerRules(
@@ -110,9 +116,9 @@ class Instance:
             await consumer.assign(places)
             for place in places:
                 consumer.seek(place, positions[place])
-            while not self._lab.ending:
+            while not self.lab.ending:
                 inputs = await consumer.poll(wait_ms=200)
-                taken = _some_of_each(inputs, self._chance.randint(1, RECORDS_MAX))
+                taken = _some_of_each(inputs, self.chance.randint(1, RECORDS_MAX))
                 if await self._transaction(positions, taken):
                     for record in taken:
                         place = TopicPartition(record.topic, record.partition)
@@ -123,7 +129,7 @@ class Instance:
     async def take_over(self) -> None:
         """The id is ours; with two phases, what a predecessor has prepared is ended first."""
         session = self.session
-        trade_in = session.identity is not None and self._chance.random() < 0.3
+        trade_in = session.identity is not None and self.chance.random() < 0.3
         try:
             kept = await session.init(trade_in=trade_in)
         except Refused:
@@ -133,7 +139,7 @@ class Instance:
             await self._end_as_decided(kept)
 
     async def _end_as_decided(self, kept: Identity) -> None:
-        history = self._lab.history.transactions
+        history = self.lab.history.transactions
         attempt = history.attempt_of(self.application.transactional_id, kept)
         commit = attempt is not None and history.decide(attempt, commit=False)
         await self.session.end(attempt, commit=commit)
@@ -150,19 +156,19 @@ class Instance:
             if not refused:
                 break
             is_unstable = refused[0].code is ErrorCode.UNSTABLE_OFFSET_COMMIT
-            if not is_unstable or self._lab.history.transactions.nothing_promised:
+            if not is_unstable or self.lab.history.transactions.nothing_promised:
                 raise refused[0]
             await asyncio.sleep(0.05)
         positions = {}
         for place in places:
             told = found.get(place)
             positions[place] = int(told.offset) if isinstance(told, Committed) else 0
-            self._lab.history.transactions.see_offset(group, place, positions[place])
+            self.lab.history.transactions.see_offset(group, place, positions[place])
         return positions
 
     async def _transaction(self, positions: Positions, inputs: list[ConsumedRecord]) -> bool:
         """Whether it was committed."""
-        chance, session = self._chance, self.session
+        chance, session = self.chance, self.session
         if self.application.reads and not inputs:
             await asyncio.sleep(0.05)
             return False
@@ -188,16 +194,16 @@ class Instance:
 
     async def _end(self, attempt: Attempt) -> bool:
         """Whether by a commit."""
-        chance, history = self._chance, self._lab.history.transactions
+        chance, history = self.chance, self.lab.history.transactions
         if chance.random() < self.application.stall_chance:
-            self._lab.trace.note(self._name, f"sleeps in {attempt.name}")
+            self.lab.trace.note(self.name, f"sleeps in {attempt.name}")
             await asyncio.sleep(self.application.timeout_ms * (0.5 + chance.random()) / 1000)
         if chance.random() < LEFT_OPEN:
             raise ClientError(f"{attempt.name} is left open")
         commit = chance.random() >= ABORTS
         if self.application.style is Style.TWO_PHASE:
             commit = history.decide(attempt, commit=commit)
-            self._lab.trace.note(self._name, f"the database says {commit} about {attempt.name}")
+            self.lab.trace.note(self.name, f"the database says {commit} about {attempt.name}")
             if chance.random() < LEFT_OPEN:
                 raise ClientError(f"{attempt.name} is left prepared")
         await self.session.end(attempt, commit=commit)
@@ -207,14 +213,14 @@ class Instance:
         assert self.session.identity is not None
         self._begun += 1
         attempt = Attempt(
-            name=f"{self._name}/{self._begun}",
+            name=f"{self.name}/{self._begun}",
             transactional_id=self.application.transactional_id,
             identity=self.session.identity,
         )
         for record in inputs:
             place = TopicPartition(record.topic, record.partition)
             attempt.inputs[place] = positions[place], record.offset + 1
-        self._lab.history.transactions.begin(attempt)
+        self.lab.history.transactions.begin(attempt)
         return attempt
 
     def _outputs(
@@ -225,25 +231,25 @@ class Instance:
         if inputs:
             into = [places[record.partition % len(places)] for record in inputs]
         else:
-            into = [self._chance.choice(places) for _ in range(self._chance.randint(1, 4))]
+            into = [self.chance.choice(places) for _ in range(self.chance.randint(1, 4))]
         if len(places) > 1:
             into.append(places[-1])  # so that most transactions have several partitions
         batches: dict[TopicPartition, list[Sent]] = {}
         for number, place in enumerate(into):
-            sent = self._lab.history.send(
+            sent = self.lab.history.send(
                 producer=attempt.name,
                 number=number,
                 topic=place.topic,
                 key=f"{attempt.name}/{number}".encode(),
-                value_bytes=self._chance.randint(0, VALUE_BYTES_MAX),
+                value_bytes=self.chance.randint(0, VALUE_BYTES_MAX),
             )
-            self._lab.history.transactions.send(attempt, sent.name)
+            self.lab.history.transactions.send(attempt, sent.name)
             batches.setdefault(place, []).append(sent)
         return batches
 
     async def _write(self, attempt: Attempt, place: TopicPartition, sent: list[Sent]) -> None:
         """In one batch, or in two."""
-        cut = self._chance.randint(1, len(sent))
+        cut = self.chance.randint(1, len(sent))
         for some in (sent[:cut], sent[cut:]):
             if some:
                 await self.session.produce(attempt, place, some)

@@ -7,10 +7,10 @@ two of them may be under way. What was refused for good raises Refused.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
-from penstock.client.network.channel import Channel
 from penstock.client.network.cluster import Cluster, Lane
 from penstock.client.network.errors import (
     RETRIABLE,
@@ -24,11 +24,12 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicPartition
 from penstock.records.build import build_batch
 from penstock.records.record import Record
-from penstock.sim.clients import Laboratory
 from penstock.sim.errors import Violation
 from penstock.sim.history import Sent
 from penstock.sim.transacting.history import Attempt
+from penstock.sim.transacting.lab import TransactionLab
 from penstock.sim.transacting.plan import Application, Style
+from penstock.sim.transacting.routes import Routes
 from penstock.transactions.state import Identity
 from penstock.wire.definition import Message
 from penstock.wire.messages.add_offsets_to_txn import (
@@ -57,7 +58,6 @@ from penstock.wire.messages.txn_offset_commit import (
 
 AnyReply = TypeVar("AnyReply", bound=Message)
 
-NODE = NodeId(1)
 PATIENCE_MS = 20_000
 BACKOFF_MS = 30
 WAIT = RETRIABLE | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT}
@@ -71,12 +71,13 @@ class Session:
 
     def __init__(
         self,
-        lab: Laboratory,
+        lab: TransactionLab,
         name: str,
         cluster: Cluster,
         application: Application,
         *,
         ends: Callable[[], Mapping[TopicPartition, int]],
+        routes: Routes,
     ) -> None:
         self.lab = lab
         self.name = name
@@ -84,6 +85,7 @@ class Session:
         self.cluster = cluster
         self.identity: Identity | None = None
         self._ends = ends
+        self._routes = routes
         self._sequences: dict[TopicPartition, int] = {}
         self._added: set[TopicPartition] = set()
         self._offsets_added = False
@@ -105,7 +107,12 @@ class Session:
             keep_prepared_txn=two_phase,
         )
         reply = await self._ask_until_answered(
-            "init", request, InitProducerIdResponse, 6 if two_phase else 4, _code
+            "init",
+            request,
+            InitProducerIdResponse,
+            6 if two_phase else 4,
+            _code,
+            to=self._coordinator,
         )
         identity = _identity(reply.producer_id, reply.producer_epoch)
         history = self.lab.history.transactions
@@ -126,7 +133,7 @@ class Session:
         await self._add(identity, place)
         sequence = self._sequences.get(place, 0)
         self._sequences[place] = sequence + len(sent)
-        now_ms = self.lab.clock.now_ms()
+        now_ms = self.cluster.clock.now_ms()
         batch = build_batch(
             [Record(one.key, one.value, one.headers, now_ms) for one in sent],
             producer_id=identity.producer_id,
@@ -153,6 +160,7 @@ class Session:
             ProduceResponse,
             12 if self.is_of_generation_2 else 11,
             lambda reply: reply.responses[0].partition_responses[0].error_code,
+            to=partial(self._routes.to_leader, place),
             lane=Lane.PRODUCE,
         )
         offset = reply.responses[0].partition_responses[0].base_offset
@@ -171,7 +179,9 @@ class Session:
                 producer_epoch=identity.epoch,
                 group_id=group,
             )
-            await self._ask_until_answered("add offsets", added, AddOffsetsToTxnResponse, 3, _code)
+            await self._ask_until_answered(
+                "add offsets", added, AddOffsetsToTxnResponse, 3, _code, to=self._coordinator
+            )
             self._offsets_added = True
         topics: dict[str, TxnOffsetCommitRequestTopic] = {}
         for place, offset in offsets.items():
@@ -196,6 +206,7 @@ class Session:
             lambda reply: max(
                 told.error_code for topic in reply.topics for told in topic.partitions
             ),
+            to=partial(self._routes.to_group, group),
         )
 
     async def end(self, attempt: Attempt | None, *, commit: bool) -> None:
@@ -228,6 +239,7 @@ class Session:
             EndTxnResponse,
             5 if self.is_of_generation_2 else 4,
             _code,
+            to=self._coordinator,
             asking=asking,
             answered=answered,
         )
@@ -264,6 +276,7 @@ class Session:
             lambda reply: (
                 reply.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             ),
+            to=self._coordinator,
         )
         self._added.add(place)
 
@@ -275,6 +288,7 @@ class Session:
         version: int,
         code_of: Callable[[AnyReply], int],
         *,
+        to: Callable[[], Awaitable[NodeId]],
         lane: Lane = Lane.QUESTIONS,
         asking: Callable[[], None] = lambda: None,
         answered: Callable[[ErrorCode], None] = lambda code: None,
@@ -284,7 +298,7 @@ class Session:
         deadline_ms = clock.monotonic_ms() + PATIENCE_MS
         while True:
             try:
-                channel = await self._channel(lane)
+                channel = await self.cluster.channel(await to(), lane)
                 asking()
                 reply = await channel.ask(
                     request,
@@ -296,6 +310,7 @@ class Session:
                 raise
             except ClientError as error:
                 self._note(f"{what}: {error}")
+                self._routes.forget()
             else:
                 code = error_code(code_of(reply))
                 answered(code)
@@ -305,14 +320,13 @@ class Session:
                 self._refuse_what_never_happens(what, code)
                 if code not in WAIT:
                     raise Refused(code, what)
+                self._routes.forget()
             if clock.monotonic_ms() >= deadline_ms:
                 raise TimedOut(f"{what}: no end of it")
             await asyncio.sleep(BACKOFF_MS / 1000)
 
-    async def _channel(self, lane: Lane) -> Channel:
-        if NODE not in self.cluster.view.brokers:
-            await self.cluster.refresh()
-        return await self.cluster.channel(NODE, lane)
+    async def _coordinator(self) -> NodeId:
+        return await self._routes.to_transactions(self.application.transactional_id)
 
     def _refuse_what_never_happens(self, what: str, code: ErrorCode) -> None:
         if code in NEVER and not self.lab.history.transactions.nothing_promised:

@@ -20,10 +20,10 @@ from penstock.model.identity import TopicPartition
 from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.sim.checker.transactions import check_fencing, check_transactions
 from penstock.sim.client_process import Work
-from penstock.sim.clients import Laboratory
 from penstock.sim.errors import Violation
 from penstock.sim.reading import read_all
 from penstock.sim.transacting.application import Ends, transact
+from penstock.sim.transacting.lab import TransactionLab
 from penstock.sim.transacting.plan import TransactionPlan
 from penstock.sim.transacting.witness import watch
 from penstock.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -38,11 +38,18 @@ QUIET_MS_MAX = 20_000  # beyond every time-out of a transaction
 OPEN_STATES = ["Ongoing", "PrepareCommit", "PrepareAbort"]
 
 
-async def set_up(lab: Laboratory, cluster: Cluster, plan: TransactionPlan) -> None:
+async def set_up(
+    lab: TransactionLab, cluster: Cluster, plan: TransactionPlan, *, replicas: int = 1
+) -> None:
     """Topics, the coordinator's own, and all that the source will ever hold."""
     admin = Admin(cluster)
     told = await admin.create_topics(
-        NewTopic(name=topic.name, partitions=topic.partitions, settings=topic.settings)
+        NewTopic(
+            name=topic.name,
+            partitions=topic.partitions,
+            replicas=replicas,
+            settings=topic.settings,
+        )
         for topic in plan.topics
     )
     first_refusal(told.values())
@@ -52,7 +59,8 @@ async def set_up(lab: Laboratory, cluster: Cluster, plan: TransactionPlan) -> No
         Change(name=name, operation=Operation.SET, value=value)
         for name, value in plan.state_settings.items()
     ]
-    first_refusal((await alter_configs(cluster, {resource: changes})).values())
+    if changes:
+        first_refusal((await alter_configs(cluster, {resource: changes})).values())
     async with Producer(cluster, rules=SMALL_BATCHES) as producer:
         deliveries = []
         for place in plan.source.places:
@@ -87,7 +95,7 @@ def works(plan: TransactionPlan, ends: Ends) -> list[tuple[str, Work]]:
 
 
 async def judge(
-    lab: Laboratory,
+    lab: TransactionLab,
     cluster: Cluster,
     plan: TransactionPlan,
     logs: Mapping[TopicPartition, PartitionLog],
@@ -96,7 +104,7 @@ async def judge(
     history = lab.history.transactions
     if history.nothing_promised:
         return
-    await _until_quiet(lab, cluster, plan)
+    await _until_quiet(cluster, plan)
     compacted = frozenset(topic.name for topic in plan.topics if "cleanup.policy" in topic.settings)
     read = await read_all(
         cluster,
@@ -126,27 +134,39 @@ async def _make_state_topic(cluster: Cluster) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _until_quiet(lab: Laboratory, cluster: Cluster, plan: TransactionPlan) -> None:
+async def _until_quiet(cluster: Cluster, plan: TransactionPlan) -> None:
     """No transaction is open, and readers of what is committed are held back by none."""
-    deadline_ms = lab.clock.monotonic_ms() + QUIET_MS_MAX
+    deadline_ms = cluster.clock.monotonic_ms() + QUIET_MS_MAX
+    if not cluster.view.brokers:
+        await cluster.refresh()
     while True:
-        request = ListTransactionsRequest(state_filters=OPEN_STATES)
-        reply = await cluster.ask_any(request, ListTransactionsResponse)
-        listed = [state.transactional_id for state in reply.transaction_states]
+        listed = await _open_transactions(cluster)
         stable = await offsets_of(
             cluster, plan.places, When.LATEST, isolation=Isolation.READ_COMMITTED
         )
         ends = await offsets_of(cluster, plan.places, When.LATEST)
         held = [f"{p} at {stable[p]}" for p in plan.places if stable[p] < ends[p]]
-        if reply.error_code == ErrorCode.NONE and not listed and not held:
+        if not listed and not held:
             return
-        if lab.clock.monotonic_ms() > deadline_ms:
+        if cluster.clock.monotonic_ms() > deadline_ms:
             raise Violation(
                 "stable offset",
                 f"after {QUIET_MS_MAX} ms without trouble these are open: {listed}, and these are"
-                f" held back: {held} (error {reply.error_code})",
+                f" held back: {held}",
             )
         await asyncio.sleep(0.2)
+
+
+async def _open_transactions(cluster: Cluster) -> list[str]:
+    """Of all coordinators; an error of one of them counts as an open one."""
+    found = []
+    for node_id in sorted(cluster.view.brokers):
+        request = ListTransactionsRequest(state_filters=OPEN_STATES)
+        reply = await cluster.ask(node_id, request, ListTransactionsResponse)
+        if reply.error_code != ErrorCode.NONE:
+            found.append(f"error {reply.error_code} of node {node_id}")
+        found.extend(state.transactional_id for state in reply.transaction_states)
+    return found
 
 
 async def _offsets(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
