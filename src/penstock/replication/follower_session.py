@@ -48,11 +48,16 @@ NO_HIGH_WATERMARK: Final = -1
 class Poll(Protocol):
     """A fetch of the session that waits."""
 
+    ends_ms: int  # when it is answered with what there is, at the latest
+
     def wake(self) -> None:
         """There may be enough to answer it."""
 
     def supersede(self) -> None:
         """Another fetch of the session has come."""
+
+    def time_is_up(self) -> None:
+        """It is answered with what there is."""
 
 
 class Alarm(Protocol):

@@ -19,7 +19,8 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.waiting import more_data
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.fetch_answers import EMPTY, diverged, failed, name_leaders
-from penstock.broker.request.follower_fetch import answer_follower, follower_of, serve_follower
+from penstock.broker.request.follower_by_bytes import answer_follower
+from penstock.broker.request.follower_by_message import follower_of, serve_follower
 from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import RequestContext, Services
 from penstock.log.errors import CorruptData

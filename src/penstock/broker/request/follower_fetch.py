@@ -3,8 +3,9 @@
 Differs from what consumers get: a follower reads beyond the high watermark, its fetch tells how far
 it is (which moves the watermark and releases acks), and its session knows which partitions have
 anything to tell (`replication/follower_session`). A fetch that waits is a pending reply, not a
-task. In a session that is open, most fetches go from bytes to bytes (`answer_follower`). Who may
-fetch, and which error says what, is as in Apache Kafka:
+task. Fetches come as messages (`broker/request/follower_by_message`) or, most of those in a session
+that is open, from bytes to bytes (`broker/request/follower_by_bytes`). Who may fetch, and which
+error says what, is as in Apache Kafka:
 
     leader epoch of the fetch is older, newer      FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH
     the node is no replica                         UNKNOWN_LEADER_EPOCH, since it may be one soon;
@@ -15,162 +16,31 @@ fetch, and which error says what, is as in Apache Kafka:
     its offset is not in this log                  OFFSET_OUT_OF_RANGE; nothing is noted
 """
 
-import asyncio
 from collections import deque
-from collections.abc import Awaitable
 from typing import Final
 
-from penstock.broker.request.fetch_answers import EMPTY, diverged, failed, name_leaders
-from penstock.broker.request.pending_reply import Parts, PendingReply, when_filled
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.fetch_answers import diverged, failed, name_leaders
+from penstock.broker.request.follower_answers import response_of
+from penstock.broker.request.pending_reply import Parts, PendingReply
+from penstock.broker.request.poll_alarm import PollAlarm
+from penstock.broker.request.services import Services
 from penstock.log.errors import CorruptData
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
-from penstock.model.limit import ENTRIES_PER_TURN, FETCH_PARTITIONS_MAX
-from penstock.replication.fetch_session import EPOCH_FIRST, EPOCH_NONE, NO_SESSION
+from penstock.model.limit import ENTRIES_PER_TURN
+from penstock.replication.fetch_session import EPOCH_FIRST, NO_SESSION
 from penstock.replication.follower_session import Followed, FollowerSession, FollowerSessions
 from penstock.replication.partition import Partition
 from penstock.wire.header import encode_response
 from penstock.wire.messages.fetch import (
-    FetchableTopicResponse,
-    FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from penstock.wire.replica_fetch import Answer, encode_replica_reply, read_replica_fetch
+from penstock.wire.replica_fetch import Answer, encode_replica_reply
 from penstock.world.errors import DiskError
-from penstock.world.ports import Clock
 
-TOPIC_IDS_FROM: Final = 13
 NO_BROKER_EPOCH: Final = -1
 CONSUMER: Final = -1
-
-
-def follower_of(request: FetchRequest) -> NodeId | None:
-    """The node that fetches as a follower; None when a consumer does."""
-    state = request.replica_state
-    if state is not None and state.replica_id > CONSUMER:
-        return NodeId(state.replica_id)
-    return NodeId(request.replica_id) if request.replica_id > CONSUMER else None
-
-
-def serve_follower(
-    services: Services, request: FetchRequest, context: RequestContext, node: NodeId
-) -> FetchResponse | PendingReply | Awaitable[FetchResponse]:
-    version = context.header.api_version
-    sessions = services.follower_sessions
-    state = request.replica_state
-    fetch = FollowerFetch(
-        services,
-        node,
-        broker_epoch=NO_BROKER_EPOCH if state is None else state.replica_epoch,
-        bytes_max=request.max_bytes,
-        bytes_min=request.min_bytes,
-        correlation_id=context.header.correlation_id,
-        version=version,
-        listener=context.listener,
-        received_ms=context.received_ms,
-    )
-    if not fetch.is_of_registered_process and request.session_epoch not in (
-        EPOCH_NONE,
-        EPOCH_FIRST,
-    ):
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    session = sessions.begin(request, node, by_topic_id=version >= TOPIC_IDS_FROM)
-    if isinstance(session, ErrorCode):
-        return FetchResponse(error_code=session)
-    fetch.session = session
-    session.fetched_ms = context.received_ms
-    session.forget(request)
-    if sum(len(topic.partitions) for topic in request.topics) > ENTRIES_PER_TURN:
-        return _by_turns(fetch, request)
-    named = [session.name(topic, asked) for topic in request.topics for asked in topic.partitions]
-    for followed in named:
-        fetch.note(followed)
-    is_answered = fetch.answer_or_wait(
-        session_epoch=request.session_epoch, wait_ms_max=request.max_wait_ms, named=named
-    )
-    return fetch.response if is_answered else fetch
-
-
-def answer_follower(
-    services: Services, frame: memoryview, listener: str, received_ms: int
-) -> Parts | PendingReply | None:
-    """A fetch of a follower that continues its session, from bytes to bytes; None for any other.
-
-    The rules are those of `serve_follower`: whatever needs more is left to it, and what went wrong
-    is told in its words.
-    """
-    request = read_replica_fetch(frame, count_max=ENTRIES_PER_TURN)
-    if request is None or request.node <= CONSUMER or request.session_epoch <= EPOCH_FIRST:
-        return None
-    sessions = services.follower_sessions
-    node = NodeId(request.node)
-    known = sessions.by_node.get(node)
-    if known is None or len(known.partitions) + len(request.named) > FETCH_PARTITIONS_MAX:
-        return None
-    fetch = FollowerFetch(
-        services,
-        node,
-        broker_epoch=request.broker_epoch,
-        bytes_max=request.bytes_max,
-        bytes_min=request.bytes_min,
-        correlation_id=request.correlation_id,
-        version=request.version,
-        listener=listener,
-        received_ms=received_ms,
-        is_direct=True,
-    )
-    if not fetch.is_of_registered_process:
-        return None
-    session = sessions.continued(
-        node, session_id=request.session_id, epoch=request.session_epoch, by_topic_id=True
-    )
-    if isinstance(session, ErrorCode):
-        fetch.response = FetchResponse(error_code=session)
-        return fetch.encoded()
-    fetch.session = session
-    session.fetched_ms = received_ms
-    named = [session.name_position(position) for position in request.named]
-    for followed in named:
-        fetch.note(followed)
-    is_answered = fetch.answer_or_wait(
-        session_epoch=request.session_epoch, wait_ms_max=request.wait_ms_max, named=named
-    )
-    return fetch.encoded() if is_answered else fetch
-
-
-async def _by_turns(fetch: "FollowerFetch", request: FetchRequest) -> FetchResponse:
-    """Many partitions are named: the loop gets its turn between some hundred and the next. When the
-    session is closed meanwhile, nothing more is noted in it: nobody would take that back.
-    """
-    named: list[Followed] = []
-    session = fetch.session
-    session.is_noting = True
-    try:
-        for topic in request.topics:
-            for asked in topic.partitions:
-                followed = session.name(topic, asked)
-                fetch.note(followed)
-                named.append(followed)
-                if len(named) % ENTRIES_PER_TURN == 0:
-                    await asyncio.sleep(0)
-                    if session.is_closed:
-                        return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        is_answered = fetch.answer_or_wait(
-            session_epoch=request.session_epoch,
-            wait_ms_max=request.max_wait_ms,
-            named=named,
-            encoded=False,
-        )
-    except asyncio.CancelledError:
-        fetch.sessions.give_up(session)
-        raise
-    finally:
-        session.is_noting = False
-    if not is_answered:
-        await when_filled(fetch)
-    return fetch.response
 
 
 class FollowerFetch(PendingReply):
@@ -514,73 +384,6 @@ class FollowerFetch(PendingReply):
         if session.session_id == NO_SESSION:
             session.poll = None
             session.close()
-
-
-class PollAlarm:
-    """One timer for all fetches of a session. Most are answered long before their time is up: a
-    timer of each would be set and cancelled in vain. This one is set again when it rings too early.
-    """
-
-    __slots__ = ("_clock", "_rings_ms", "_session", "_timer")
-
-    def __init__(self, session: FollowerSession, clock: Clock) -> None:
-        self._session = session
-        self._clock = clock
-        self._rings_ms = 0
-        self._timer: asyncio.TimerHandle | None = None
-
-    def set(self, ends_ms: int, *, now_ms: int) -> None:
-        """Rings at `ends_ms`, or before."""
-        if self._timer is not None:
-            if self._rings_ms <= ends_ms:
-                return
-            self._timer.cancel()
-        self._rings_ms = ends_ms
-        wait_s = max(ends_ms - now_ms, 0) / 1000
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._ring)
-
-    def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _ring(self) -> None:
-        self._timer = None
-        poll = self._session.poll
-        if poll is None:
-            return
-        assert isinstance(poll, FollowerFetch)
-        now_ms = self._clock.monotonic_ms()
-        if poll.ends_ms <= now_ms:
-            poll.time_is_up()
-        else:
-            self.set(poll.ends_ms, now_ms=now_ms)
-
-
-def response_of(
-    answers: list[tuple[Followed, PartitionData | Answer]], *, session_id: int
-) -> FetchResponse:
-    response = FetchResponse(session_id=session_id)
-    topic: FetchableTopicResponse | None = None
-    key: bytes | str = EMPTY
-    for followed, answer in answers:
-        if topic is None or followed.key[0] != key:
-            key = followed.key[0]
-            topic = FetchableTopicResponse(topic=followed.topic, topic_id=followed.topic_id)
-            response.responses.append(topic)
-        topic.partitions.append(data_of(answer) if isinstance(answer, Answer) else answer)
-    return response
-
-
-def data_of(answer: Answer) -> PartitionData:
-    return PartitionData(
-        partition_index=answer.index,
-        high_watermark=answer.high_watermark,
-        last_stable_offset=answer.last_stable_offset,
-        log_start_offset=answer.start_offset,
-        aborted_transactions=None,
-        records=EMPTY if answer.records is None else answer.records,
-    )
 
 
 NO_RESPONSE: Final = FetchResponse()  # until there is one
