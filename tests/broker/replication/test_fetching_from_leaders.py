@@ -12,8 +12,8 @@ import pytest
 
 from penstock.broker.api import metadata
 from penstock.broker.controller.links import Links
-from penstock.broker.replication.fetcher import LOST_MS_MAX
 from penstock.broker.replication.fetchers import ReplicaFetchers
+from penstock.broker.replication.leader_contact import LOST_MS_MAX
 from penstock.client.network.channel import open_channel
 from penstock.client.network.view_channel import open_view_channel
 from penstock.log.producer_replay import BATCHES_PER_STEP

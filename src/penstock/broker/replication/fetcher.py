@@ -10,34 +10,39 @@ the receive buffer into the log: the reply's views hold until the next one is re
 
 Trouble with one partition does not concern the others: it is left out of the session until its
 back-off is over, its log is synced, or its leader changes. What is new while a fetch waits at the
-leader is sent at once, as a second request that ends this wait; only then are there two. Start
-reading at `ReplicaFetcher.run`.
+leader is sent at once, as a second request that ends this wait; only then are there two.
+
+    back_offs         partitions whose last fetch failed
+    truncations       logs that are being cut as the leader has them, in many steps
+    out_of_range      offsets that the leader does not have
+    leader_contact    whether the node replies, and when to connect again
+
+Start reading at `ReplicaFetcher.run`.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from penstock.broker.controller.links import NodeDown
 from penstock.broker.partitions.partitions import Partitions
-from penstock.client.network.errors import ClientError, ConnectionLost, TimedOut
+from penstock.broker.replication.back_offs import BackOffs
+from penstock.broker.replication.leader_contact import LeaderContact
+from penstock.broker.replication.out_of_range import (
+    LeaderOffsets,
+    Restart,
+    leader_offsets,
+    restart,
+)
+from penstock.broker.replication.truncations import Truncations, log_truncated
+from penstock.client.network.errors import ClientError, TimedOut
 from penstock.log.errors import CorruptData, CorruptRun
-from penstock.machine.deadlines import Deadlines
-from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.limit import TURN_MS_MAX
-from penstock.model.offset import LeaderEpoch, Offset
+from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.follower import Follower, Position, Taken
 from penstock.replication.replica_session import PartitionId, ReplicaSession
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
-from penstock.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from penstock.wire.replica_fetch import (
     VERSION_MIN,
     FetchedPartition,
@@ -52,19 +57,8 @@ from penstock.world.tasks import TaskGroup
 if TYPE_CHECKING:
     from penstock.client.network.view_channel import ViewChannel
 
-logger = logging.getLogger(__name__)
-
-RECONNECT_WAIT_MS_MIN = 50
-RECONNECT_WAIT_MS_MAX = 1_000
-# After a change of leader the follower may know of it before the leader does: asked again at once,
-# it is in step. Other errors last longer, and the wait doubles up to replica.fetch.backoff.ms.
-BACK_OFF_MS_MIN = 10
 STARTS_PER_TURN = 100
-# So soon the controller has replaced a leader whose process has ended; else the cause is another.
-LOST_MS_MAX = 2_000
 WATCHES_PER_TIMEOUT = 4  # for replies that are late
-EARLIEST = -2
-LATEST = -1
 
 Connect = Callable[[NodeId], Awaitable["ViewChannel"]]
 
@@ -99,22 +93,22 @@ class ReplicaFetcher:
         self._followers: dict[PartitionId, Follower] = {}
         self._session = ReplicaSession()
         self._out_of_range: dict[PartitionId, Follower] = {}
-        self._cutting: dict[PartitionId, Follower] = {}  # truncations that take many steps
-        self._cutter: asyncio.Task[None] | None = None
+        self._truncations = Truncations(leader, tasks=tasks, ended=self._cut_ended)
         self._starts_behind: dict[PartitionId, Follower] = {}
-        self._back_offs: Deadlines[PartitionId] = Deadlines()
-        self._back_off_ms: dict[PartitionId, int] = {}  # of those whose last fetch failed
-        self._reasons: dict[PartitionId, str] = {}  # told already
+        self._back_offs = BackOffs(
+            leader,
+            self._session,
+            wait_ms_max=settings.replica_fetch_backoff_ms,
+            clock=clock,
+            over=self._fetch_again,
+            look=self._look,
+        )
+        self._contact = LeaderContact(leader, clock)
         self._channel: ViewChannel | None = None
         self._version = FetchRequest.VERSIONS.max
         self._is_waiting = False  # for the reply to a request
         self._waiting_since_ms = 0
         self._news = asyncio.Event()  # there may be something to fetch
-        self._hurry = asyncio.Event()  # the metadata has changed: a connection may succeed now
-        self._timer: asyncio.TimerHandle | None = None
-        self._failures = 0  # of connections and sessions since the last reply
-        self._is_told = False  # that there is no connection
-        self._lost_ms: int | None = None  # since when the node has not replied, if it hung up
 
     def __len__(self) -> int:
         return len(self._followers)
@@ -126,12 +120,8 @@ class ReplicaFetcher:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the node has just closed the connection, or refused one, and has not replied
-        since: its process has probably ended, and the metadata will say who leads instead. After a
-        while nothing is concluded from that any more: a living node may be cut off from this one.
-        """
-        lost_ms = self._lost_ms
-        return lost_ms is not None and self._clock.monotonic_ms() - lost_ms < LOST_MS_MAX
+        """Whether the process of the node has probably just ended: see `LeaderContact.is_lost`."""
+        return self._contact.is_lost
 
     # Told by the metadata, and by syncs
 
@@ -140,9 +130,8 @@ class ReplicaFetcher:
         partition = id_of(follower)
         self._followers[partition] = follower
         self._out_of_range.pop(partition, None)
-        self._cutting.pop(partition, None)
-        self._reasons.pop(partition, None)
-        self._end_back_off(partition)
+        self._truncations.forget(partition)
+        self._back_offs.forget(partition)
         self._want(partition, follower)
 
     def leave(self, follower: Follower) -> None:
@@ -156,7 +145,7 @@ class ReplicaFetcher:
         partition = id_of(follower)
         if self._followers.get(partition) is not follower or partition in self._out_of_range:
             return
-        if self._back_offs.at(partition) is None:
+        if not self._back_offs.is_waiting(partition):
             self._want(partition, follower)
             self._look()
 
@@ -164,13 +153,12 @@ class ReplicaFetcher:
         """The node has another process, or another address: no reply comes from the old one."""
         if self._channel is not None:
             self._channel.close(Replaced(f"node {self.leader} has another process or address"))
-        self._lost_ms = None
+        self._contact.replaced()
         self.hurry()
 
     def hurry(self) -> None:
         """The metadata has changed: there may be something to fetch, or the node is back."""
-        self._failures = 0
-        self._hurry.set()
+        self._contact.hurry()
         self._look()
 
     def _look(self) -> None:
@@ -190,11 +178,10 @@ class ReplicaFetcher:
                     self._news.clear()
                     await self._news.wait()
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._back_offs.stop()
 
     async def _connect_and_fetch(self) -> None:
-        self._hurry.clear()
+        self._contact.connecting()
         channel: ViewChannel | None = None
         failure: ClientError | None = None
         try:
@@ -204,9 +191,7 @@ class ReplicaFetcher:
         if channel is not None:
             failure = await self._fetch_until_lost(channel)
         if failure is not None:
-            if self._lost_ms is None and isinstance(failure, ConnectionLost | NodeDown):
-                self._lost_ms = self._clock.monotonic_ms()
-            await self._wait_to_connect(failure)
+            await self._contact.connection_failed(failure)
 
     async def _fetch_until_lost(self, channel: "ViewChannel") -> ClientError | None:
         """Why the connection was lost; None when there is nobody to fetch for any more."""
@@ -318,9 +303,10 @@ class ReplicaFetcher:
         session = self._session
         if not session.replied(response):
             assert isinstance(response, FetchResponse), "the other kind has no error"
-            await self._session_lost(response.error_code)
+            if session.outstanding == 0:
+                await self._contact.session_refused(response.error_code)
             return
-        self._replied()
+        self._contact.replied()
         with_records: list[PartitionId] = []
         turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
         for partition, data in answers_of(response):
@@ -353,19 +339,15 @@ class ReplicaFetcher:
                 asked, data, now_ms=self._clock.now_ms(), moves_start=False, in_steps=True
             )
         except CorruptRun as damage:
-            self._failed(partition, follower, f"corrupt batch from leader: {damage}")
-        except CorruptData as damage:
-            self._failed(partition, follower, f"own log is corrupt: {damage}")
-        except DiskError as error:
-            self._disk_failed(partition, follower, error)
+            self._back_offs.failed(partition, follower, f"corrupt batch from leader: {damage}")
+        except (CorruptData, DiskError) as error:
+            self._failed(partition, follower, error)
         else:
             self._taken(partition, follower, taken)
 
     def _taken(self, partition: PartitionId, follower: Follower, taken: Taken) -> None:
         if taken is Taken.REFUSED:
-            self._back_off(partition)
-            if self._back_off_ms[partition] == self._settings.replica_fetch_backoff_ms:
-                self._tell(partition, follower, "refused", follower.error.name)
+            self._back_offs.refused(partition, follower)
         elif taken is Taken.OUT_OF_RANGE:
             self._session.leave_out(partition)
             self._out_of_range[partition] = follower
@@ -373,9 +355,9 @@ class ReplicaFetcher:
             self._cut_in_steps(partition, follower)
         else:
             if taken is Taken.TRUNCATED:
-                self._log_truncated(follower)
-            if self._back_off_ms:
-                self._end_back_off(partition)
+                log_truncated(follower, self.leader)
+            if self._back_offs.wait_ms:
+                self._back_offs.end(partition)
             self._want(partition, follower)
             if follower.start_behind is not None:
                 self._starts_behind[partition] = follower
@@ -383,29 +365,18 @@ class ReplicaFetcher:
     def _cut_in_steps(self, partition: PartitionId, follower: Follower) -> None:
         """Left out until its log is truncated, which may take seconds; the others go on."""
         self._session.leave_out(partition)
-        self._cutting[partition] = follower
-        if self._cutter is None or self._cutter.done():
-            self._cutter = self._tasks.start(self._cut_all(), name=f"cut as {self.leader} has it")
+        self._truncations.begin(partition, follower)
 
-    async def _cut_all(self) -> None:
-        while self._cutting:
-            for partition, follower in tuple(self._cutting.items()):
-                if self._cutting.get(partition) is follower:
-                    self._cut_further(partition, follower)
-                await asyncio.sleep(0)
-
-    def _cut_further(self, partition: PartitionId, follower: Follower) -> None:
-        try:
-            taken = follower.cut_further()
-        except CorruptData as damage:
-            self._failed(partition, follower, f"own log is corrupt: {damage}")
-        except DiskError as error:
-            self._disk_failed(partition, follower, error)
+    def _cut_ended(
+        self,
+        partition: PartitionId,
+        follower: Follower,
+        outcome: Taken | CorruptData | DiskError,
+    ) -> None:
+        if isinstance(outcome, Taken):
+            self._taken(partition, follower, outcome)
         else:
-            if taken is Taken.CUTTING:
-                return
-            self._taken(partition, follower, taken)
-        self._cutting.pop(partition, None)
+            self._failed(partition, follower, outcome)
         self._look()
 
     async def _move_starts(self) -> None:
@@ -428,15 +399,6 @@ class ReplicaFetcher:
                     self._want(partition, follower)
             await asyncio.sleep(0)
 
-    def _log_truncated(self, follower: Follower) -> None:
-        below = follower.cut_below_watermark
-        logger.log(
-            logging.INFO if below is None else logging.WARNING,
-            "replica partition=%s leader=%d leader_epoch=%d truncated_to=%d%s",
-            follower.name, self.leader, follower.leader_epoch, follower.log.end_offset,
-            "" if below is None else f" high_watermark={below} reason=unclean election",
-        )  # fmt: skip
-
     def _want(self, partition: PartitionId, follower: Follower) -> None:
         position = follower.position()
         if position is not None:
@@ -446,201 +408,79 @@ class ReplicaFetcher:
         if follower.wants_sync:
             self._partitions.want_sync(follower)
 
-    def _failed(self, partition: PartitionId, follower: Follower, reason: str) -> None:
-        """Told once for each reason; tried again after the longest back-off."""
-        self._tell(partition, follower, "failed", reason)
-        self._back_off(partition, wait_ms=self._settings.replica_fetch_backoff_ms)
-
-    def _tell(self, partition: PartitionId, follower: Follower, state: str, reason: str) -> None:
-        if self._reasons.get(partition) != reason:
-            self._reasons[partition] = reason
-            logger.error(
-                "replica partition=%s leader=%d state=%s reason=%s",
-                follower.name, self.leader, state, reason,
-            )  # fmt: skip
-
-    def _disk_failed(self, partition: PartitionId, follower: Follower, error: DiskError) -> None:
-        """A disk that is full takes records again once there is room; else this was its end."""
+    def _failed(
+        self, partition: PartitionId, follower: Follower, error: CorruptData | DiskError
+    ) -> None:
+        """A disk that is full takes records again once there is room; any other error of the disk
+        was the end of the replica.
+        """
+        if isinstance(error, CorruptData):
+            self._back_offs.failed(partition, follower, f"own log is corrupt: {error}")
+            return
         self._partitions.append_failed(follower, error)
         if follower.has_ended:
             self._forget(partition)
         else:
-            self._back_off(partition, wait_ms=self._settings.replica_fetch_backoff_ms)
+            self._back_offs.begin_longest(partition)
+
+    def _fetch_again(self, partition: PartitionId) -> None:
+        """Its back-off is over."""
+        self._want(partition, self._followers[partition])
 
     def _forget(self, partition: PartitionId) -> None:
         self._followers.pop(partition, None)
         self._out_of_range.pop(partition, None)
-        self._cutting.pop(partition, None)
-        self._reasons.pop(partition, None)
-        self._end_back_off(partition)
+        self._truncations.forget(partition)
+        self._back_offs.forget(partition)
         self._session.leave_out(partition)
-
-    # Back-off
-
-    def _back_off(self, partition: PartitionId, *, wait_ms: int | None = None) -> None:
-        longest_ms = self._settings.replica_fetch_backoff_ms
-        if wait_ms is None:
-            wait_ms = min(2 * self._back_off_ms.get(partition, BACK_OFF_MS_MIN // 2), longest_ms)
-        self._back_off_ms[partition] = wait_ms
-        self._session.leave_out(partition)
-        self._back_offs.set(partition, self._clock.monotonic_ms() + wait_ms)
-        self._set_timer()
-
-    def _end_back_off(self, partition: PartitionId) -> None:
-        self._back_offs.cancel(partition)
-        self._back_off_ms.pop(partition, None)
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        next_ms = self._back_offs.next_ms()
-        if next_ms is not None:
-            wait_s = max(next_ms - self._clock.monotonic_ms(), 1) / 1000
-            self._timer = asyncio.get_running_loop().call_later(wait_s, self._back_offs_over)
-
-    def _back_offs_over(self) -> None:
-        """They are fetched again; what the last error was stays known until a fetch succeeds."""
-        self._timer = None
-        now_ms = self._clock.monotonic_ms()
-        while (partition := self._back_offs.due(now_ms)) is not None:
-            self._back_offs.cancel(partition)
-            self._want(partition, self._followers[partition])
-        self._set_timer()
-        self._look()
 
     # Offsets that the leader does not have
 
     async def _restart_out_of_range(self, channel: "ViewChannel") -> None:
-        """Asks the leader what it has, and restarts there. Nothing is outstanding meanwhile."""
-        asked, self._out_of_range = self._out_of_range, {}
+        """Asks the leader what it has, and restarts there; on the next connection, if this one is
+        lost. Nothing is outstanding meanwhile.
+        """
+        asked = dict(self._out_of_range)
         epochs = {partition: follower.leader_epoch for partition, follower in asked.items()}
-        try:
-            starts = await self._list_offsets(channel, asked, EARLIEST)
-            ends = await self._list_offsets(channel, asked, LATEST)
-        except ClientError:
-            # On the next connection.
-            for partition, follower in asked.items():
-                if self._followers.get(partition) is follower:
-                    self._out_of_range.setdefault(partition, follower)
-            raise
+        found = await leader_offsets(
+            channel,
+            asked,
+            node_id=self._node_id,
+            timeout_ms=self._settings.replica_socket_timeout_ms,
+        )
         for partition, follower in asked.items():
-            if self._followers.get(partition) is not follower:
-                continue
-            start, end = starts.get(partition), ends.get(partition)
-            if start is None or end is None:
-                self._back_off(partition)  # it is fetched once more, and asked again if need be
-                continue
-            self._restart(
-                partition, follower, epochs[partition], leader_start=start, leader_end=end
-            )
+            if self._out_of_range.get(partition) is not follower:
+                continue  # it has another leader, or another leader epoch
+            del self._out_of_range[partition]
+            offsets = found.get(partition)
+            if offsets is None:
+                self._back_offs.begin(partition)  # fetched once more, and asked again if need be
+            else:
+                self._restart(partition, follower, epochs[partition], offsets)
 
     def _restart(
         self,
         partition: PartitionId,
         follower: Follower,
         leader_epoch: LeaderEpoch,
-        *,
-        leader_start: Offset,
-        leader_end: Offset,
+        offsets: LeaderOffsets,
     ) -> None:
-        end_before = follower.log.end_offset
         try:
-            is_restarted = follower.restart_at(
-                leader_epoch=leader_epoch,
-                leader_start=leader_start,
-                leader_end=leader_end,
-                in_steps=True,
-            )
-        except CorruptData as damage:
-            self._failed(partition, follower, f"own log is corrupt: {damage}")
+            restarted = restart(follower, self.leader, leader_epoch, offsets)
+        except (CorruptData, DiskError) as error:
+            self._failed(partition, follower, error)
             return
-        except DiskError as error:
-            self._disk_failed(partition, follower, error)
-            return
-        if follower.is_cutting:
+        if restarted is Restart.CUTTING:
             self._cut_in_steps(partition, follower)
-            return
-        if is_restarted and follower.log.end_offset == end_before:
+        elif restarted is Restart.IN_RANGE:
             # To ask again at once would go on for ever.
             reason = (
-                f"the leader, with offsets {leader_start} to {leader_end}, refuses {end_before}"
+                f"the leader, with offsets {offsets.start} to {offsets.end}, "
+                f"refuses {follower.log.end_offset}"
             )
-            self._failed(partition, follower, reason)
-            return
-        if is_restarted:
-            logger.warning(
-                "replica partition=%s leader=%d out_of_range_offset=%d leader_start=%d "
-                "leader_end=%d restarted_at=%d",
-                follower.name, self.leader, end_before, leader_start, leader_end,
-                follower.log.end_offset,
-            )  # fmt: skip
-        self._want(partition, follower)
-
-    async def _list_offsets(
-        self, channel: "ViewChannel", asked: dict[PartitionId, Follower], timestamp: int
-    ) -> dict[PartitionId, Offset]:
-        topics: dict[str, ListOffsetsTopic] = {}
-        ids: dict[tuple[str, int], PartitionId] = {}
-        for partition, follower in asked.items():
-            name, index = follower.name.topic, follower.name.partition
-            topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-            topic.partitions.append(
-                ListOffsetsPartition(
-                    partition_index=index,
-                    current_leader_epoch=follower.leader_epoch,
-                    timestamp=timestamp,
-                )
-            )
-            ids[name, index] = partition
-        response = await channel.ask(
-            ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values())),
-            ListOffsetsResponse,
-            timeout_ms=self._settings.replica_socket_timeout_ms,
-        )
-        return {
-            ids[topic.name, found.partition_index]: Offset(found.offset)
-            for topic in response.topics
-            for found in topic.partitions
-            if found.error_code == ErrorCode.NONE and (topic.name, found.partition_index) in ids
-        }
-
-    # Connections
-
-    def _replied(self) -> None:
-        self._failures = 0
-        self._lost_ms = None
-        if self._is_told:
-            self._is_told = False
-            logger.info("replica fetcher leader=%d connected=true", self.leader)
-
-    async def _session_lost(self, code: int) -> None:
-        """It is opened again at once; a leader that goes on so is given time."""
-        if self._session.outstanding == 0:
-            self._failures += 1
-            if self._failures > 1:
-                await self._wait_after_failure(f"error code {code} to each fetch")
-
-    async def _wait_to_connect(self, error: ClientError) -> None:
-        """The first time after a reply not at all: the leader may have closed an old connection."""
-        if isinstance(error, NodeDown) or self._failures:
-            await self._wait_after_failure(str(error))
+            self._back_offs.failed(partition, follower, reason)
         else:
-            self._failures = 1
-
-    async def _wait_after_failure(self, reason: str) -> None:
-        """A little, growing; a change of the metadata that concerns this node ends the wait."""
-        if not self._is_told:
-            self._is_told = True
-            logger.warning(
-                "replica fetcher leader=%d connected=false reason=%s", self.leader, reason
-            )
-        self._failures += 1
-        wait_ms = min(RECONNECT_WAIT_MS_MIN << min(self._failures, 10), RECONNECT_WAIT_MS_MAX)
-        try:
-            await asyncio.wait_for(self._hurry.wait(), wait_ms / 1000)
-        except TimeoutError:
-            return
+            self._want(partition, follower)
 
 
 def answers_of(
