@@ -110,6 +110,11 @@ class Client:
     async def main(self, world: World) -> None:
         raise NotImplementedError
 
+    def connected(self, world: World) -> WatchedCluster:
+        """To all nodes, while it is entered."""
+        bootstrap = [address(host) for host in self.hosts]
+        return WatchedCluster(world.network, world.clock, bootstrap, rules=CLIENT_RULES)
+
     def fresh_value(self) -> int:
         """One that this client has not used before."""
         self._values += 1
@@ -308,10 +313,7 @@ class WriterClient(Client):
     """Produces to all partitions of one topic, without waiting for one ack before the next."""
 
     async def main(self, world: World) -> None:
-        bootstrap = [address(host) for host in self.hosts]
-        async with WatchedCluster(
-            world.network, world.clock, bootstrap, rules=CLIENT_RULES
-        ) as cluster:
+        async with self.connected(world) as cluster:
             while not self.ending:
                 try:
                     async with Producer(cluster, rules=PRODUCER_RULES) as producer:

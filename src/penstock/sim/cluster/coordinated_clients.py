@@ -10,9 +10,8 @@ from penstock.client.produce.accumulator import BatchRules
 from penstock.client.produce.transactional_producer import TransactionalProducer, TransactionRules
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
-from penstock.sim.cluster.clients import CLIENT_RULES, Client, WatchedCluster
+from penstock.sim.cluster.clients import Client
 from penstock.sim.cluster.history import Outcome, TransactionHistory
-from penstock.sim.cluster.layout import address
 from penstock.sim.cluster.scenario import ORDERS, PAYMENTS
 from penstock.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -37,10 +36,7 @@ class TransactionClient(Client):
     """Each transaction has records in several partitions: all of them count, or none."""
 
     async def main(self, world: World) -> None:
-        bootstrap = [address(host) for host in self.hosts]
-        async with WatchedCluster(
-            world.network, world.clock, bootstrap, rules=CLIENT_RULES
-        ) as cluster:
+        async with self.connected(world) as cluster:
             while not self.ending:
                 try:
                     async with TransactionalProducer(
@@ -81,10 +77,7 @@ class CommitterClient(Client):
     """Commits ever higher offsets of one partition for a group of its own."""
 
     async def main(self, world: World) -> None:
-        bootstrap = [address(host) for host in self.hosts]
-        async with WatchedCluster(
-            world.network, world.clock, bootstrap, rules=CLIENT_RULES
-        ) as cluster:
+        async with self.connected(world) as cluster:
             coordinators = Coordinators(cluster)
             while not self.ending:
                 try:

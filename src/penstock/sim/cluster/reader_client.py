@@ -14,8 +14,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError, Refused
 from penstock.model.identity import TopicPartition
 from penstock.records.errors import CorruptBatch
-from penstock.sim.cluster.clients import CLIENT_RULES, Client, WatchedCluster
-from penstock.sim.cluster.layout import address
+from penstock.sim.cluster.clients import Client
 from penstock.sim.cluster.scenario import ORDERS
 from penstock.sim.errors import Violation
 from penstock.world.ports import World
@@ -40,10 +39,7 @@ class ReaderClient(Client):
         self._known_ends: dict[TopicPartition, int] = {}  # at least
 
     async def main(self, world: World) -> None:
-        bootstrap = [address(host) for host in self.hosts]
-        async with WatchedCluster(
-            world.network, world.clock, bootstrap, rules=CLIENT_RULES
-        ) as cluster:
+        async with self.connected(world) as cluster:
             while not self.ending:
                 try:
                     async with Consumer(cluster, rules=READER_RULES) as consumer:
