@@ -1,4 +1,7 @@
-"""Clusters keep what they acked through faults of all kinds, and are whole again after them."""
+"""Clusters keep what they acked through faults of all kinds, and are whole again after them.
+
+A few seeds, and those that have found a bug: `penstock sim run --nodes 3 --seeds N` has more.
+"""
 
 from dataclasses import replace
 
@@ -10,14 +13,13 @@ from penstock.sim.entropy import stream
 from penstock.sim.fault_plan import HostFaultKind, draw_plan
 from penstock.sim.seed_figures import WORTH
 
-SEEDS = 6
 FOUND_BUGS = (
     3,  # a forwarding connection that had fallen silent was used for ever
     39,  # so was that of heartbeats, and the broker stayed fenced
 )
 
 
-@pytest.mark.parametrize("seed", [*range(SEEDS), *FOUND_BUGS[1:]])
+@pytest.mark.parametrize("seed", [0, *FOUND_BUGS])
 def test_a_cluster_of_three_keeps_its_promises(seed: int) -> None:
     outcome = run_seed(seed, nodes=3)
     assert outcome.violation is None
@@ -56,7 +58,3 @@ def test_a_cluster_keeps_its_promises_through_many_faults_of_one_kind(kind: Host
     hosts = ("node-1", "node-2", "node-3")
     scenario = replace(drawn, plan=draw_plan(stream(1, "faults of one kind"), hosts, limits))
     assert run_seed(1, scenario=scenario).violation is None
-
-
-def test_a_seed_is_one_run_of_a_cluster() -> None:
-    assert run_seed(4, nodes=3).trace.hash == run_seed(4, nodes=3).trace.hash

@@ -32,8 +32,8 @@ def test_no_promise_is_broken(seed: int) -> None:
 @pytest.mark.parametrize("flaw", list(FOUND_BY))
 def test_planted_bug_is_found(flaw: ReplicationFlaw) -> None:
     seeds, found = FOUND_BY[flaw]
-    violations = [run_seed(seed, flaw=flaw).violation for seed in seeds]
-    assert any(violation is not None and found in violation for violation in violations), violations
+    told = (run_seed(seed, flaw=flaw).violation or "" for seed in seeds)
+    assert any(violation and found in violation for violation in told)
 
 
 def test_a_seed_runs_the_same_way_each_time() -> None:
