@@ -22,17 +22,27 @@ export PENSTOCK_COMPILE := no
 endif
 BUILD := pyproject.toml setup.py hot-modules.txt constraints.txt $(KERNEL) $(HOT)
 
-# Tests run in three parts, two at a time: with real clients, with Spark, and the others. The first two
-# mostly wait, for Java; the others compute, and are told of while they run.
-CLIENT_TESTS := tests/interop tests/peer tests/examples
+# Tests run in five parts. Four of them are live: they wait for processes, connections and Java in real
+# time, so two run at a time, those that take longest first. The fifth, with the rules and the simulator,
+# computes: it runs beside them at a low priority, takes what they leave, and is told of while it runs.
 SPARK_TESTS := tests/spark
-CLIENT_REPORT := $(VENV)/.penstock-client-tests
-SPARK_REPORT := $(VENV)/.penstock-spark-tests
+NODE_TESTS := tests/broker tests/cli tests/client tests/node tests/testing tests/world
+CLIENT_TESTS := tests/interop tests/examples
+PEER_TESTS := tests/peer
+LIVE_TESTS := $(SPARK_TESTS) $(NODE_TESTS) $(CLIENT_TESTS) $(PEER_TESTS)
 
 # $(call pytest,PART,ARGUMENTS): also writes which tests failed, for .ci/run; nothing here runs a test
 # twice. A part that crashed, if only at its very end, has no such record.
-pytest = $(BIN)/python -m pytest --outcome-record=$(VENV)/.penstock-$(1).json $(2); \
+pytest = $(PRIORITY) $(BIN)/python -m pytest --outcome-record=$(VENV)/.penstock-$(1).json $(2); \
 	status=$$?; [ $$status -le 1 ] || rm -f $(VENV)/.penstock-$(1).json
+
+# $(call live_tests,PART,TITLE,FOLDERS): the report is shown whole when the part has ended: those of
+# several would else be written into each other.
+live_tests = $(call pytest,$(1),$(3) >$(VENV)/.penstock-$(1)-tests 2>&1); \
+	echo; echo "== $(2)"; cat $(VENV)/.penstock-$(1)-tests; exit $$status
+
+# $(call two_at_a_time,PARTS): on its own, whatever the jobs of the make above it.
+two_at_a_time = MAKEFLAGS= $(MAKE) --no-print-directory --keep-going --jobs=2 $(1)
 
 # What `make bench` is told, such as BENCH=--quick.
 BENCH ?=
@@ -54,12 +64,12 @@ NODE_KILLS ?= 10
 RUN_STAMP := $(VENV)/.penstock-run
 DEV_STAMP := $(VENV)/.penstock-dev
 
-.PHONY: help demo test test-clients test-spark test-others soak lint format docs bench wheel build unbuild clean
+.PHONY: help demo test test-rules test-live test-spark test-nodes test-clients test-peer soak lint format docs bench wheel build unbuild clean
 
 help:
 	@echo "make demo    set up, run a shop on three nodes and Spark, kill a leader and Spark, and prove it"
-	@echo "make test    set up, check style and types, run every test, in three parts, two at a time:"
-	@echo "             test-clients, with real clients and Apache Kafka, test-spark, and test-others"
+	@echo "make test    set up, check style and types, run every test: test-rules, beside test-live, which"
+	@echo "             is test-spark, test-nodes, test-clients and test-peer, two at a time"
 	@echo "make soak    crash a node in 5,000 simulated worlds; SEEDS=N and START=S for others"
 	@echo "             FOR=1h: a real node under constant load; KILLS=50: one that is killed that often"
 	@echo "             RECORDS=100000: exactly once, while the application and the node are killed"
@@ -80,19 +90,26 @@ demo: $(RUN_STAMP)
 test: lint
 	@echo "== tests"
 	@$(BYTECODE)
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-others test-spark test-clients
+	@$(call two_at_a_time,test-rules test-live)
 
-# Reports are shown whole when a part has ended: they would else be written into each other.
-test-clients: $(DEV_STAMP)
-	@$(call pytest,clients,$(CLIENT_TESTS) >$(CLIENT_REPORT) 2>&1); \
-		echo; echo "== tests with real clients"; cat $(CLIENT_REPORT); exit $$status
+test-rules: PRIORITY := nice -n 15
+test-rules: $(DEV_STAMP)
+	@$(call pytest,rules,$(patsubst %,--ignore=%,$(LIVE_TESTS))); exit $$status
+
+test-live: $(DEV_STAMP)
+	@$(call two_at_a_time,test-spark test-nodes test-clients test-peer)
 
 test-spark: $(DEV_STAMP)
-	@$(call pytest,spark,$(SPARK_TESTS) >$(SPARK_REPORT) 2>&1); \
-		echo; echo "== tests with Spark"; cat $(SPARK_REPORT); exit $$status
+	@$(call live_tests,spark,tests with Spark,$(SPARK_TESTS))
 
-test-others: $(DEV_STAMP)
-	@$(call pytest,others,$(patsubst %,--ignore=%,$(CLIENT_TESTS) $(SPARK_TESTS))); exit $$status
+test-nodes: $(DEV_STAMP)
+	@$(call live_tests,nodes,tests of nodes,$(NODE_TESTS))
+
+test-clients: $(DEV_STAMP)
+	@$(call live_tests,clients,tests with real clients,$(CLIENT_TESTS))
+
+test-peer: $(DEV_STAMP)
+	@$(call live_tests,peer,tests beside Apache Kafka,$(PEER_TESTS))
 
 ifneq ($(FOR),)
 soak: $(DEV_STAMP)

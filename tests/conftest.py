@@ -55,7 +55,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What puts other code in the place of ours can't do so with compiled code."""
     if hot_modules_form() is Form.PYTHON:
         return
-    elsewhere = pytest.mark.skip("alters code: cli/test_compiled_modules.py runs it in Python")
+    elsewhere = pytest.mark.skip("alters code: tidy/test_compiled_modules.py runs it in Python")
     for item in items:
         if item.get_closest_marker("alters_code") is not None:
             item.add_marker(elsewhere)

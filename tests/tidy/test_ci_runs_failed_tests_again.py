@@ -11,11 +11,11 @@ import pytest
 
 from rig.source_tree import ROOT
 
-# The sample is one part of three; what `make lint` finds is a file that may be missing.
+# The sample is one part of five; what `make lint` finds is a file that may be missing.
 MAKEFILE = """
 test: lint-passes
-\t@echo '{"status": 0, "passed": 9, "failed": []}' >.venv/.penstock-others.json
-\t@cp .venv/.penstock-others.json .venv/.penstock-spark.json
+\t@echo '{"status": 0, "passed": 9, "failed": []}' >.venv/.penstock-rules.json
+\t@for part in spark nodes peer; do cp .venv/.penstock-rules.json .venv/.penstock-$$part.json; done
 \t@.venv/bin/python -m pytest --outcome-record=.venv/.penstock-clients.json test_sample.py
 """
 CONFTEST = 'pytest_plugins = ["outcome_record"]\n'
@@ -130,4 +130,4 @@ def test_style_and_types_are_not_tried_again(run: Run, tmp_path: Path) -> None:
     (tmp_path / "lint-passes").unlink()
     outcome = run(FAILS_ONCE.format(name="one"))
     assert outcome.returncode == 1
-    assert last_line(outcome).startswith("failed: .penstock-others.json is missing")
+    assert last_line(outcome).startswith("failed: .penstock-rules.json is missing")
