@@ -16,10 +16,18 @@ from penstock.client.produce.transactional_producer import TransactionalProducer
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
-from penstock.model.identity import NodeId
+from penstock.model.identity import NodeId, ProducerEpoch, ProducerId
 from penstock.model.identity import TopicPartition as Place
 from penstock.model.offset import Offset
+from penstock.records.build import build_batch
+from penstock.records.record import Record
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from penstock.world.ports import Address
 from penstock.world.real import real_world
 from rig.node_cluster import NodeCluster, node_cluster
@@ -470,6 +478,58 @@ def test_the_new_leader_of_a_partition_refuses_the_writer_of_a_transaction_that_
                 await second.commit()
             seen = await asyncio.to_thread(committed, cluster.bootstrap, "replicated", len(NODES))
             assert list(seen.values()) == [[b"prepared"]] * len(NODES)
+
+    in_a_cluster(tmp_path, scenario)
+
+
+def test_batches_that_come_while_earlier_ones_are_verified_keep_their_order(
+    tmp_path: Path,
+) -> None:
+    """The first open the transaction in the partition while the last are still on their way."""
+    batches = 300
+
+    async def scenario(cluster: NodeCluster) -> None:
+        coordinator, writes_on = 1, 2
+        transactional_id = key_led_by(cluster, coordinator, TRANSACTION_TOPIC, "pipelined")
+        partition = partition_led_by(cluster, writes_on, "orders")
+        world = real_world(inline=True)
+        async with Cluster(world.network, world.clock, [cluster.address(coordinator)]) as clients:
+            await clients.refresh(["orders"])
+            await clients.channel(NodeId(writes_on))
+            identity = await clients.ask(
+                NodeId(coordinator),
+                InitProducerIdRequest(
+                    transactional_id=transactional_id, transaction_timeout_ms=60_000
+                ),
+                InitProducerIdResponse,
+            )
+            assert identity.error_code == ErrorCode.NONE
+            replies = []
+            for number in range(batches):
+                batch = build_batch(
+                    [Record(key=None, value=b"%d" % number)],
+                    producer_id=ProducerId(identity.producer_id),
+                    producer_epoch=ProducerEpoch(identity.producer_epoch),
+                    base_sequence=number,
+                    transactional=True,
+                )
+                data = PartitionProduceData(index=partition, records=batch)
+                topic = image(cluster).topics_by_name["orders"]
+                request = ProduceRequest(
+                    transactional_id=transactional_id,
+                    acks=-1,
+                    timeout_ms=30_000,
+                    topic_data=[TopicProduceData(topic_id=topic.topic_id, partition_data=[data])],
+                )
+                asked = clients.ask(NodeId(writes_on), request, ProduceResponse)
+                replies.append(asyncio.create_task(asked))
+                await asyncio.sleep(0)
+            answers = [
+                reply.responses[0].partition_responses[0]
+                for reply in await asyncio.gather(*replies)
+            ]
+            assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * batches
+            assert [answer.base_offset for answer in answers] == list(range(batches))
 
     in_a_cluster(tmp_path, scenario)
 

@@ -89,6 +89,10 @@ class Guards:
         """A batch was appended under a guard: the transaction need not be verified again."""
         self._found_open[producer_id] = None
 
+    def is_held(self, producer_id: ProducerId) -> bool:
+        """Whether batches of the producer are being verified: later ones come after them."""
+        return producer_id in self._by_producer
+
     def found_open(self, producer_id: ProducerId) -> bool:
         return producer_id in self._found_open
 

@@ -98,6 +98,14 @@ class Partition(LedReplica):
         self._scratch = scratch
         self._rules = rules_of(log.settings, scratch=scratch)
 
+    def may_continue(self, producer_id: ProducerId, *, epoch: int) -> bool:
+        """Whether a batch of the producer's open transaction can be appended at once: nothing that
+        came before it is still being verified.
+        """
+        return self.in_transaction(producer_id, epoch=epoch) and not self.guards.is_held(
+            producer_id
+        )
+
     def in_transaction(self, producer_id: ProducerId, *, epoch: int) -> bool:
         """Whether the producer's transaction is open in this partition."""
         return self.guards.found_open(producer_id) and in_transaction(

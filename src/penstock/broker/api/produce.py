@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from penstock.broker.coordinators import verification
 from penstock.broker.coordinators.verification import TOPIC_IDS_FROM, Unverified, Verification
+from penstock.broker.coordinators.verified_turns import Turn
 from penstock.broker.partitions.waiting import is_acked
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.pending_reply import PendingReply, when_filled
@@ -32,12 +33,13 @@ from penstock.broker.request.produce_refusals import (
     refused_batch,
 )
 from penstock.broker.request.services import RequestContext, Services
-from penstock.model.error import CloseConnection, ErrorCode
+from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.records.errors import InvalidBatch
 from penstock.replication.ack_queue import AckQueue
 from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
+from penstock.transactions.enlist import Enlisted
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
 from penstock.wire.header import encode_response
@@ -78,12 +80,16 @@ def handle(
             transactional_id=request.transactional_id,
             verify_only=verify_only,
         )
-        if isinstance(answer, asyncio.Future):
+        assert verified.producer is not None
+        producer_id = verified.producer.producer_id
+        if isinstance(answer, asyncio.Future) or producer_id in services.verified_turns.last:
             if request.acks == ACKS_NONE:
                 verified.release()
-                answer.cancel()
+                if isinstance(answer, asyncio.Future):
+                    answer.cancel()
                 raise CloseConnection("a transaction is written with acks")
-            return _produce_once_verified(services, _kept(request), context, verified, answer)
+            turn = Turn(services.verified_turns, producer_id)
+            return _produce_in_turn(services, _kept(request), context, verified, answer, turn)
         verification.note(verified, answer, version=version)
     try:
         return _produce(services, request, context, verified)
@@ -91,19 +97,25 @@ def handle(
         verified.release()
 
 
-async def _produce_once_verified(
+async def _produce_in_turn(
     services: Services,
     request: ProduceRequest,
     context: RequestContext,
     verified: Verification,
-    waiting: asyncio.Future[Any],
+    answer: Enlisted | RequestError | asyncio.Future[Any],
+    turn: Turn,
 ) -> ProduceResponse:
+    """Once it is verified, and what the producer sent before it is appended."""
     try:
-        answer = await verification.outcome_of(waiting)
+        if isinstance(answer, asyncio.Future):
+            answer = await verification.outcome_of(answer)
+        if turn.earlier is not None:
+            await asyncio.shield(turn.earlier)
         verification.note(verified, answer, version=context.header.api_version)
         response = _produce(services, request, context, verified, encoded=False)
     finally:
         verified.release()
+        turn.end()
     if isinstance(response, ProduceAcks):
         await when_filled(response)
         response = response.response

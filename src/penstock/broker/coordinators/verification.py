@@ -83,7 +83,7 @@ class Verification:
         if partition.name in self.guards:
             return
         self.led.append((partition, partition.leader_epoch))
-        if partition.in_transaction(producer.producer_id, epoch=producer.epoch):
+        if partition.may_continue(producer.producer_id, epoch=producer.epoch):
             self.guards[partition.name] = IS_OPEN
             return
         self.guards[partition.name] = partition.guards.take(
@@ -106,12 +106,14 @@ class Verification:
 
 
 def is_open(partition: Partition, records: memoryview) -> bool:
-    """Whether a batch continues a transaction that the partition knows: nobody need be asked."""
+    """Whether a batch continues a transaction that the partition knows, and is the next one:
+    nobody need be asked.
+    """
     try:
         batch = BatchHeader(records)
     except CorruptBatch:
         return False
-    return batch.is_transactional and partition.in_transaction(
+    return batch.is_transactional and partition.may_continue(
         batch.producer_id, epoch=batch.producer_epoch
     )
 

@@ -15,6 +15,7 @@ from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.controller.quorum_driver import QuorumDriver
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
+from penstock.broker.coordinators.verified_turns import VerifiedTurns
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.listed_brokers import ListedBrokers
 from penstock.metadata.image.broker import Endpoint
@@ -116,6 +117,7 @@ class Services:
     in_sync_changes: WantedInSyncChanges | None = None  # None: there are no other brokers
     lost_nodes: LostNodes | None = None  # the same
     follower_sessions: FollowerSessions = field(default_factory=FollowerSessions)
+    verified_turns: VerifiedTurns = field(default_factory=VerifiedTurns)
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
 
     @property
