@@ -43,6 +43,7 @@ CHECKS: Mapping[str, str] = {
     "transactions": "a transaction counts in all its partitions or in none",
     "two controllers": "one controller is active in an epoch",
     "two leaders": "one node leads the quorum in an epoch",
+    "two owners": "in one epoch of a group a partition belongs to one member",
     "watermark": "no high watermark goes back for a reader, or while its process lives",
 }
 

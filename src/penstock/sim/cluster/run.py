@@ -10,7 +10,7 @@ Start reading at `run_seed`.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,8 +21,15 @@ from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.topic_name import TRANSACTION_TOPIC
+from penstock.node.build import OpenNode
 from penstock.sim.bit_flips import flip_a_bit
 from penstock.sim.checker.answers import check_answers
+from penstock.sim.cluster.applications import (
+    WITNESS,
+    ApplicationClient,
+    ApplicationStage,
+    WitnessClient,
+)
 from penstock.sim.cluster.clients import (
     AdminClient,
     Client,
@@ -30,6 +37,7 @@ from penstock.sim.cluster.clients import (
 )
 from penstock.sim.cluster.coordinated_clients import CommitterClient, TransactionClient
 from penstock.sim.cluster.flaws import ClusterFlaw, planted
+from penstock.sim.cluster.group_members import GroupMemberClient, Ownership
 from penstock.sim.cluster.history import ClusterHistory
 from penstock.sim.cluster.inspection import Inspection
 from penstock.sim.cluster.judgement import (
@@ -42,7 +50,7 @@ from penstock.sim.cluster.judgement import (
     missing_service,
     open_transactions,
 )
-from penstock.sim.cluster.layout import address, configs, format_nodes, machines
+from penstock.sim.cluster.layout import address, configs, format_nodes, machine, machines
 from penstock.sim.cluster.leader_notes import LeaderNotes
 from penstock.sim.cluster.operating import elect_uncleanly
 from penstock.sim.cluster.probing import probe
@@ -123,9 +131,15 @@ class PowerWatch(Unwatched):
         self._simulation = simulation
         self._node_id = node_id
 
+    def life_ends(self, broker: OpenNode | None) -> None:
+        stage = self._simulation.applications
+        if stage is not None:
+            stage.life_ended(machine(self._node_id), broker)
+
     def power_lost(self) -> None:
         simulation = self._simulation
         simulation.replica_watch.power_lost(self._node_id, now_us=simulation.now_us())
+        simulation.records_lost()
 
 
 class ClusterSimulation:
@@ -141,6 +155,12 @@ class ClusterSimulation:
             in_sync_min=scenario.in_sync_min,
             acks_synced=scenario.acks_synced,
         )
+        self.applications = (
+            ApplicationStage(scenario.applications, self.cluster.nodes, self.cluster.trace)
+            if scenario.applications is not None
+            else None
+        )
+        self.ownership = Ownership(self.history)
         self._leader_notes = LeaderNotes(
             self.cluster.nodes, machines(scenario.nodes), self.cluster.trace
         )
@@ -162,11 +182,23 @@ class ClusterSimulation:
             seed=self.scenario.seed,
             virtual_ms=self._loop.now_us // 1000,
             leader_changes=self.inspection.leader_changes,
-            acked=self.history.acks,
+            acked=self.history.acks + self._coordinated_acks,
             lossy=self._lossy,
             steps=self._loop.steps,
             faults=dict(sorted(self._faults.items())),
         )
+
+    @property
+    def _coordinated_acks(self) -> int:
+        if self.applications is None:
+            return 0
+        history = self.applications.history
+        return history.acks + history.transactions.commits
+
+    def records_lost(self) -> None:
+        """Acked records may be gone: those who rely on them are told."""
+        if self.applications is not None:
+            self.applications.records_lost(self.history.may_have_lost)
 
     def image_of(self, host: str) -> Image | None:
         """As its clients see it; None while they are not served."""
@@ -232,10 +264,12 @@ class ClusterSimulation:
             for name, told in (await Admin(cluster).create_topics(new)).items():
                 if isinstance(told, Refused):
                     raise Violation("health", f"{name} is refused: {told}")
+            if self.applications is not None:
+                await self.applications.set_up(cluster, replicas=self.scenario.replicas)
 
     def _start_clients(self, group: TaskGroup) -> None:
         scenario = self.scenario
-        kinds: list[tuple[str, type[Client]]] = [
+        kinds: list[tuple[str, Callable[..., Client]]] = [
             *((f"admin-{number}", AdminClient) for number in range(scenario.admins)),
             *((f"writer-{number}", WriterClient) for number in range(scenario.producers)),
             ("reader", ReaderClient),
@@ -244,6 +278,7 @@ class ClusterSimulation:
                 for number in range(scenario.transactors)
             ),
             *((f"committer-{number}", CommitterClient) for number in range(scenario.committers)),
+            *self._coordinated_clients(),
         ]
         for name, kind in kinds:
             client = kind(
@@ -254,6 +289,17 @@ class ClusterSimulation:
             process = SimProcess(self.cluster.host(name), client.main, trace=self.cluster.trace)
             self._processes[name] = process
             group.start(process.keep_alive(), name=name)
+
+    def _coordinated_clients(self) -> Iterator[tuple[str, Callable[..., Client]]]:
+        stage = self.applications
+        if stage is not None:
+            for name in stage.clients:
+                kind = WitnessClient if name == WITNESS else ApplicationClient
+                yield name, partial(kind, stage=stage)
+        for plan in self.scenario.groups:
+            for number in range(plan.members):
+                kind_of_member = partial(GroupMemberClient, plan=plan, ownership=self.ownership)
+                yield f"{plan.group}-{number}", kind_of_member
 
     # Trouble
 
@@ -315,6 +361,7 @@ class ClusterSimulation:
         self.cluster.trace.note("fault", f"the log directory of {host} is empty")
         self._wiped = True
         self.replica_watch.wiped(node_id, now_us=self.now_us())
+        self.records_lost()
         self.cluster.nodes[host].host.file_system.wipe(f"{DIRECTORY}/{host}")
 
     async def _lose_all_power(self) -> None:
@@ -335,6 +382,8 @@ class ClusterSimulation:
             await self._elect_by_operator()
         for client in self._clients:
             client.ending = True
+        if self.applications is not None:
+            self.applications.ending = True
         processes = self._processes.values()
         await self._until(lambda: all(one.done for one in processes), within_ms=CLIENTS_END_MS)
         running = [name for name, process in self._processes.items() if not process.done]
@@ -354,6 +403,7 @@ class ClusterSimulation:
                     return
                 self.cluster.trace.note("operator", f"elects leaders of {waiting}")
                 self.history.may_have_lost.update(waiting)
+                self.records_lost()
                 with suppress(ClientError):
                     await elect_uncleanly(cluster, waiting)
 
@@ -419,11 +469,19 @@ class ClusterSimulation:
                 lacks = partial(open_transactions, cluster, self.scenario.nodes)
                 await require_healthy(lacks, within_ms=HEALTHY_MS)
                 await judge_transactions(self.history, cluster, self.scenario.nodes)
+            if self.applications is not None:
+                self._checking("atomicity, fencing, transaction order and offsets: applications")
+                await self.applications.judge(cluster, partial(self._leader_of, images))
             if not self._has_lost(OFFSETS_TOPIC):
                 self._checking("commits: the offsets of groups")
                 await judge_commits(self.history, cluster)
         self._checking("replicas: byte for byte, on all disks")
         self._judge_replicas(images)
+
+    def _leader_of(self, images: Mapping[str, Image], place: TopicPartition) -> str | None:
+        topic = next(iter(images.values())).topics_by_name.get(place.topic)
+        leader = None if topic is None else topic.partitions[place.partition].leader
+        return None if leader is None else self._hosts[leader]
 
     def _checking(self, what: str) -> None:
         """Which checks come next: one that fails is the last of the trace."""

@@ -4,9 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from random import Random
 
+from penstock.sim.cluster.coordination_plan import GroupPlan, draw_applications, draw_groups
 from penstock.sim.cluster.layout import machines
 from penstock.sim.entropy import stream
 from penstock.sim.fault_plan import FaultLimits, FaultPlan, HostFaultKind, PlannedFault, draw_plan
+from penstock.sim.transacting.plan import TransactionPlan
 
 KINDS = (
     HostFaultKind.KILL,
@@ -61,6 +63,8 @@ class ClusterScenario:
     power_lost_at_end: bool  # before the last judgement all machines lose power at once
     plan: FaultPlan
     strike_kinds: tuple[HostFaultKind, ...] = STRIKE_KINDS  # for a leader that stays too long
+    applications: TransactionPlan | None = None
+    groups: tuple[GroupPlan, ...] = ()
 
     @property
     def in_sync_min(self) -> int:
@@ -116,6 +120,7 @@ def draw(
     )
     if replicas > 1:
         scenario = _replicated(scenario, stream(seed, "replication"), kinds)
+        scenario = _coordinated(scenario, stream(seed, "coordination"))
     return scenario if kinds is None else _without_others(scenario, kinds)
 
 
@@ -153,6 +158,33 @@ def _replicated(
     if not acks_synced and chance.random() < 0.8:
         plan = replace(plan, faults=tuple(map(_of_one_machine, plan.faults)))
     return replace(scenario, node_settings=settings, acks_synced=acks_synced, plan=plan)
+
+
+def _coordinated(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
+    """Some seeds have applications in transactions, some members of groups."""
+    if chance.random() < 0.4:
+        scenario = with_applications(scenario, chance)
+    if chance.random() < 0.4:
+        scenario = with_groups(scenario, chance)
+    return scenario
+
+
+def for_coordinators(scenario: ClusterScenario) -> ClusterScenario:
+    """The same faults for clients of coordinators alone."""
+    chance = stream(scenario.seed, "coordinators alone")
+    scenario = with_groups(with_applications(scenario, chance), chance)
+    return replace(scenario, admins=0, producers=1, transactors=0, committers=1)
+
+
+def with_applications(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
+    plan = draw_applications(chance, nodes=scenario.nodes, acks_last=scenario.acks_synced)
+    settings = {**scenario.node_settings, "transaction.two.phase.commit.enable": "true"}
+    return replace(scenario, applications=plan, node_settings=settings)
+
+
+def with_groups(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
+    settings = {**scenario.node_settings, "group.initial.rebalance.delay.ms": "300"}
+    return replace(scenario, groups=draw_groups(chance, topic=ORDERS), node_settings=settings)
 
 
 def _plan(
