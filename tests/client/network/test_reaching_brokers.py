@@ -6,7 +6,7 @@ import pytest
 
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster, ClusterRules
-from penstock.client.network.errors import Unreachable
+from penstock.client.network.errors import ConnectionLost, Unreachable
 from penstock.testing import Broker
 from penstock.world.clock import RealClock
 from penstock.world.errors import NetworkError
@@ -15,6 +15,7 @@ from penstock.world.tcp import TcpNetwork
 from penstock.world.tcp_stream import TcpStream
 
 TIMES_AWAY = 5
+BREAKS = 2
 
 
 class NetworkWithoutBroker(TcpNetwork):
@@ -51,3 +52,46 @@ def test_without_patience_it_is_told_at_once_that_none_is_there(penstock: Broker
     with pytest.raises(Unreachable, match="no broker can be reached: cannot connect"):
         reach(penstock, network, ClusterRules())
     assert network.asked == 1
+
+
+class BreakingNetwork(TcpNetwork):
+    """The first connections break as soon as a question is sent, as if the broker were killed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.streams: list[TcpStream] = []
+
+    async def connect(self, address: Address) -> TcpStream:
+        self.streams.append(await super().connect(address))
+        return self.streams[-1]
+
+    @property
+    def has_to_break(self) -> bool:
+        return len(self.streams) <= BREAKS
+
+
+def brokers_shown(broker: Broker, rules: ClusterRules) -> int:
+    async def work() -> int:
+        network = BreakingNetwork()
+        addresses = parse_addresses(broker.bootstrap)
+        async with Cluster(network, RealClock(), addresses, rules=rules) as cluster:
+            await cluster.any_channel()
+            asking = asyncio.ensure_future(cluster.refresh())
+            while not asking.done():
+                await asyncio.sleep(0)
+                if network.has_to_break:
+                    network.streams[-1].close()
+            return len((await asking).brokers)
+
+    return asyncio.run(work())
+
+
+def test_metadata_is_asked_again_of_whoever_lives_when_a_broker_dies_over_it(
+    penstock: Broker,
+) -> None:
+    assert brokers_shown(penstock, ClusterRules(backoff_ms=1, reach_ms_max=60_000)) == 1
+
+
+def test_without_patience_it_is_told_that_a_broker_has_died_over_it(penstock: Broker) -> None:
+    with pytest.raises(ConnectionLost):
+        brokers_shown(penstock, ClusterRules(backoff_ms=1))

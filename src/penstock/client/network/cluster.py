@@ -16,6 +16,7 @@ from penstock.client.network.connection import Features
 from penstock.client.network.errors import (
     STALE_METADATA,
     ClientError,
+    ConnectionLost,
     Refused,
     Unreachable,
     error_code,
@@ -160,14 +161,13 @@ class Cluster:
                 topics=[MetadataRequestTopic(name=name) for name in self._topics],
                 allow_auto_topic_creation=self.rules.create_topics,
             )
-            reply = await self.ask_any(request, MetadataResponse)
-            self._accept(reply, all_topics=False)
+            self._accept(await self._ask_metadata(request), all_topics=False)
         return self.view
 
     async def refresh_all(self) -> ClusterView:
         """The same for every topic that there is."""
         async with self._refreshing:
-            reply = await self.ask_any(MetadataRequest(topics=None), MetadataResponse)
+            reply = await self._ask_metadata(MetadataRequest(topics=None))
             self._accept(reply, all_topics=True)
         return self.view
 
@@ -202,6 +202,19 @@ class Cluster:
                 raise Refused(code, missing[0], _why(code))
             await asyncio.sleep(self.rules.backoff_ms / 1000)
         return self.view
+
+    async def _ask_metadata(self, request: MetadataRequest) -> MetadataResponse:
+        """A broker that goes away over the question is no answer: another one is asked, within the
+        time that the rules give brokers to be reached.
+        """
+        deadline_ms = self.clock.monotonic_ms() + self.rules.reach_ms_max
+        while True:
+            try:
+                return await self.ask_any(request, MetadataResponse)
+            except ConnectionLost:
+                if self.clock.monotonic_ms() >= deadline_ms:
+                    raise
+            await asyncio.sleep(self.rules.backoff_ms / 1000)
 
     def _accept(self, reply: MetadataResponse, *, all_topics: bool) -> None:
         code = error_code(reply.error_code)
