@@ -1,9 +1,9 @@
 """The pipeline under kills, at length: what goes in comes out exactly once."""
 
 import argparse
-import os
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -11,9 +11,10 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
 from rig.apache_kafka.jars import fetched_jars
-from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware, ReplicatedCluster
-from rig.failover.killed_node import KilledNode, open_transactions
-from rig.failover.namespaces import INSIDE, Namespaces, refusal
+from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware
+from rig.failover.killed_node import KilledNode, Strike, open_transactions, schedule
+from rig.failover.network_ordeal import Cut
+from rig.failover.networked import cluster_on, enter_namespaces, open_network
 from rig.pipeline.kinds import PYTHON_WORKERS, java_worker, python_worker
 from rig.pipeline.ordeal import NODE_SETTINGS, Outcome, Plan, Progress, endure
 from rig.pipeline.stream import SINK, SOURCE
@@ -22,8 +23,6 @@ from rig.serve import ServedNode
 JAVA = "java"
 CLIENTS = (*PYTHON_WORKERS, JAVA)
 LINE_EVERY_SECONDS = 10
-NODES = (1, 2, 3)
-INSIDE_MARK = "PENSTOCK_INSIDE_NAMESPACES"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,12 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def exactly_once(chosen: argparse.Namespace, folder: Path) -> bool:
-    if chosen.cuts and INSIDE_MARK not in os.environ:
-        reason = refusal()
-        if chosen.nodes == 1 or reason is not None:
-            raise SystemExit(f"--cuts needs --nodes 3 and network namespaces: {reason or 'have'}")
-        os.environ[INSIDE_MARK] = "1"
-        os.execvp(INSIDE[0], [*INSIDE, sys.executable, *sys.argv])
+    if chosen.cuts:
+        if chosen.nodes == 1:
+            raise SystemExit("--cuts needs --nodes 3")
+        reason = enter_namespaces([sys.executable, *sys.argv])
+        if reason is not None:
+            print(f"relays in the place of network namespaces: {reason}")
     plan = Plan(
         records=chosen.records,
         worker_kills=chosen.app_kills,
@@ -57,8 +56,8 @@ def exactly_once(chosen: argparse.Namespace, folder: Path) -> bool:
     fsync = "true" if chosen.fsync == "on" else "false"
     settings = {**NODE_SETTINGS, "penstock.ack.fsync": fsync}
     if chosen.nodes > 1:
-        share = chosen.cuts / (chosen.node_kills + chosen.cuts or 1)
-        outcome, fault = on_a_cluster(plan, settings, folder, cut_share=share)
+        strikes = schedule(chosen.seed, kills=chosen.node_kills, cuts=chosen.cuts)
+        outcome, fault = on_a_cluster(plan, settings, folder, strikes=strikes)
     else:
         outcome, fault = on_a_node(plan, settings, folder)
     show(chosen, outcome)
@@ -80,29 +79,25 @@ def on_a_node(plan: Plan, settings: dict[str, str], folder: Path) -> tuple[Outco
 
 
 def on_a_cluster(
-    plan: Plan, settings: dict[str, str], folder: Path, *, cut_share: float
+    plan: Plan, settings: dict[str, str], folder: Path, *, strikes: Sequence[Strike]
 ) -> tuple[Outcome, str | None]:
     """Each strike hits the leader of something: a partition, the group, transactions, metadata."""
     with ExitStack() as opened:
-        network = opened.enter_context(closing(Namespaces(NODES))) if cut_share else None
-        cluster = ReplicatedCluster(
-            PenstockSoftware(),
-            folder,
-            settings={**BRISK_SESSIONS, **settings},
-            hosts=network.hosts if network else None,
-            prefixes=network.prefixes if network else None,
-        )
+        has_cuts = any(isinstance(one, Cut) for one in strikes)
+        network = opened.enter_context(closing(open_network())) if has_cuts else None
+        settings = {**BRISK_SESSIONS, **settings}
+        cluster = cluster_on(network, PenstockSoftware(), folder, settings=settings)
         opened.enter_context(cluster)
         cluster.start()
         node = KilledNode(
-            cluster, topics=(SOURCE, SINK), seed=plan.seed, network=network, cut_share=cut_share
+            cluster, topics=(SOURCE, SINK), seed=plan.seed, network=network, strikes=strikes
         )
         outcome = endure(node, plan, folder=folder, told=Lines().tell)
         for what, count in node.struck.most_common():
-            print(f"struck leading {what}: {count}")
-        print(f"of them cut off from the other nodes instead of killed: {node.cuts}")
+            print(f"{count:4} times {what.value}")
         left = open_transactions(cluster)
-    return outcome, f"transactions are open: {left}" if left else None
+    faults = [*node.faults, *([f"transactions are open: {left}"] if left else [])]
+    return outcome, "; ".join(faults) or None
 
 
 def worker_of(client: str, folder: Path) -> list[str]:

@@ -81,6 +81,7 @@ class Scenario:
 class Progress:
     scenario: Scenario
     batches: int = 0
+    rows_added: int = 0  # since the first ones came to their end before the strikes did
     lives: int = 0  # of driver programs
     struck: list[Victim] = field(default_factory=list)
     overtaken: int = 0  # tasks that hung, and whose batch was written all the same
@@ -106,6 +107,11 @@ class Outcome:
     judgement: Judgement
     progress: Progress
     seconds: float
+
+    @property
+    def rows(self) -> int:
+        """That went in."""
+        return self.scenario.rows + self.progress.rows_added
 
 
 class Ordeal:
@@ -154,9 +160,8 @@ class Ordeal:
                 pass
         if self._sleeping is not None:
             self._wake()
-        judgement = judge_topic(
-            self._node.bootstrap, self._carrying.sink, count=self._scenario.rows
-        )
+        rows = self._scenario.rows + self.progress.rows_added
+        judgement = judge_topic(self._node.bootstrap, self._carrying.sink, count=rows)
         return Outcome(
             scenario=self._scenario,
             judgement=judgement,
@@ -175,16 +180,26 @@ class Ordeal:
                 if victim is None:
                     try:
                         driver.ended(query)
-                        return True
+                        if not self._left:
+                            return True
+                        self._add_rows()
                     except DriverError as error:
                         self._note(error)
-                        query = driver.start(self._carrying)
+                    query = driver.start(self._carrying)
                 elif self._strike(victim, driver, query):
                     keeps = victim is Victim.SLEEPING_DRIVER
                     return False
         finally:
             if not keeps:
                 driver.kill()
+
+    def _add_rows(self) -> None:
+        """Enough for the strikes that are left."""
+        begin = self._scenario.rows + self.progress.rows_added
+        count = self._scenario.rows_a_batch * (len(self._left) + 1)
+        numbers = range(begin, begin + count)
+        write_numbers(self._node.bootstrap, self._carrying.source, numbers)
+        self.progress.rows_added += count
 
     def _await_strike(self, driver: SparkDriver, query: str) -> Victim | None:
         """What is to be struck now; None when the query has ended by itself."""

@@ -251,7 +251,7 @@ def show(outcomes: list[Outcome], *, seed: int) -> None:
     for one in outcomes:
         judged = one.judgement
         numbers = (
-            one.scenario.rows,
+            one.rows,
             judged.rows,
             judged.duplicates,
             judged.missing,

@@ -48,6 +48,17 @@ class WordCount:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
+    def revive(self) -> bool:
+        """Whether it had ended by itself; then it is started again on its state, as a supervisor
+        does.
+        """
+        assert self._process is not None
+        if self._process.poll() is None:
+            return False
+        self._process = None
+        self.start()
+        return True
+
     def kill(self) -> None:
         """By SIGKILL, and its state is lost."""
         process, self._process = self._process, None
@@ -57,6 +68,13 @@ class WordCount:
         process.wait()
         shutil.rmtree(self._state, ignore_errors=True)  # it may not have got that far
         assert not ended_by_itself
+
+    def end(self) -> None:
+        """By SIGKILL, whether it still runs or not."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
     def close(self) -> None:
         """What it said is seen when a test fails."""
@@ -68,8 +86,9 @@ class WordCount:
 class Lines:
     """Somebody who talks on and on, from a thread."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, pause_seconds: float = PAUSE_SECONDS) -> None:
         self.said: Counter[str] = Counter()
+        self._pause_seconds = pause_seconds
         self._producer = confluent_kafka.Producer(
             {"bootstrap.servers": bootstrap, "log_level": QUIET, "enable.idempotence": True}
         )
@@ -84,7 +103,7 @@ class Lines:
 
     def _talk(self) -> None:
         chance = random.Random(0)
-        while not self._enough.wait(PAUSE_SECONDS):
+        while not self._enough.wait(self._pause_seconds):
             words = chance.choices(WORDS, k=3)
             self.said.update(words)
             self._producer.produce(LINES, " ".join(words))
@@ -96,6 +115,9 @@ class Counts:
     """What a reader of committed counts has seen, each count in its turn."""
 
     def __init__(self, bootstrap: str) -> None:
+        self.read = 0
+        self.repeated = 0  # counts that were told before
+        self.skipped = 0  # counts before which one is missing
         self.seen: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._consumer = confluent_kafka.Consumer(
@@ -111,18 +133,22 @@ class Counts:
 
     def await_more(self, count: int) -> None:
         wanted = self.seen.total() + count
-        await_that(lambda: self._read().total() >= wanted, f"{count} more counts")
+        await_that(lambda: self.look().total() >= wanted, f"{count} more counts")
 
     def await_all(self, said: Counter[str]) -> None:
-        await_that(lambda: self._read() == said, "every word is counted")
+        await_that(lambda: self.look() == said, "every word is counted")
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _read(self) -> Counter[str]:
+    def look(self) -> Counter[str]:
+        """The last count of each word, as of now."""
         for message in self._consumer.consume(1000, 0.1):
             assert message.error() is None, message.error()
             word, count = (message.key() or b"").decode(), int(message.value() or b"0")
+            self.read += 1
+            self.repeated += count <= self.seen[word]
+            self.skipped += count > self.seen[word] + 1
             if count != self.seen[word] + 1:
                 self.wrong.append(f"{word} {count} after {self.seen[word]}")
             self.seen[word] = count

@@ -1,36 +1,57 @@
 """A replicated cluster as one broker that is killed and started: each time a node that matters.
 
-`kill` takes one of the nodes, by what it leads at that moment: a partition of a topic, of the
-groups' or of the transactions' internal topic, or the metadata. `start` starts it again a little
-later. So whatever was written for one node that is killed runs on a cluster. With a network, some
-of the nodes are not killed but cut off, in one direction or both, for about a session's length.
+`kill` takes one of the nodes by its role at that moment, as `Role` has them; `start` starts it
+again a little later. So whatever was written for one node that is killed runs on a cluster. With a
+network some of the nodes are not killed but cut off, in the ways that `Cut` has, for about the
+length of a session. `schedule` makes an order of kills and cuts; without one every strike is a
+kill.
 """
 
 import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from enum import Enum
 
 from penstock.model.error import ErrorCode
+from penstock.wire.messages.list_groups import ListGroupsRequest
 from penstock.wire.messages.list_transactions import ListTransactionsRequest
 from rig.cluster_questions import active_controller, until
 from rig.dialogue import Dialogue
 from rig.failover.cluster import BRISK_SESSIONS, ReplicatedCluster
-from rig.failover.network_ordeal import Network
+from rig.failover.namespaces import CLIENTS
+from rig.failover.network_ordeal import Cut, Network
 from rig.failover.questions import partition_states
 
-GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
-CONTROLLER = "the active controller"
 DOWN_SECONDS_MAX = 1.5
-CUT_SESSIONS_MAX = 2.0  # how long one is cut off at most, in sessions of brokers
 SESSION_SECONDS = int(BRISK_SESSIONS["broker.session.timeout.ms"]) / 1000
+CUT_SESSIONS = (0.5, 2.0)  # how long a node is cut off, in sessions of brokers
 ENDED = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
 
 
+class Role(Enum):
+    LEADER = "leader of a partition"
+    GROUPS = "coordinator of groups"
+    TRANSACTIONS = "coordinator of transactions"
+    CONTROLLER = "active controller"
+
+
+Strike = Role | Cut  # a kill of a node in this role, or a cut of one in any role
+
+
+def schedule(seed: int, *, kills: int, cuts: int) -> list[Strike]:
+    """In a random order; kills have all roles in turn, and cuts are of all kinds in turn."""
+    roles, kinds = list(Role), list(Cut)
+    strikes: list[Strike] = [roles[number % len(roles)] for number in range(kills)]
+    strikes += [kinds[number % len(kinds)] for number in range(cuts)]
+    random.Random(seed).shuffle(strikes)
+    return strikes
+
+
 class KilledNode:
-    """Of a cluster that runs; it is a `KillableBroker`. `struck` counts what the killed led."""
+    """Of a cluster that runs; it is a `KillableBroker`. `struck` counts kills by role, and cuts."""
 
     def __init__(
         self,
@@ -39,17 +60,20 @@ class KilledNode:
         topics: Sequence[str],
         seed: int,
         network: Network | None = None,
-        cut_share: float = 0.0,  # of the strikes, how many are cuts
+        strikes: Sequence[Strike] | None = None,
+        told: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.struck: Counter[str] = Counter()
-        self.cuts = 0
+        assert network is not None or not any(isinstance(one, Cut) for one in strikes or ())
+        self.struck: Counter[Strike] = Counter()
+        self.faults: list[str] = []  # nodes that ended by themselves
         self._cluster = cluster
+        self._topics = topics
         self._network = network
-        self._cut_share = cut_share
-        self._is_cut = False
-        self._led = (*topics, GROUPS, TRANSACTIONS, CONTROLLER)
         self._random = random.Random(seed)
-        self._down: int | None = None
+        self._strikes: Iterator[Strike] = self._kills() if strikes is None else iter(strikes)
+        self._told = told
+        self._strike: Strike | None = None
+        self._down = 0
 
     @property
     def running(self) -> bool:
@@ -60,62 +84,114 @@ class KilledNode:
         return self._cluster.bootstrap
 
     def kill(self) -> None:
-        assert self._down is None
-        led = self._random.choice(self._led)
-        self._down = self._leader(led)
-        self.struck[led] += 1
-        self._is_cut = self._network is not None and self._random.random() < self._cut_share
-        if self._is_cut:
-            self._cut(self._down)
+        """The next strike."""
+        assert self._strike is None
+        strike = next(self._strikes)
+        role = strike if isinstance(strike, Role) else self._random.choice(self._roles)
+        self._down = self._in_role(role)
+        if isinstance(strike, Cut):
+            self._cut(strike, self._down)
+            self._told(f"node {self._down}, {role.value}, is cut off: {strike.value}")
         else:
             self._cluster.nodes[self._down].end(signal.SIGKILL)
+            self._told(f"node {self._down}, {role.value}, is killed")
+        self._strike = strike
+        self.struck[strike] += 1
 
     def start(self) -> None:
-        assert self._down is not None
-        if self._is_cut:
+        """Returns when the strike is over and all nodes run; they may not be in sync yet."""
+        assert self._strike is not None
+        if isinstance(self._strike, Cut):
             assert self._network is not None
-            time.sleep(self._random.uniform(0, CUT_SESSIONS_MAX * SESSION_SECONDS))
+            time.sleep(self._random.uniform(*CUT_SESSIONS) * SESSION_SECONDS)
             self._network.heal()
         else:
             time.sleep(self._random.uniform(0, DOWN_SECONDS_MAX))
             self._cluster.start(self._down)
-        self._down = None
+        self._strike = None
+        for number, node in self._cluster.nodes.items():
+            if not node.running:
+                self.faults.append(f"node {number} ended by itself: {node.logged()[-1000:]}")
+                self._cluster.start(number)
 
-    def _cut(self, node: int) -> None:
-        """From the other nodes, and not from clients."""
+    @property
+    def _roles(self) -> list[Role]:
+        return [role for role in Role if role is not Role.LEADER or self._topics]
+
+    def _kills(self) -> Iterator[Strike]:
+        while True:
+            yield self._random.choice(self._roles)
+
+    def _cut(self, cut: Cut, node: int) -> None:
         assert self._network is not None
-        self.cuts += 1
-        outwards, inwards = self._random.choice([(True, True), (True, False), (False, True)])
         for other in self._cluster.nodes:
-            if other != node and outwards:
+            if other != node and cut is not Cut.INWARDS:
                 self._network.cut(node, other)
-            if other != node and inwards:
+            if other != node and cut is not Cut.OUTWARDS:
                 self._network.cut(other, node)
+        if cut is Cut.ALONE:
+            self._network.cut(node, CLIENTS)
+            self._network.cut(CLIENTS, node)
 
-    def _leader(self, led: str) -> int:
-        if led == CONTROLLER:
-            return active_controller(self._cluster.addresses.values())
+    def _in_role(self, role: Role) -> int:
+        """A node that has it now; before there are groups or transactions, any node."""
+        addresses = self._cluster.addresses
+        match role:
+            case Role.CONTROLLER:
+                return active_controller(addresses.values())
+            case Role.LEADER:
+                return self._leader(self._random.choice(self._topics))
+            case Role.GROUPS:
+                found = [one for one, address in addresses.items() if groups_at(address)]
+            case Role.TRANSACTIONS:
+                found = [one for one, address in addresses.items() if transactions_at(address)]
+        return self._random.choice(found or sorted(addresses))
+
+    def _leader(self, topic: str) -> int:
         found: list[int] = []
 
         def is_led() -> bool:
-            states = partition_states(next(iter(self._cluster.addresses.values())), led)
+            states = partition_states(next(iter(self._cluster.addresses.values())), topic)
             leaders = [one.leader for one in states.values() if one.leader is not None]
             found[:] = [self._random.choice(leaders)] if leaders else []
             return bool(leaders)
 
-        until(f"a leader of {led}", is_led)
+        until(f"a leader of {topic}", is_led)
         return found[0]
+
+
+def groups_at(address: str) -> list[str]:
+    """The groups that a node coordinates; none while it does not answer."""
+    try:
+        with closing(Dialogue(address, "")) as dialogue:
+            reply = dialogue.exchange(ListGroupsRequest(), version=4)
+    except OSError:
+        return []
+    return [one.group_id for one in reply.groups]
+
+
+def transactions_at(address: str) -> list[str]:
+    """The transactional ids that a node coordinates; none while it does not answer."""
+    try:
+        return list(transaction_states(address))
+    except OSError:
+        return []
+
+
+def transaction_states(address: str) -> Mapping[str, str]:
+    """Of the transactional ids that a node coordinates."""
+    with closing(Dialogue(address, "")) as dialogue:
+        reply = dialogue.exchange(ListTransactionsRequest(), version=0)
+    if reply.error_code != ErrorCode.NONE:
+        raise OSError(f"{address}: {ErrorCode(reply.error_code).name}")
+    return {one.transactional_id: one.transaction_state for one in reply.transaction_states}
 
 
 def open_transactions(cluster: ReplicatedCluster) -> dict[str, str]:
     """The states of the transactional ids whose transactions have not ended, by id."""
-    found: dict[str, str] = {}
-    for address in cluster.addresses.values():
-        with closing(Dialogue(address, "")) as dialogue:
-            reply = dialogue.exchange(ListTransactionsRequest(), version=0)
-        if reply.error_code != ErrorCode.NONE:
-            raise OSError(f"{address}: {ErrorCode(reply.error_code).name}")
-        for one in reply.transaction_states:
-            if one.transaction_state not in ENDED:
-                found[one.transactional_id] = one.transaction_state
-    return found
+    return {
+        transactional_id: state
+        for address in cluster.addresses.values()
+        for transactional_id, state in transaction_states(address).items()
+        if state not in ENDED
+    }

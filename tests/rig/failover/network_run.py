@@ -9,7 +9,6 @@ are any.
 """
 
 import argparse
-import os
 import random
 import sys
 import tempfile
@@ -22,30 +21,25 @@ from rig.failover.cluster import (
     BRISK_SESSIONS,
     KafkaSoftware,
     PenstockSoftware,
-    ReplicatedCluster,
     Software,
 )
-from rig.failover.namespaces import CLIENTS, INSIDE, Namespaces, refusal
+from rig.failover.namespaces import CLIENTS
 from rig.failover.network_ordeal import Cut, NetworkOrdeal, run_cuts
+from rig.failover.networked import cluster_on, enter_namespaces, open_network
 from rig.failover.producers import java_producer_command
-from rig.failover.relays import Relays
 
-NODES = (1, 2, 3)
 NAMESPACES, RELAYS = "namespaces", "relays"
 PENSTOCK, KAFKA = "penstock", "kafka"
-INSIDE_MARK = "PENSTOCK_INSIDE_NAMESPACES"
 
 
 def main() -> None:
     options = parsed()
-    if options.network == NAMESPACES and INSIDE_MARK not in os.environ:
-        reason = refusal()
-        if reason is None:
-            os.environ[INSIDE_MARK] = "1"
-            again = [sys.executable, "-m", "rig.failover.network_run", *sys.argv[1:]]
-            os.execvp(INSIDE[0], [*INSIDE, *again])
-        told(f"relays in the place of network namespaces: {reason}")
-        options.network = RELAYS
+    if options.network == NAMESPACES:
+        again = [sys.executable, "-m", "rig.failover.network_run", *sys.argv[1:]]
+        reason = enter_namespaces(again)
+        if reason is not None:
+            told(f"relays in the place of network namespaces: {reason}")
+            options.network = RELAYS
     with ExitStack() as opened:
         folder = options.logs or Path(
             opened.enter_context(tempfile.TemporaryDirectory(prefix="penstock-network-"))
@@ -77,17 +71,8 @@ def run(options: argparse.Namespace, folder: Path, opened: ExitStack) -> None:
         except PeerMissing as missing:
             told(f"without the Java producer: {missing}")
     settings = {**BRISK_SESSIONS, **dict(pair.split("=", 1) for pair in options.set)}
-    network: Namespaces | Relays
-    if options.network == NAMESPACES:
-        network = opened.enter_context(closing(Namespaces(NODES)))
-        cluster = ReplicatedCluster(
-            software, folder, settings=settings, hosts=network.hosts, prefixes=network.prefixes
-        )
-    else:
-        network = opened.enter_context(closing(Relays()))
-        cluster = ReplicatedCluster(software, folder, settings=settings, relay=network.in_front)
-        network.nodes = cluster.nodes
-    opened.enter_context(cluster)
+    network = opened.enter_context(closing(open_network()))
+    cluster = opened.enter_context(cluster_on(network, software, folder, settings=settings))
     cluster.start()
     told(f"{software.name}, {options.network}, seed {options.seed}, data and logs in {folder}")
     ordeal = NetworkOrdeal(
