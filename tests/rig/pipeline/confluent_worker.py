@@ -142,6 +142,7 @@ def insist(ask: Callable[[], Result]) -> Result:
         except KafkaException as error:
             if not error.args[0].retriable() or time.monotonic() > deadline:
                 raise
+            tell_error(error)
 
 
 Worker(settings()).run()
