@@ -5,7 +5,8 @@ from rig.members.member import PATIENCE_SECONDS
 from rig.members.storm import Weather, rage
 
 
-def test_a_storm_ends_complete_and_disjoint_and_skips_no_record(group_bootstrap: str) -> None:
+def test_consumer_rebalance_storm(group_bootstrap: str) -> None:
+    """A storm ends with every partition owned once, and no record skipped."""
     weather = Weather(
         events_min=12,
         pause_seconds_max=0.5,

@@ -17,9 +17,8 @@ SECONDS_MAX = 540
 
 
 @pytest.mark.parametrize("cuts", ["nodes,alone", "outwards,inwards"])
-def test_a_leader_that_is_cut_off_acks_nothing_and_nothing_acked_is_lost(
-    cuts: str, tmp_path: Path
-) -> None:
+def test_network_partition(cuts: str, tmp_path: Path) -> None:
+    """A leader that is cut off acks nothing, and nothing acked is lost."""
     reason = refusal()
     if reason is not None:
         pytest.skip(f"needs network namespaces: {reason}")

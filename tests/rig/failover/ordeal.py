@@ -97,20 +97,22 @@ class FailoverOrdeal:
         rate: float,
         java: list[str] | None,
         acks: str = ALL,
+        topic: str = TOPIC,  # which is created
     ) -> None:
         self.report = OrdealReport()
         self._cluster = cluster
+        self._topic = topic
         self._random = random.Random(seed)
         self._start_seconds = FIRST_START_SECONDS
-        create_replicated(cluster, TOPIC, partitions=PARTITIONS, settings=TOPIC_SETTINGS)
+        create_replicated(cluster, topic, partitions=PARTITIONS, settings=TOPIC_SETTINGS)
         self._load = LedgerLoad(
-            cluster.bootstrap, TOPIC, partitions=PARTITIONS, rate=rate, java=java, acks=acks
+            cluster.bootstrap, topic, partitions=PARTITIONS, rate=rate, java=java, acks=acks
         )
 
     def strike(self, fault: Fault) -> None:
         """All nodes run again when it returns; they may not be in sync yet."""
         if fault is Fault.WIPED or self._random.random() >= HURRIED:
-            until_in_sync(self._cluster, TOPIC)
+            until_in_sync(self._cluster, self._topic)
         self._load.until_more_acked()
         self._kinds()[fault]()
         self.report.struck[fault] += 1
@@ -123,14 +125,14 @@ class FailoverOrdeal:
     def finish(self) -> OrdealReport:
         """Waits until all is acked, and compares what the nodes have with what was acked."""
         try:
-            until_in_sync(self._cluster, TOPIC)
+            until_in_sync(self._cluster, self._topic)
             self._load.until_more_acked()
         except (NoProgress, AssertionError) as error:
             self.report.faults.append(str(error))
         self._load.finish()
         self._count()
         self.report.faults += faults_at_the_end(
-            self._cluster, TOPIC, self._load.records, partitions=PARTITIONS
+            self._cluster, self._topic, self._load.records, partitions=PARTITIONS
         )
         return self.report
 
@@ -182,7 +184,7 @@ class FailoverOrdeal:
     # ---- whom, and how
 
     def _leader(self) -> int:
-        return leader_of(self._cluster, TOPIC, self._random.randrange(PARTITIONS))
+        return leader_of(self._cluster, self._topic, self._random.randrange(PARTITIONS))
 
     def _controller(self) -> int:
         return active_controller(self._cluster.addresses.values())

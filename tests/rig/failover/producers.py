@@ -8,6 +8,7 @@ import json
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,7 +78,14 @@ class ConfluentLedgerProducer(Paced):
     """librdkafka."""
 
     def __init__(
-        self, bootstrap: str, topic: str, records: AckedRecords, *, rate: float, acks: str = ALL
+        self,
+        bootstrap: str,
+        topic: str,
+        records: AckedRecords,
+        *,
+        rate: float,
+        acks: str = ALL,
+        settings: Mapping[str, Any] | None = None,  # others
     ) -> None:
         super().__init__(records, rate=rate)
         self._topic = topic
@@ -96,6 +104,7 @@ class ConfluentLedgerProducer(Paced):
                 "retry.backoff.ms": 20,
                 "retry.backoff.max.ms": 200,
                 "socket.timeout.ms": 10_000,
+                **(settings or {}),
             }
         )
         self._thread.start()
