@@ -1,12 +1,13 @@
 """A node that coordinates a third of many groups is killed: how long until all have a coordinator.
 
-    python bench/groups_failover.py [--groups 1000] [--members 10] [--rounds 3]
+    python bench/groups_failover.py [--groups 1000] [--members 10] [--rounds 3] [--protocol both]
 
-Three nodes; classic groups, all stable, spoken by this program over at most 300 connections, and
-five consumers of confluent-kafka, each in a group of its own. Members send heartbeats as consumers
-do. In each round the node that coordinates most groups gets a SIGKILL. For each of its groups the
-time is taken from the kill to the first heartbeat that is answered well; a member that is told to
-join again is counted, and so is a committed offset that went back.
+Three nodes; groups of the classic protocol, of the consumer protocol or half of each, all settled,
+spoken by this program over at most 300 connections, and five consumers of confluent-kafka, each in
+a group of its own. Members send heartbeats as consumers do, and one of each group commits. In each
+round the node that coordinates most groups gets a SIGKILL. For each of its groups the time is taken
+from the kill to the first heartbeat that is answered well; a member that is told to join again, or
+is given another epoch or assignment, is counted, and so is a committed offset that went back.
 """
 
 import argparse
@@ -19,22 +20,22 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
+import psutil
 from brokers import TESTS
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from rich.console import Console
 from rich.progress import Progress
+from spoken_groups import HEARTBEAT_SECONDS, PROTOCOLS, SpokenGroup
 
-from groups import TOPIC, commit, form
+from groups import TOPIC
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.coordinators import Coordinators
 from penstock.model.error import ErrorCode
-from penstock.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from penstock.world.clock import RealClock
 from penstock.world.tcp import TcpNetwork
 
@@ -44,52 +45,15 @@ sys.path.append(str(TESTS))
 from rig.failover.cluster import PenstockSoftware, ReplicatedCluster
 from rig.failover.questions import create_replicated, until_in_sync
 
-CLIENTS = 100  # of this program; each has one connection to each node
+BOTH = "both"
+CLIENTS = 80  # of this program; each has one connection to each node
+CONNECTIONS_MAX = 300
 REAL_CLIENTS = 5
-HEARTBEAT_SECONDS = 3.0
-OFFSETS_EACH = 10
-FORMING = 50  # groups at one time
-RETRY_MS = 20
+FORMING = 20  # groups at one time; classic ones take a connection of their own
+RETRY_MS = 100  # as clients do
 LOOK_SECONDS = 0.1
+OFFSETS_TOPIC = "__consumer_offsets"
 SETTINGS = {"group.initial.rebalance.delay.ms": "500"}
-
-
-@dataclass(slots=True, kw_only=True)
-class Group:
-    name: str
-    coordinators: Coordinators
-    members: list[str] = field(default_factory=list)
-    generation: int = 1
-
-    async def heartbeat(self, member: str) -> ErrorCode:
-        """From the coordinator, wherever it is now."""
-        request = HeartbeatRequest(
-            group_id=self.name, generation_id=self.generation, member_id=member
-        )
-        reply = await self.coordinators.ask(
-            self.name, request, HeartbeatResponse, code_of=lambda told: told.error_code
-        )
-        return ErrorCode(reply.error_code)
-
-
-class Load:
-    """All groups, and the tasks that keep their members alive."""
-
-    def __init__(self, groups: list[Group]) -> None:
-        self.groups = groups
-        self.answers: Counter[ErrorCode] = Counter()
-        self._tasks = [asyncio.create_task(self._live(group)) for group in groups]
-
-    async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _live(self, group: Group) -> None:
-        await asyncio.sleep(hash(group.name) % 1000 / 1000 * HEARTBEAT_SECONDS)
-        while True:
-            self.answers.update(await asyncio.gather(*map(group.heartbeat, group.members)))
-            await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 class RealClients:
@@ -144,75 +108,120 @@ class RealClients:
         consumer.close()
 
 
-async def formed(stack: AsyncExitStack, bootstrap: str, groups: int, members: int) -> list[Group]:
+class Load:
+    """All groups; the members of each send heartbeats from the moment it is formed."""
+
+    def __init__(self, groups: list[SpokenGroup]) -> None:
+        self.groups = groups
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def form(self) -> None:
+        limit = asyncio.Semaphore(FORMING)
+        with Progress() as progress:
+            bar = progress.add_task("groups", total=len(self.groups))
+
+            async def one(group: SpokenGroup) -> None:
+                async with limit:
+                    await group.form()
+                self._tasks.append(asyncio.create_task(group.live()))
+                progress.advance(bar)
+
+            await asyncio.gather(*map(one, self.groups))
+
+    async def close(self) -> None:
+        failed = [task.exception() for task in self._tasks if task.done()]
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert not failed, f"{len(failed)} groups were given up: {failed[0]!r}"
+
+    @property
+    def answers(self) -> dict[str, int]:
+        counted = sum((group.answers for group in self.groups), Counter[ErrorCode]())
+        return {code.name: count for code, count in counted.items()}
+
+
+async def load_of(stack: AsyncExitStack, bootstrap: str, asked: argparse.Namespace) -> Load:
     clients = []
-    for _ in range(min(CLIENTS, groups)):
+    for _ in range(min(CLIENTS, asked.groups)):
         addresses, rules = parse_addresses(bootstrap), ClusterRules(backoff_ms=RETRY_MS)
         cluster = Cluster(TcpNetwork(), RealClock(), addresses, rules=rules)
         clients.append(Coordinators(await stack.enter_async_context(cluster)))
-    limit = asyncio.Semaphore(FORMING)
-    made = [
-        Group(name=f"service-{number}", coordinators=clients[number % len(clients)])
-        for number in range(groups)
-    ]
-    with Progress() as progress:
-        bar = progress.add_task("groups", total=groups)
-
-        async def one(group: Group) -> None:
-            async with limit:
-                cluster = group.coordinators.cluster
-                leader, group.generation, group.members = await form(cluster, group.name, members)
-                await commit(cluster, group.name, (leader, group.generation), OFFSETS_EACH)
-                progress.advance(bar)
-
-        await asyncio.gather(*map(one, made))
-    return made
+    kinds = [*PROTOCOLS] if asked.protocol == BOTH else [asked.protocol]
+    return Load(
+        [
+            PROTOCOLS[kinds[number % len(kinds)]](
+                f"service-{number}", clients[number % len(clients)], members=asked.members
+            )
+            for number in range(asked.groups)
+        ]
+    )
 
 
-async def strike(cluster: ReplicatedCluster, groups: list[Group]) -> list[float]:
+async def strike(cluster: ReplicatedCluster, groups: list[SpokenGroup]) -> dict[SpokenGroup, float]:
     """Milliseconds from the kill to the first good answer, of each group of the killed node."""
-    homes = {group.name: await group.coordinators.of(group.name) for group in groups}
+    homes = {group: await group.coordinators.of(group.name) for group in groups}
     [(victim, _)] = Counter(homes.values()).most_common(1)
-    struck = [group for group in groups if homes[group.name] == victim]
+    struck = [group for group in groups if homes[group] == victim]
     cluster.nodes[victim].end(signal.SIGKILL)
     killed = time.perf_counter()
 
-    async def answered(group: Group) -> float:
-        code = await group.heartbeat(group.members[0])
+    async def answered(group: SpokenGroup) -> tuple[SpokenGroup, float]:
+        code = await group.heartbeat(0)
         assert code == ErrorCode.NONE, f"{group.name}: {code.name}"
-        return (time.perf_counter() - killed) * 1000
+        return group, (time.perf_counter() - killed) * 1000
 
-    taken = list(await asyncio.gather(*map(answered, struck)))
+    taken = dict(await asyncio.gather(*map(answered, struck)))
+    await asyncio.gather(*(group.check_offset() for group in struck))
     await asyncio.to_thread(cluster.start, victim)
-    await asyncio.to_thread(until_in_sync, cluster, TOPIC)
+    for topic in (TOPIC, OFFSETS_TOPIC):
+        await asyncio.to_thread(until_in_sync, cluster, topic)
     return taken
+
+
+def show_round(number: int, taken: dict[SpokenGroup, float], console: Console) -> None:
+    for protocol in PROTOCOLS:
+        times = sorted(ms for group, ms in taken.items() if group.protocol == protocol)
+        if len(times) > 1:
+            console.print(
+                f"round {number}: {len(times)} {protocol} groups of the killed node;"
+                f" median {median(times):,.0f} ms, p99 {quantiles(times, n=100)[98]:,.0f} ms,"
+                f" all after {times[-1]:,.0f} ms"
+            )
 
 
 async def run(cluster: ReplicatedCluster, asked: argparse.Namespace, console: Console) -> bool:
     async with AsyncExitStack() as stack:
-        groups = await formed(stack, cluster.bootstrap, asked.groups, asked.members)
-        load, real = Load(groups), RealClients(cluster.bootstrap)
+        load = await load_of(stack, cluster.bootstrap, asked)
+        started = time.perf_counter()
+        await load.form()
+        console.print(f"{asked.groups:,} groups formed in {time.perf_counter() - started:.1f} s")
+        real = RealClients(cluster.bootstrap)
         await settled(lambda: all(offset > 0 for offset in real.committed))
-        for number in range(asked.rounds):
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            taken = sorted(await strike(cluster, groups))
-            console.print(
-                f"round {number + 1}: {len(taken)} groups of the killed node;"
-                f" median {median(taken):,.0f} ms, p99 {quantiles(taken, n=100)[98]:,.0f} ms,"
-                f" all after {taken[-1]:,.0f} ms"
-            )
+        connections = len(psutil.Process().net_connections("tcp"))
+        console.print(f"{connections} connections, those of the real clients among them")
+        for number in range(1, asked.rounds + 1):
+            await asyncio.sleep(max(HEARTBEAT_SECONDS.values()))
+            show_round(number, await strike(cluster, load.groups), console)
         before = list(real.committed)
         await settled(
             lambda: all(now > then for now, then in zip(real.committed, before, strict=True))
         )
-        await asyncio.sleep(2 * HEARTBEAT_SECONDS)
+        await asyncio.sleep(2 * max(HEARTBEAT_SECONDS.values()))
         lost = real.lost
+        await asyncio.gather(*(group.check_offset() for group in load.groups))
         await asyncio.to_thread(real.close)
         await load.close()
-    answers = {code.name: count for code, count in load.answers.items()}
-    console.print(f"heartbeats of {asked.groups * asked.members:,} members: {answers}")
+    disturbed = sum(group.disturbed for group in load.groups)
+    back = sum(group.went_back for group in load.groups)
+    console.print(
+        f"{asked.groups * asked.members:,} members: disturbed {disturbed} times, offsets back"
+        f" {back} times; heartbeats and commits were answered with {load.answers}"
+    )
     console.print(f"real consumers: partitions lost {lost} times, offsets back {real.went_back}")
-    return set(answers) == {"NONE"} and not lost and not real.went_back
+    return not (
+        disturbed or back or lost or real.went_back or connections > CONNECTIONS_MAX
+    ) and set(load.answers) == {"NONE"}
 
 
 async def settled(is_so: Callable[[], bool]) -> None:
@@ -228,15 +237,16 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1000)
     parser.add_argument("--members", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--protocol", choices=(*PROTOCOLS, BOTH), default=BOTH)
     asked = parser.parse_args()
-    console = Console()
+    console = Console(highlight=False, width=160)
     with tempfile.TemporaryDirectory(prefix="penstock-groups-") as folder:
         cluster = ReplicatedCluster(PenstockSoftware(), Path(folder), settings=SETTINGS)
         with cluster:
             cluster.start()
-            create_replicated(cluster, TOPIC, partitions=OFFSETS_EACH)
+            create_replicated(cluster, TOPIC, partitions=asked.members)
             good = asyncio.run(run(cluster, asked, console))
-    console.print("every member kept its partitions" if good else "[red]members had to join again")
+    console.print("every member kept its partitions" if good else "[red]members were disturbed")
     sys.exit(0 if good else 1)
 
 
