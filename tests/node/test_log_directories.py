@@ -156,7 +156,12 @@ def test_a_full_disk_refuses_loses_nothing_and_serves_again(small_disk: Path, fs
 
 def read_all(bootstrap: str) -> list[bytes]:
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "log_level": QUIET, "group.id": "readers"}
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": QUIET,
+            "group.id": "unused-by-assignment",
+            "enable.auto.commit": False,
+        }
     )
     partition = confluent_kafka.TopicPartition(TOPIC, 0, 0)
     end_offset = consumer.get_watermark_offsets(partition, timeout=WAIT_SECONDS)[1]
