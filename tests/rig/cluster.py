@@ -211,6 +211,11 @@ class Cluster:
 
     def alter_isr(self, topic: str, *isr: NodeId, index: int = 0) -> None:
         """The leader of a partition has asked for this in-sync set."""
+        code = self.try_alter_isr(topic, *isr, index=index)
+        assert code == 0, code
+
+    def try_alter_isr(self, topic: str, *isr: NodeId, index: int = 0) -> int:
+        """The error code that the leader of a partition gets which asks for this in-sync set."""
         found = self.topic(topic)
         partition = found.partitions[index]
         assert partition.leader is not None, partition
@@ -240,7 +245,7 @@ class Cluster:
             )
         )
         assert isinstance(reply, AlterPartitionResponse)
-        assert reply.topics[0].partitions[0].error_code == 0, reply
+        return reply.topics[0].partitions[0].error_code
 
     def follow(self, *records: MetadataRecord) -> None:
         """Records that no request of ours leads to."""

@@ -3,7 +3,8 @@
 Nodes act by the image that they knew when they last learned of one. A leader appends records, its
 followers copy its log, and it acknowledges what all in-sync replicas have, those that are on their
 way into the set included, as long as there are as many as `min.insync.replicas` asks for. Restarts
-may lose records. The ghost knows all that was acknowledged.
+may lose records, and a node that knows that its replica was removed has deleted it. The ghost knows
+all that was acknowledged.
 
 `check` holds after every step:
 
@@ -14,8 +15,10 @@ may lose records. The ghost knows all that was acknowledged.
 5. Two processes never lead in one leader epoch.
 6. A partition loses acknowledged records only by an unclean election, or when its last leader has
    lost them and nobody else was eligible; then its leader is marked RECOVERING.
+7. No reassignment runs whose whole target is in sync, and one of which can lead.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.metadata.controller.elections import BalanceLeaders, ElectionType
@@ -29,6 +32,11 @@ from penstock.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionTopic,
     BrokerState,
+)
+from penstock.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 from penstock.wire.messages.elect_leaders import ElectedTopicPartitions, ElectLeadersRequest
 from penstock.wire.messages.incremental_alter_configs import (
@@ -52,11 +60,11 @@ class Leading:
 
 
 class GhostReplicas:
-    """One partition on all nodes of a cluster."""
+    """One partition on all nodes of a cluster, or on some of them."""
 
-    def __init__(self, nodes: int, in_sync_min: int) -> None:
+    def __init__(self, nodes: int, in_sync_min: int, *, replicas: int | None = None) -> None:
         self.cluster = Cluster(nodes, min_insync_replicas=str(in_sync_min))
-        self.cluster.create(TOPIC, replicas=nodes)
+        self.cluster.create(TOPIC, replicas=replicas or nodes)
         self.nodes = [NodeId(node) for node in range(1, nodes + 1)]
         self.logs: dict[NodeId, list[int]] = {node: [] for node in self.nodes}
         self.known: dict[NodeId, Image] = dict.fromkeys(self.nodes, self.cluster.image)
@@ -83,6 +91,11 @@ class GhostReplicas:
         candidates = partition.isr or partition.elr
         living = [node for node in candidates if node in brokers and brokers[node].is_usable]
         assert partition.leader is not None or not living, (4, partition)
+        if partition.is_reassigned and partition.leader is not None:
+            target = set(partition.replicas) - set(partition.removing_replicas)
+            able = [node for node in target if node in living]
+            recovering = partition.leader_recovery_state == LeaderRecovery.RECOVERING
+            assert recovering or not able or not target <= set(partition.isr), (7, partition)
         if partition.leader is not None:
             process = (partition.leader, brokers[partition.leader].epoch)
             assert self._led.setdefault(partition.leader_epoch, process) == process, (5, partition)
@@ -93,6 +106,8 @@ class GhostReplicas:
         """The node follows the metadata."""
         self.known[node] = self.cluster.image
         view = self.view(node)
+        if node not in view.replicas:
+            self.logs[node] = []
         leading = self.leading.get(node)
         if view.leader != node or not self._is_registered(node):
             self.leading.pop(node, None)
@@ -118,6 +133,8 @@ class GhostReplicas:
         if leading is None or leader == follower or not self._is_registered(follower):
             return
         if (view.leader, view.leader_epoch) != (leader, leading.epoch):
+            return
+        if follower not in view.replicas:
             return
         self.logs[follower] = list(self.logs[leader])
         epoch = self.cluster.image.brokers[follower].epoch
@@ -146,7 +163,7 @@ class GhostReplicas:
             return
         joined = {
             node
-            for node in wanted - set(view.isr)
+            for node in set(view.replicas) & wanted - set(view.isr)
             if leading.ends.get(node, (-1, 0))[0] >= len(self.logs[leader])
         }
         isr = tuple(sorted((set(view.isr) & wanted) | joined | {leader}))
@@ -224,6 +241,13 @@ class GhostReplicas:
             configs=[config],
         )
         self.cluster.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+
+    def reassign(self, target: Sequence[NodeId] | None) -> None:
+        """To other nodes; None cancels it."""
+        replicas = None if target is None else list(target)
+        partition = ReassignablePartition(partition_index=0, replicas=replicas)
+        topic = ReassignableTopic(name=TOPIC, partitions=[partition])
+        self.cluster.ask(AlterPartitionReassignmentsRequest(topics=[topic]))
 
     def elect(self, kind: ElectionType) -> None:
         partition = self.partition

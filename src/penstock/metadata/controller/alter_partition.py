@@ -3,7 +3,8 @@
 Only the present leader may, in its leader epoch, knowing the latest partition epoch; so what it
 asks for follows from what it knows. A replica joins only as the process that the leader has seen:
 one that has restarted meanwhile, is fenced or shuts down is refused (KIP-841, KIP-903). A leader
-that was elected uncleanly says that it has recovered before, or while, the set grows.
+that was elected uncleanly says that it has recovered before, or while, the set grows. A set that
+holds the target of a reassignment completes it: the leader may be another one then.
 """
 
 from penstock.machine.decision import Decision
@@ -77,7 +78,8 @@ def _alter(
     if change is not None:
         records.append(change)
         partition = changed_partition(partition, change)
-    if partition.leader != node_id:  # it cannot lead: its log directory is gone
+    # It cannot lead, since its log directory is gone, or was removed by a reassignment.
+    if partition.leader != node_id:
         return ErrorCode.NEW_LEADER_ELECTED
     return AlteredPartition(
         partition_index=place.partition,

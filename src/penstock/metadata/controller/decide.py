@@ -20,6 +20,7 @@ from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker, fenc
 from penstock.metadata.controller.heartbeat import heartbeat
 from penstock.metadata.controller.partitions import create_partitions
 from penstock.metadata.controller.producer_ids import allocate_producer_ids
+from penstock.metadata.controller.reassignments import alter_reassignments, list_reassignments
 from penstock.metadata.controller.replica_directories import assign_replicas
 from penstock.metadata.controller.settings import alter_configs, incremental_alter_configs
 from penstock.metadata.controller.topics import create_topics, delete_topics
@@ -30,6 +31,10 @@ from penstock.wire.messages.allocate_producer_ids import (
 )
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from penstock.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -57,6 +62,10 @@ from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from penstock.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -75,6 +84,8 @@ ControllerRequest = (
     | ControllerRegistrationRequest
     | AlterPartitionRequest
     | ElectLeadersRequest
+    | AlterPartitionReassignmentsRequest
+    | ListPartitionReassignmentsRequest
     | AssignReplicasToDirsRequest
     | FenceBroker
     | BalanceLeaders
@@ -92,6 +103,8 @@ ControllerReply = (
     | ControllerRegistrationResponse
     | AlterPartitionResponse
     | ElectLeadersResponse
+    | AlterPartitionReassignmentsResponse
+    | ListPartitionReassignmentsResponse
     | AssignReplicasToDirsResponse
     | BrokerFenced
     | LeadersBalanced
@@ -129,6 +142,10 @@ def decide(
             return alter_partition(context, request)
         case ElectLeadersRequest():
             return elect_leaders(context, request)
+        case AlterPartitionReassignmentsRequest():
+            return alter_reassignments(context, request)
+        case ListPartitionReassignmentsRequest():
+            return list_reassignments(context, request)
         case AssignReplicasToDirsRequest():
             return assign_replicas(context, request)
         case FenceBroker():

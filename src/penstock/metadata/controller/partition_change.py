@@ -1,6 +1,6 @@
-"""How one partition changes: who is in sync, who is eligible, who leads.
+"""How one partition changes: who holds it, who is in sync, who is eligible, who leads.
 
-Every decision that changes an in-sync set or a leader comes through here (KIP-966):
+Every decision that changes replicas, an in-sync set or a leader comes through here (KIP-966):
 
 - A replica that leaves the in-sync set while that has fewer members than `min.insync.replicas`
   becomes eligible: from here on the high watermark stands still, so the replica has all records
@@ -11,13 +11,18 @@ Every decision that changes an in-sync set or a leader comes through here (KIP-9
   unclean election. The last two may lack records: the new leader is marked RECOVERING.
 - A last known leader leads again only from the log directory in which it had led. Otherwise its
   disk was replaced, and an operator has to decide.
+- A reassignment is complete as soon as its whole target is in sync, and one of the target can lead.
+  In the same change the others are dropped, and another one leads if the leader was one of them.
+  When replicas are dropped, a new leader epoch begins, so that they are not taken for followers.
 """
 
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from penstock.metadata.controller.assignment import Assignment, Nodes
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.placement import directory_on
 from penstock.metadata.controller.state import ControllerState, Place
 from penstock.metadata.image.changes import LEADER_UNCHANGED, NO_LEADER, RECOVERY_UNCHANGED
 from penstock.metadata.image.topic import LeaderRecovery, PartitionImage
@@ -52,11 +57,17 @@ class _Elected(NamedTuple):
     is_clean: bool = True
 
 
-class _After(NamedTuple):
-    """The sets of a partition before a leader is elected from them."""
+class _Sets(NamedTuple):
+    isr: Nodes
+    elr: Nodes
 
-    isr: tuple[NodeId, ...]
-    elr: tuple[NodeId, ...]
+
+class _After(NamedTuple):
+    """A partition after the change."""
+
+    assigned: Assignment
+    sets: _Sets
+    elected: _Elected
 
 
 def election_of(context: DecisionContext, place: Place) -> Election:
@@ -75,35 +86,32 @@ def change_partition(
     place: Place,
     *,
     isr: Sequence[NodeId] | None = None,
+    assignment: Assignment | None = None,
     election: Election | None = None,
     brokers: BrokerChange = NO_BROKER_CHANGE,
     recovery: LeaderRecovery | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that makes `isr` the in-sync set and elects a leader if one is needed; None if
-    nothing changes. The settings of the topic decide whom to elect unless `election` does.
+    """The record that makes `isr` the in-sync set and `assignment` the replicas, completes a
+    reassignment, and elects a leader if one is needed; None if nothing changes. The settings of the
+    topic decide whom to elect unless `election` does.
     """
-    state = context.state
-    before = state.partition(place)
-    topic = state.topics_by_id[place.topic_id].name
-    in_sync_min = min_in_sync(state, topic, replicas=len(before.replicas))
-    after = _sets(before, before.isr if isr is None else tuple(isr), in_sync_min, brokers)
+    before = context.state.partition(place)
     election = election_of(context, place) if election is None else election
-    elected = _elect(state, before, after, election, brokers)
-    in_sync, eligible = after
-    if elected.leader is not None and elected.leader not in in_sync:
-        in_sync = (elected.leader,)
-        eligible = tuple(node for node in eligible if node != elected.leader)
+    change = _Change(context.state, place, election, brokers)
+    assigned, (in_sync, eligible), elected = change.after(
+        Assignment.of(before) if assignment is None else assignment,
+        before.isr if isr is None else tuple(isr),
+    )
     if not elected.is_clean:
-        eligible, recovery = (), LeaderRecovery.RECOVERING
-    if len(in_sync) >= in_sync_min:
-        eligible = ()
+        recovery = LeaderRecovery.RECOVERING
     return _record(
+        context.state,
         place,
-        before,
+        assigned,
         isr=in_sync,
         elr=eligible,
         leader=elected.leader,
-        last_known_elr=_last_known(before, in_sync, elected.leader),
+        last_known_elr=_last_known(before, assigned, in_sync, elected.leader),
         recovery=before.leader_recovery_state if recovery is None else recovery,
     )
 
@@ -116,91 +124,128 @@ def can_lead(
 ) -> bool:
     """Whether the replica's broker lives, stays, and has the log directory of this partition."""
     broker = state.brokers.get(replica)
-    if broker is None or replica == brokers.leaving:
+    if broker is None or replica == brokers.leaving or replica not in partition.replicas:
         return False
     if not broker.is_usable and replica != brokers.joining:
         return False
     return broker.has_directory(partition.directory(replica))
 
 
-def _sets(
-    before: PartitionImage, isr: tuple[NodeId, ...], in_sync_min: int, brokers: BrokerChange
-) -> _After:
-    if len(isr) >= in_sync_min:
-        return _After(isr, ())
-    lost = brokers.leaving if brokers.has_lost_records else None
-    have_all = {*before.isr, *before.elr}
-    return _After(
-        isr,
-        tuple(
-            node
-            for node in before.replicas
-            if node in have_all and node not in isr and node != lost
-        ),
-    )
+class _Change:
+    """How one partition is changed: `after` says to what."""
 
+    def __init__(
+        self, state: ControllerState, place: Place, election: Election, brokers: BrokerChange
+    ) -> None:
+        self._state = state
+        self._before = state.partition(place)
+        self._topic = state.topics_by_id[place.topic_id].name
+        self._election = election
+        self._brokers = brokers
 
-def _elect(
-    state: ControllerState,
-    before: PartitionImage,
-    after: _After,
-    election: Election,
-    brokers: BrokerChange,
-) -> _Elected:
-    candidates = after.isr or after.elr
-    first = before.replicas[0] if election == Election.PREFERRED else before.leader
-    for replica in (first, before.leader, *before.replicas):
-        if replica in candidates and can_lead(state, before, replica, brokers):
-            return _Elected(replica)
-    last = _last_known_leader(state, before, brokers)
-    if last is not None and (not candidates or election == Election.UNCLEAN):
-        return _Elected(last, is_clean=False)
-    if election == Election.UNCLEAN:
-        for replica in before.replicas:
-            if can_lead(state, before, replica, brokers):
-                return _Elected(replica, is_clean=False)
-    return _Elected(None)
+    def after(self, assigned: Assignment, isr: Nodes) -> _After:
+        if self._is_complete(assigned, isr):
+            return self._led(assigned.completed(), assigned.target)
+        after = self._led(assigned, isr)
+        if after.elected.is_clean and self._is_complete(assigned, after.sets.isr):
+            # The target was eligible, and has just been elected.
+            return self._led(assigned.completed(), assigned.target)
+        return after
 
+    def _is_complete(self, assigned: Assignment, isr: Nodes) -> bool:
+        return (
+            assigned.is_changing
+            and set(assigned.target) <= set(isr)
+            and any(self._can_lead(replica) for replica in assigned.target)
+        )
 
-def _last_known_leader(
-    state: ControllerState, before: PartitionImage, brokers: BrokerChange
-) -> NodeId | None:
-    """The last leader, if it is back with the disk on which it led."""
-    if len(before.last_known_elr) != 1:
-        return None
-    last = before.last_known_elr[0]
-    if last not in before.replicas or not can_lead(state, before, last, brokers):
-        return None
-    return last
+    def _led(self, assigned: Assignment, isr: Nodes) -> _After:
+        """The partition with these replicas, these in sync, and a leader if one can be had."""
+        in_sync_min = min_in_sync(self._state, self._topic, replicas=len(assigned.replicas))
+        sets = self._sets(assigned, isr, in_sync_min)
+        elected = self._elect(assigned, sets)
+        in_sync, eligible = sets
+        if elected.leader is not None and elected.leader not in in_sync:
+            in_sync = (elected.leader,)
+            eligible = tuple(node for node in eligible if node != elected.leader)
+        if not elected.is_clean or len(in_sync) >= in_sync_min:
+            eligible = ()
+        return _After(assigned, _Sets(in_sync, eligible), elected)
+
+    def _sets(self, assigned: Assignment, isr: Nodes, in_sync_min: int) -> _Sets:
+        if len(isr) >= in_sync_min:
+            return _Sets(isr, ())
+        brokers, before = self._brokers, self._before
+        lost = brokers.leaving if brokers.has_lost_records else None
+        have_all = {*before.isr, *before.elr}
+        return _Sets(
+            isr,
+            tuple(
+                node
+                for node in assigned.replicas
+                if node in have_all and node not in isr and node != lost
+            ),
+        )
+
+    def _elect(self, assigned: Assignment, sets: _Sets) -> _Elected:
+        candidates = sets.isr or sets.elr
+        replicas, present = assigned.replicas, self._before.leader
+        first = replicas[0] if self._election == Election.PREFERRED else present
+        for replica in (first, present, *replicas):
+            if replica in candidates and self._can_lead(replica):
+                return _Elected(replica)
+        last = self._last_known_leader(assigned)
+        if last is not None and (not candidates or self._election == Election.UNCLEAN):
+            return _Elected(last, is_clean=False)
+        if self._election == Election.UNCLEAN:
+            # One that is being added may have nothing yet: the others come first.
+            for replica in (*assigned.original, *replicas):
+                if self._can_lead(replica):
+                    return _Elected(replica, is_clean=False)
+        return _Elected(None)
+
+    def _last_known_leader(self, assigned: Assignment) -> NodeId | None:
+        """The last leader, if it is back with the disk on which it led."""
+        if len(self._before.last_known_elr) != 1:
+            return None
+        last = self._before.last_known_elr[0]
+        return last if last in assigned.replicas and self._can_lead(last) else None
+
+    def _can_lead(self, replica: NodeId) -> bool:
+        return can_lead(self._state, self._before, replica, self._brokers)
 
 
 def _last_known(
-    before: PartitionImage, isr: tuple[NodeId, ...], leader: NodeId | None
-) -> tuple[NodeId, ...]:
+    before: PartitionImage, assigned: Assignment, isr: Nodes, leader: NodeId | None
+) -> Nodes:
     """Who led last, while nobody leads."""
     if leader is not None:
         return ()
+    last = before.last_known_elr
     if before.leader is not None:
-        return (before.leader,)
-    if not before.last_known_elr and not isr and len(before.isr) == 1:
+        last = (before.leader,)
+    elif not last and not isr and len(before.isr) == 1:
         # A partition of a cluster that had no eligible replicas yet: its in-sync set was not
         # emptied when it lost its leader.
-        return before.isr
-    return before.last_known_elr
+        last = before.isr
+    return tuple(node for node in last if node in assigned.replicas)
 
 
 def _record(
+    state: ControllerState,
     place: Place,
-    before: PartitionImage,
+    assigned: Assignment,
     *,
-    isr: tuple[NodeId, ...],
-    elr: tuple[NodeId, ...],
+    isr: Nodes,
+    elr: Nodes,
     leader: NodeId | None,
-    last_known_elr: tuple[NodeId, ...],
+    last_known_elr: Nodes,
     recovery: LeaderRecovery,
 ) -> PartitionChangeRecord | None:
     """What is different from before. A leader that is named begins a new leader epoch."""
+    before = state.partition(place)
     assert leader is None or leader in isr, (place, leader, isr)
+    assert set(isr) <= set(assigned.replicas), (place, isr, assigned)
     assert isr or elr or last_known_elr or not (before.isr or before.last_known_elr), place
     record = PartitionChangeRecord(topic_id=place.topic_id, partition_id=place.partition)
     unchanged = PartitionChangeRecord(topic_id=place.topic_id, partition_id=place.partition)
@@ -210,8 +255,19 @@ def _record(
         record.isr = list(isr)
     if elr != before.elr:
         record.eligible_leader_replicas = list(elr)
-    if leader != before.leader:
+    drops_some = not set(before.replicas) <= set(assigned.replicas)
+    if leader != before.leader or (drops_some and leader is not None):
         record.leader = NO_LEADER if leader is None else leader
+    if assigned.replicas != before.replicas:
+        record.replicas = list(assigned.replicas)
+        record.directories = [
+            before.directory(node) if node in before.replicas else directory_on(state, node)
+            for node in assigned.replicas
+        ]
+    if assigned.adding != before.adding_replicas:
+        record.adding_replicas = list(assigned.adding)
+    if assigned.removing != before.removing_replicas:
+        record.removing_replicas = list(assigned.removing)
     if last_known_elr != before.last_known_elr:
         record.last_known_elr = list(last_known_elr)
     if recovery != before.leader_recovery_state:

@@ -82,7 +82,7 @@ def _grow_by_placement(
         topic_id=topic.topic_id,
         from_partition=first,
         count=count,
-        replication_factor=len(topic.partitions[0].replicas),
+        replication_factor=topic.partitions[0].replication_factor,
     )
     if isinstance(placed, Refusal):
         return placed
@@ -107,7 +107,7 @@ def _grow_by_hand(
             message=f"Attempted to add {asked.count - first} additional partition(s), "
             f"but only {len(asked.assignments)} assignment(s) were specified.",
         )
-    replication_factor = len(topic.partitions[0].replicas)
+    replication_factor = topic.partitions[0].replication_factor
     records: list[MetadataRecord] = []
     for partition, assignment in enumerate(asked.assignments, start=first):
         replicas = assignment.broker_ids

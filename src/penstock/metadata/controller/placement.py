@@ -90,8 +90,14 @@ def new_partition(
         leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[_directory(state, NodeId(node)) for node in replicas],
+        directories=[directory_on(state, NodeId(node)) for node in replicas],
     )
+
+
+def directory_on(state: ControllerState, node: NodeId) -> bytes:
+    """The log directory of a new replica, as far as it is known before the broker has chosen."""
+    directories = state.brokers[node].directories
+    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 
 def _ring(state: ControllerState, *, usable: bool) -> list[NodeId]:
@@ -135,11 +141,6 @@ def _replicas(
 def _rotated(nodes: Sequence[NodeId], by: int) -> Sequence[NodeId]:
     around = by % len(nodes) if nodes else 0
     return (*nodes[around:], *nodes[:around])
-
-
-def _directory(state: ControllerState, node: NodeId) -> bytes:
-    directories = state.brokers[node].directories
-    return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
 
 
 def _refuse(message: str) -> Refusal:

@@ -9,8 +9,9 @@ Invariants:
    those without leader are in `led` under None.
 3. `racks` holds exactly the registered brokers.
 4. Topics with settings exist, and no settings are empty.
-5. `imbalanced` holds exactly the partitions that another replica leads than the preferred one, and
-   `with_elr` those that have eligible leader replicas or a last known leader.
+5. `imbalanced` holds exactly the partitions that another replica leads than the preferred one,
+   `with_elr` those that have eligible leader replicas or a last known leader, and `reassigned`
+   those of which a reassignment runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -94,6 +95,7 @@ class ControllerState:
         self._replicated: dict[NodeId, Places] = {}
         self._imbalanced: Places = {}
         self._with_elr: Places = {}
+        self._reassigned: Places = {}
 
     # Queries
 
@@ -117,6 +119,10 @@ class ControllerState:
         """The partitions that have eligible leader replicas or a last known leader."""
         return self._with_elr
 
+    def reassigned(self) -> Iterable[Place]:
+        """The partitions of which a reassignment runs."""
+        return self._reassigned
+
     def replicated_by(self, node_id: NodeId) -> Iterable[Place]:
         """The partitions that a broker holds a replica of, led ones among them."""
         return self._replicated.get(node_id, {})
@@ -131,6 +137,7 @@ class ControllerState:
         replicated: dict[NodeId, set[Place]] = {}
         imbalanced: set[Place] = set()
         with_elr: set[Place] = set()
+        reassigned: set[Place] = set()
         for topic_id, topic in self.topics_by_id.items():
             assert topic.topic_id == topic_id, topic
             assert self.topics_by_name[topic.name] is topic, topic
@@ -144,6 +151,8 @@ class ControllerState:
                     imbalanced.add(place)
                 if partition.elr or partition.last_known_elr:
                     with_elr.add(place)
+                if partition.is_reassigned:
+                    reassigned.add(place)
         assert len(self.names_by_collision_key) <= len(self.topics_by_name)
         assert led == {node: set(places) for node, places in self._led.items()}  # 2
         assert replicated == {node: set(places) for node, places in self._replicated.items()}
@@ -154,6 +163,7 @@ class ControllerState:
             assert resource.kind != ResourceKind.TOPIC or resource.name in self.topics_by_name
         assert imbalanced == set(self._imbalanced)  # 5
         assert with_elr == set(self._with_elr)
+        assert reassigned == set(self._reassigned)
 
     # Commands
 
@@ -231,7 +241,7 @@ class ControllerState:
             self._unlist(place, before)
             self._list(place, partition)
         else:
-            self._list_elr(place, partition)
+            self._list_changing(place, partition)
         partitions[place.partition] = partition
 
     def _clear_elr(self, topic_name: str) -> None:
@@ -250,13 +260,18 @@ class ControllerState:
         self._led.setdefault(partition.leader, {})[place] = None
         if partition.leader is not None and partition.leader != partition.replicas[0]:
             self._imbalanced[place] = None
-        self._list_elr(place, partition)
+        self._list_changing(place, partition)
 
-    def _list_elr(self, place: Place, partition: PartitionImage) -> None:
+    def _list_changing(self, place: Place, partition: PartitionImage) -> None:
+        """Notes what is not a matter of leader and replicas alone."""
         if partition.elr or partition.last_known_elr:
             self._with_elr[place] = None
         else:
             self._with_elr.pop(place, None)
+        if partition.is_reassigned:
+            self._reassigned[place] = None
+        else:
+            self._reassigned.pop(place, None)
 
     def _unlist(self, place: Place, partition: PartitionImage) -> None:
         for node_id in partition.replicas:
@@ -264,6 +279,7 @@ class ControllerState:
         _remove(self._led, partition.leader, place)
         self._imbalanced.pop(place, None)
         self._with_elr.pop(place, None)
+        self._reassigned.pop(place, None)
 
     def _set_config(self, record: ConfigRecord) -> None:
         resource = ConfigResource(ResourceKind(record.resource_type), record.resource_name)

@@ -23,6 +23,8 @@ class PartitionImage:
 
     `elr` are the eligible leader replicas (KIP-966): they are not in sync, but have all records
     below the high watermark. `last_known_elr` is the last leader of a partition that has none.
+    `adding_replicas` and `removing_replicas` are those of a reassignment: both hold the partition
+    until it is complete.
     """
 
     replicas: tuple[NodeId, ...]
@@ -43,6 +45,16 @@ class PartitionImage:
         if self.elr:
             assert set(self.elr) <= set(self.replicas), self
             assert not set(self.elr).intersection(self.isr), self
+
+    @property
+    def is_reassigned(self) -> bool:
+        """Whether a reassignment of this partition runs."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def replication_factor(self) -> int:
+        """How many replicas the partition has, or is going to have after a reassignment."""
+        return len(self.replicas) - len(self.removing_replicas)
 
     def directory(self, replica: NodeId) -> bytes:
         """The id of the log directory that a replica is in."""
