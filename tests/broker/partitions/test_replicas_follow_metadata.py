@@ -222,13 +222,34 @@ def test_a_deleted_topic_is_followed_no_more(broker: Broker) -> None:
     assert broker.directory.partitions_found() == {}
 
 
-def test_logs_of_partitions_that_are_elsewhere_now_are_set_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_replica_that_was_removed_meanwhile_is_deleted_at_the_start(
+    tmp_path: Path, clean: bool
+) -> None:
+    """Also after a crash between the change of the metadata and that of the files."""
     first = Broker(tmp_path)
+    first.create_topic("t", 2, leader=OTHER, replicas=REPLICAS)
+    if clean:
+        first.close()
+    else:
+        first.directories.abandon()
+    second = Broker(tmp_path)
+    asyncio.run(second.directories.recover(now_ms=NOW_MS))
+    second.create_topic("t", 2, leader=OTHER, replicas=(OTHER, THIRD))
+    assert second.directory.partitions_found() == {}
+    names = second.world.disk.names(second.directory.path)
+    assert len([name for name in names if name.endswith("-delete")]) == 2
+    assert not [name for name in names if name.endswith("-stray")]
+    second.close()
+
+
+def test_files_of_another_topic_of_that_name_are_set_aside(tmp_path: Path) -> None:
+    first = Broker(tmp_path)
+    first.create_topic("earlier")
     first.create_topic("t", leader=OTHER, replicas=REPLICAS)
     first.close()
     second = Broker(tmp_path)
     second.create_topic("t", leader=OTHER, replicas=(OTHER, THIRD))
-    assert second.directory.partitions_found() == {}
     names = second.world.disk.names(second.directory.path)
     assert [name for name in names if name.startswith("t-0.") and name.endswith("-stray")]
     second.close()

@@ -261,6 +261,23 @@ class LogDirectories:
         """Deleted files and directories whose delay is over, for `Disk.remove_trees`."""
         return [path for directory in self for path in directory.take_removable(now_ms=now_ms)]
 
+    def delete_removed(self, elsewhere: Mapping[TopicPartition, TopicId]) -> None:
+        """Deletes what the metadata assign to other brokers only: its replica was removed from here
+        while this broker was down, or was about to delete it. Who was to take it over has it.
+        """
+        removed = {
+            partition: topic_id
+            for directory in self.online.values()
+            for partition, topic_id in directory.partitions_found().items()
+            if isinstance(topic_id, bytes) and elsewhere.get(partition) == topic_id
+        }
+        failed = self.delete_partitions(removed)
+        for partition in sorted(removed):
+            if partition in failed:
+                logger.error("partition=%s deleted=false reason=%s", partition, failed[partition])
+            else:
+                logger.info("partition=%s replica=removed deleted=true", partition)
+
     def set_aside_strays(self, belongs: Mapping[TopicPartition, TopicId]) -> None:
         """Puts away what belongs to no topic: a crash came between the deletion of a topic and that
         of its files, or the files are from elsewhere. They are renamed, never deleted: were the

@@ -171,7 +171,7 @@ class Partitions:
             return applied  # the next start follows it
         at_start = not self._strays_set_aside
         if at_start:
-            self._set_aside_strays()
+            self._put_away()
         self._delete(delta.topics_deleted, applied)
         broker = self._in_effect.in_metadata(image)
         self.directories.remember_producers(broker.producer_id_expiration_ms)
@@ -494,16 +494,21 @@ class Partitions:
         for name, error in self.directories.delete_partitions(gone).items():
             logger.error("partition=%s deleted=false reason=%s", name, error)
 
-    def _set_aside_strays(self) -> None:
+    def _put_away(self) -> None:
+        """At the start: what this broker has no replica of any more, and what belongs to no topic.
+
+        The image is that of the broker's own registration, or a later one, so that it is not older
+        than what this broker once knew.
+        """
         self._strays_set_aside = True
-        self.directories.set_aside_strays(
-            {
-                TopicPartition(topic.name, index): topic.topic_id
-                for topic in self._image.topics_by_id.values()
-                for index, partition in enumerate(topic.partitions)
-                if self._node_id in partition.replicas
-            }
-        )
+        here: dict[TopicPartition, TopicId] = {}
+        elsewhere: dict[TopicPartition, TopicId] = {}
+        for topic in self._image.topics_by_id.values():
+            for index, partition in enumerate(topic.partitions):
+                home = here if self._node_id in partition.replicas else elsewhere
+                home[TopicPartition(topic.name, index)] = topic.topic_id
+        self.directories.delete_removed(elsewhere)
+        self.directories.set_aside_strays(here)
 
     def _reconfigured(self, delta: Delta) -> list[str]:
         """The topics here whose settings may have changed: all of them with the broker's own."""
