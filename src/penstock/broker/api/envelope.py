@@ -14,12 +14,14 @@ from collections.abc import Awaitable
 
 from penstock.broker.api import (
     alter_configs,
+    alter_partition_reassignments,
     create_partitions,
     create_topics,
     delete_topics,
     describe_quorum,
     elect_leaders,
     incremental_alter_configs,
+    list_partition_reassignments,
     unregister_broker,
 )
 from penstock.broker.request.api_table import AnyApi, Api, by_key
@@ -39,6 +41,8 @@ FORWARDABLE = by_key(
         delete_topics.API,
         create_partitions.API,
         elect_leaders.API,
+        alter_partition_reassignments.API,
+        list_partition_reassignments.API,
         alter_configs.API,
         incremental_alter_configs.API,
         describe_quorum.API,

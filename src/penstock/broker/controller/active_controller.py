@@ -39,6 +39,10 @@ from penstock.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
+from penstock.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from penstock.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -63,6 +67,10 @@ from penstock.wire.messages.envelope import DefaultPrincipalData, EnvelopeReques
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+from penstock.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
@@ -92,6 +100,8 @@ FORWARDED: Mapping[type[Message], type[Message]] = {
     AlterConfigsRequest: AlterConfigsResponse,
     UnregisterBrokerRequest: UnregisterBrokerResponse,
     ElectLeadersRequest: ElectLeadersResponse,
+    AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest: ListPartitionReassignmentsResponse,
 }
 DIRECT: Mapping[type[Message], type[Message]] = {
     BrokerRegistrationRequest: BrokerRegistrationResponse,
@@ -115,6 +125,8 @@ REPEATABLE: tuple[type[Message], ...] = (
     AlterConfigsRequest,
     UnregisterBrokerRequest,
     ElectLeadersRequest,
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
     *DIRECT,
 )
 

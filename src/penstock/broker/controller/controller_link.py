@@ -12,6 +12,10 @@ from penstock.wire.messages.allocate_producer_ids import (
 )
 from penstock.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from penstock.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -38,6 +42,10 @@ from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeade
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+from penstock.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
@@ -110,6 +118,14 @@ class ControllerLink(Protocol):
     async def ask(
         self, request: ElectLeadersRequest, *, wait_ms_max: int = ...
     ) -> ElectLeadersResponse: ...
+    @overload
+    async def ask(
+        self, request: AlterPartitionReassignmentsRequest, *, wait_ms_max: int = ...
+    ) -> AlterPartitionReassignmentsResponse: ...
+    @overload
+    async def ask(
+        self, request: ListPartitionReassignmentsRequest, *, wait_ms_max: int = ...
+    ) -> ListPartitionReassignmentsResponse: ...
     @overload
     async def ask(
         self, request: AssignReplicasToDirsRequest, *, wait_ms_max: int = ...

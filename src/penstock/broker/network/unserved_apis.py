@@ -31,8 +31,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
             ),
             Unserved.OPERATION: (
                 ApiKey.ALTER_REPLICA_LOG_DIRS,
-                ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-                ApiKey.LIST_PARTITION_REASSIGNMENTS,
                 ApiKey.UPDATE_FEATURES,
                 ApiKey.ADD_RAFT_VOTER,
                 ApiKey.REMOVE_RAFT_VOTER,
