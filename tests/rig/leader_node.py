@@ -47,6 +47,7 @@ class LedLog:
         self.start_offset = start_offset
         self.batches: list[bytes] = []
         self.error = ErrorCode.NONE
+        self.high_watermark: int | None = None  # None: everything is committed
 
     @property
     def end_offset(self) -> int:
@@ -78,7 +79,7 @@ class LedLog:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
             return PartitionData(error_code=code, high_watermark=-1, records=b"")
         return PartitionData(
-            high_watermark=self.end_offset,
+            high_watermark=self.high_watermark or self.end_offset,
             log_start_offset=self.start_offset,
             records=b"".join(self.batches[offset - self.start_offset :]),
         )

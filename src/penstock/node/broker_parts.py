@@ -151,6 +151,7 @@ class BrokerParts:
         if self._replicating is not None:
             self.services.in_sync_changes = self._replicating.in_sync_changes
             self.services.lost_nodes = self._replicating
+            self.services.leader_throttle = self._replicating.leader_throttle
         self.server = Server(self.services, SERVED, group, listeners)
 
     def publish(self, delta: Delta, image: Image) -> None:
@@ -162,6 +163,7 @@ class BrokerParts:
         applied = self.partitions.apply(delta, image)
         if self._replicating is not None:
             self._replicating.applied(delta, image, applied)
+            self._replicating.limit(self.services.settings.replication)
         self._directory_assignments.note(delta, image)
         self._groups.apply(delta, image, self.services.settings.groups)
         self._transactions.apply(delta, image, self.services.settings.transactions)

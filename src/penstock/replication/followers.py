@@ -153,6 +153,11 @@ class Followers:
     def get(self, node: NodeId) -> FollowerState | None:
         return self._by_node.get(node)
 
+    def counts(self, node: NodeId) -> bool:
+        """Whether the high watermark waits for this follower."""
+        state = self._by_node.get(node)
+        return state is not None and state in self._counted
+
     def counted_ends(self) -> list[Offset]:
         """The ends of the counted followers; NO_OFFSET while one is unknown."""
         return [state.end_offset for state in self._counted]

@@ -23,36 +23,21 @@ from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.follower import Follower
+from penstock.replication.throttle import ReplicationThrottle
 from penstock.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
 )
-from penstock.world.ports import Address, Clock
+from penstock.world.ports import Address
 from penstock.world.tasks import TaskGroup
+from rig.held_clock import HeldClock
 from rig.leader_node import LeaderNode, LedLog, until
 from rig.services import NODE, OTHER, Broker
 
 ONE, TWO = NodeId(11), NodeId(12)
 WAIT_S_MAX = 120
-
-
-class HeldClock:
-    """The clock of the world; its monotonic time can be held, and then passes only as told."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._held_ms: int | None = None
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
-
-    def monotonic_ms(self) -> int:
-        return self._clock.monotonic_ms() if self._held_ms is None else self._held_ms
-
-    def hold(self, *, later_ms: int = 0) -> None:
-        self._held_ms = self.monotonic_ms() + later_ms
 
 
 class Following:
@@ -64,6 +49,7 @@ class Following:
         self.leaders = {node: LeaderNode(node, broker.world) for node in (ONE, TWO)}
         self.addresses: dict[NodeId, Address] = {}
         self.clock = HeldClock(broker.world.clock)
+        self.throttle = ReplicationThrottle()
         self.fetchers = ReplicaFetchers(
             links=Links(
                 network=broker.world.network,
@@ -77,6 +63,7 @@ class Following:
             broker_epoch=lambda: 5,
             partitions=broker.partitions,
             settings=ReplicationSettings(**{"replica_fetch_wait_max_ms": 30_000, **settings}),
+            throttle=self.throttle,
             clock=self.clock,
             tasks=group,
         )
@@ -564,3 +551,71 @@ def test_a_corrupt_batch_is_logged_once_and_the_others_go_on(
     told = [line for line in caplog.messages if "state=failed" in line]
     assert len(told) == 1
     assert "partition=orders-0" in told[0]
+
+
+# The throttle
+
+LISTED = {"follower.replication.throttled.replicas": f"0:{NODE}"}
+
+
+def test_a_replica_that_is_out_of_sync_is_held_back_and_others_go_on(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(cluster: Following) -> None:
+        cluster.clock.hold()
+        cluster.throttle.limit(1_000_000, now_ms=cluster.clock.monotonic_ms())
+        first, second = cluster.follow("orders", partitions=2, config=LISTED)
+        cluster.change("orders", isr=(ONE, TWO))  # the second partition is in sync here
+        first.high_watermark = 10
+        leader = cluster.leaders[ONE]
+        for log in (first, second):
+            log.append(b"x" * 50_000)
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", second, 1))
+        await until(lambda: (cluster.follower("orders").topic_id, 0) not in leader.positions)
+        assert cluster.follower("orders").log.end_offset == 1
+        second.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", second, 1))
+        assert cluster.follower("orders").log.end_offset == 1
+        cluster.clock.hold(later_ms=1_000)
+        await until(lambda: cluster.has_all("orders", first))
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("exempt", ["in sync", "not listed", "no rate"])
+def test_no_other_replica_is_held_back(run: Callable[..., None], exempt: str) -> None:
+    async def scenario(cluster: Following) -> None:
+        cluster.clock.hold()
+        if exempt != "no rate":
+            cluster.throttle.limit(1, now_ms=cluster.clock.monotonic_ms())
+        config = {} if exempt == "not listed" else LISTED
+        [orders] = cluster.follow("orders", config=config)
+        if exempt != "in sync":
+            cluster.change("orders", isr=(ONE, TWO))
+        orders.high_watermark = 10
+        for _ in range(5):
+            orders.append(b"x" * 10_000)
+            cluster.leaders[ONE].changed()
+            await until(lambda: cluster.has_all("orders", orders))
+
+    run(scenario)
+
+
+def test_a_replica_that_has_all_that_is_committed_is_not_held_back(
+    run: Callable[..., None],
+) -> None:
+    """It is about to be in sync, and acks may wait for it already."""
+
+    async def scenario(cluster: Following) -> None:
+        cluster.clock.hold()
+        cluster.throttle.limit(1, now_ms=cluster.clock.monotonic_ms())
+        [orders] = cluster.follow("orders", config=LISTED)
+        cluster.change("orders", isr=(ONE, TWO))
+        for _ in range(5):
+            orders.append(b"x" * 10_000)
+            cluster.leaders[ONE].changed()
+            await until(lambda: cluster.has_all("orders", orders))
+
+    run(scenario)

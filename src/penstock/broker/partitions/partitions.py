@@ -129,6 +129,13 @@ class Partitions:
         followed = self._followed.get(name.topic)
         return None if followed is None else followed.get(name.partition)
 
+    def is_in_sync(self, name: TopicPartition) -> bool:
+        """Whether the metadata has this broker in the in-sync set of a partition."""
+        topic = self._image.topics_by_name.get(name.topic)
+        if topic is None or name.partition >= len(topic.partitions):
+            return False
+        return self._node_id in topic.partitions[name.partition].isr
+
     def has_topic(self, name: str) -> bool:
         return name in self._image.topics_by_name
 

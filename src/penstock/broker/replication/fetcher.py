@@ -13,6 +13,7 @@ back-off is over, its log is synced, or its leader changes. What is new while a 
 leader is sent at once, as a second request that ends this wait; only then are there two.
 
     back_offs         partitions whose last fetch failed
+    held_back         partitions out of sync that the throttle does not let go on
     truncations       logs that are being cut as the leader has them, in many steps
     out_of_range      offsets that the leader does not have
     leader_contact    whether the node replies, and when to connect again
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.replication.back_offs import BackOffs
+from penstock.broker.replication.held_back import HeldBack
 from penstock.broker.replication.leader_contact import LeaderContact
 from penstock.broker.replication.out_of_range import (
     LeaderOffsets,
@@ -42,6 +44,7 @@ from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.follower import Follower, Position, Taken
 from penstock.replication.replica_session import PartitionId, ReplicaSession
+from penstock.replication.throttle import ReplicationThrottle
 from penstock.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
 from penstock.wire.replica_fetch import (
     VERSION_MIN,
@@ -78,6 +81,7 @@ class ReplicaFetcher:
         broker_epoch: Callable[[], int],
         partitions: Partitions,
         settings: ReplicationSettings,
+        throttle: ReplicationThrottle,
         connect: Connect,
         clock: Clock,
         tasks: TaskGroup,
@@ -101,6 +105,16 @@ class ReplicaFetcher:
             wait_ms_max=settings.replica_fetch_backoff_ms,
             clock=clock,
             over=self._fetch_again,
+            look=self._look,
+        )
+        self._held_back = HeldBack(
+            throttle,
+            self._session,
+            node_id=node_id,
+            is_in_sync=partitions.is_in_sync,
+            partition_bytes_max=settings.replica_fetch_max_bytes,
+            clock=clock,
+            release=self._fetch_again,
             look=self._look,
         )
         self._contact = LeaderContact(leader, clock)
@@ -132,6 +146,7 @@ class ReplicaFetcher:
         self._out_of_range.pop(partition, None)
         self._truncations.forget(partition)
         self._back_offs.forget(partition)
+        self._held_back.forget(partition)
         self._want(partition, follower)
 
     def leave(self, follower: Follower) -> None:
@@ -145,7 +160,7 @@ class ReplicaFetcher:
         partition = id_of(follower)
         if self._followers.get(partition) is not follower or partition in self._out_of_range:
             return
-        if not self._back_offs.is_waiting(partition):
+        if not self._back_offs.is_waiting(partition) and partition not in self._held_back:
             self._want(partition, follower)
             self._look()
 
@@ -179,6 +194,7 @@ class ReplicaFetcher:
                     await self._news.wait()
         finally:
             self._back_offs.stop()
+            self._held_back.stop()
 
     async def _connect_and_fetch(self) -> None:
         self._contact.connecting()
@@ -321,6 +337,8 @@ class ReplicaFetcher:
                 await asyncio.sleep(0)
                 turn_ends_ms = self._clock.monotonic_ms() + TURN_MS_MAX
         session.taken(with_records)
+        if with_records and self._held_back.has_rate:
+            self._held_back.hold(self._followers, self._may_be_held)
         if self._starts_behind:
             await self._move_starts()
 
@@ -344,6 +362,8 @@ class ReplicaFetcher:
             self._failed(partition, follower, error)
         else:
             self._taken(partition, follower, taken)
+            if data.records and self._held_back.has_rate:
+                self._held_back.taken(partition, follower, data)
 
     def _taken(self, partition: PartitionId, follower: Follower, taken: Taken) -> None:
         if taken is Taken.REFUSED:
@@ -395,7 +415,11 @@ class ReplicaFetcher:
                 if error is not None and not follower.has_ended:
                     self._partitions.append_failed(follower, error)
                 partition = id_of(follower)
-                if self._followers.get(partition) is follower and partition in self._session.known:
+                if (
+                    self._followers.get(partition) is follower
+                    and partition in self._session.known
+                    and partition not in self._held_back
+                ):
                     self._want(partition, follower)
             await asyncio.sleep(0)
 
@@ -423,8 +447,16 @@ class ReplicaFetcher:
         else:
             self._back_offs.begin_longest(partition)
 
+    def _may_be_held(self, partition: PartitionId) -> bool:
+        """Whether it is left out for no other reason, the sync of its log aside."""
+        return not (
+            self._back_offs.is_waiting(partition)
+            or partition in self._out_of_range
+            or self._followers[partition].is_cutting
+        )
+
     def _fetch_again(self, partition: PartitionId) -> None:
-        """Its back-off is over."""
+        """Its back-off is over, or the throttle lets it go on."""
         self._want(partition, self._followers[partition])
 
     def _forget(self, partition: PartitionId) -> None:
@@ -432,6 +464,7 @@ class ReplicaFetcher:
         self._out_of_range.pop(partition, None)
         self._truncations.forget(partition)
         self._back_offs.forget(partition)
+        self._held_back.forget(partition)
         self._session.leave_out(partition)
 
     # Offsets that the leader does not have

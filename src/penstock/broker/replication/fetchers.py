@@ -17,6 +17,7 @@ from penstock.model.identity import NodeId
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.follower import Follower
 from penstock.replication.replica_session import PartitionId
+from penstock.replication.throttle import ReplicationThrottle
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
 
@@ -34,6 +35,7 @@ class ReplicaFetchers:
         broker_epoch: Callable[[], int],
         partitions: Partitions,
         settings: ReplicationSettings,
+        throttle: ReplicationThrottle,
         clock: Clock,
         tasks: TaskGroup,
     ) -> None:
@@ -42,6 +44,7 @@ class ReplicaFetchers:
         self._broker_epoch = broker_epoch
         self._partitions = partitions
         self._settings = settings
+        self._throttle = throttle
         self._clock = clock
         self._tasks = tasks
         self._by_leader: dict[NodeId, ReplicaFetcher] = {}
@@ -116,6 +119,7 @@ class ReplicaFetchers:
                 broker_epoch=self._broker_epoch,
                 partitions=self._partitions,
                 settings=self._settings,
+                throttle=self._throttle,
                 connect=partial(self._links.connect, timeout_ms=CONNECT_WAIT_MS_MAX),
                 clock=self._clock,
                 tasks=self._tasks,

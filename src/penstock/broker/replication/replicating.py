@@ -13,6 +13,7 @@ from penstock.broker.replication.in_sync_changes import InSyncChanges
 from penstock.metadata.image.image import Delta, Image
 from penstock.model.identity import NodeId
 from penstock.model.settings.replication import ReplicationSettings
+from penstock.replication.throttle import ReplicationThrottle
 from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
@@ -39,13 +40,17 @@ class Replicating:
         tasks: TaskGroup,
     ) -> None:
         self._controller = controller
+        self._clock = clock
         self._tasks = tasks
+        self.leader_throttle = ReplicationThrottle()  # of what others fetch here
+        self._follower_throttle = ReplicationThrottle()
         self._fetchers = ReplicaFetchers(
             links=links,
             node_id=node_id,
             broker_epoch=broker_epoch,
             partitions=partitions,
             settings=settings,
+            throttle=self._follower_throttle,
             clock=clock,
             tasks=tasks,
         )
@@ -77,6 +82,12 @@ class Replicating:
         self.in_sync_changes.led(applied.led)
         if delta.brokers_changed:
             self.in_sync_changes.brokers_changed()
+
+    def limit(self, settings: ReplicationSettings) -> None:
+        """The rates as they are in effect now."""
+        now_ms = self._clock.monotonic_ms()
+        self.leader_throttle.limit(settings.leader_replication_throttled_rate, now_ms=now_ms)
+        self._follower_throttle.limit(settings.follower_replication_throttled_rate, now_ms=now_ms)
 
     def close(self) -> None:
         """Fetches no more: the node is stopping."""

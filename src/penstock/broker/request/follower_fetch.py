@@ -14,6 +14,9 @@ error says what, is as in Apache Kafka:
                                                    and none at all: see `Partition.check_follower`
     its log does not agree with this one           where it has to truncate to; nothing is noted
     its offset is not in this log                  OFFSET_OUT_OF_RANGE; nothing is noted
+
+A follower that is out of sync gets no more records than the throttle allows, if its topic asks for
+that (`replication/throttle`); the news of other partitions, and watermarks, go on.
 """
 
 from collections import deque
@@ -31,6 +34,7 @@ from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.replication.fetch_session import EPOCH_FIRST, NO_SESSION
 from penstock.replication.follower_session import Followed, FollowerSession, FollowerSessions
 from penstock.replication.partition import Partition
+from penstock.replication.throttle import is_listed
 from penstock.wire.header import encode_response
 from penstock.wire.messages.fetch import (
     FetchResponse,
@@ -40,6 +44,7 @@ from penstock.wire.replica_fetch import Answer, encode_replica_reply
 from penstock.world.errors import DiskError
 
 NO_BROKER_EPOCH: Final = -1
+NO_LIMIT: Final = 2**62
 CONSUMER: Final = -1
 
 
@@ -325,11 +330,12 @@ class FollowerFetch(PendingReply):
         if followed.offset < start_offset:
             return failed(index, ErrorCode.OFFSET_OUT_OF_RANGE)
         found = None
-        if followed.is_behind:
+        room_bytes = self._room_bytes(partition) if followed.is_behind else 0
+        if followed.is_behind and room_bytes:
             try:
                 found = partition.read_for_follower(
                     followed.offset,
-                    size_bytes_max=max(min(followed.bytes_max, bytes_left), 0),
+                    size_bytes_max=max(min(followed.bytes_max, bytes_left, room_bytes), 0),
                     oversized_first=bytes_left == self._bytes_max,
                 )
             except CorruptData as damage:
@@ -353,6 +359,26 @@ class FollowerFetch(PendingReply):
             records=None if found is None else found.span,
         )
 
+    def _room_bytes(self, partition: Partition) -> int:
+        """How much of the partition the throttle allows now."""
+        throttle = self._services.leader_throttle
+        if throttle.rate_bytes is None or not self._is_throttled(partition):
+            return NO_LIMIT
+        return throttle.room_bytes(now_ms=self._services.world.clock.monotonic_ms())
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        """Whether the topic asks for it, and no ack waits for this follower."""
+        return is_listed(
+            partition.settings.leader_replication_throttled_replicas,
+            partition=partition.name.partition,
+            node=self._services.node_id,
+        ) and not partition.followers.counts(self._node)
+
+    def _note_passed(self, partition: Partition, byte_count: int) -> None:
+        throttle = self._services.leader_throttle
+        if throttle.rate_bytes is not None and self._is_throttled(partition):
+            throttle.passed(byte_count, now_ms=self._services.world.clock.monotonic_ms())
+
     def _tell(self, answers: list[tuple[Followed, PartitionData | Answer]]) -> None:
         """What is told counts as known. What has records comes last the next time."""
         session = self.session
@@ -360,6 +386,8 @@ class FollowerFetch(PendingReply):
         for followed, answer in answers:
             if isinstance(answer, Answer):
                 read.append(answer)
+                if answer.records is not None and followed.partition is not None:
+                    self._note_passed(followed.partition, answer.records.byte_count)
                 followed.sent_high_watermark = answer.high_watermark
                 followed.sent_start_offset = answer.start_offset
                 if followed.is_behind:

@@ -26,6 +26,7 @@ from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.fetch_session import FetchSessions
 from penstock.replication.follower_session import FollowerSessions
 from penstock.replication.partition import Partition
+from penstock.replication.throttle import ReplicationThrottle
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.header import RequestHeader
 from penstock.world.ports import Address, World
@@ -116,6 +117,7 @@ class Services:
     local: LocalController  # this node's replica of the metadata
     in_sync_changes: WantedInSyncChanges | None = None  # None: there are no other brokers
     lost_nodes: LostNodes | None = None  # the same
+    leader_throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle)
     follower_sessions: FollowerSessions = field(default_factory=FollowerSessions)
     verified_turns: VerifiedTurns = field(default_factory=VerifiedTurns)
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)

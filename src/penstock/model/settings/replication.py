@@ -8,7 +8,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from penstock.model.lazy_dataclass import dataclass
-from penstock.model.settings.setting import Setting, declared, flag, int32, int64, integer, long
+from penstock.model.settings.setting import (
+    Change,
+    Setting,
+    SettingType,
+    declare,
+    declared,
+    flag,
+    int32,
+    int64,
+    integer,
+    long,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +32,26 @@ class ReplicationSettings:
     controlled_shutdown_enable: bool = flag(
         True, "Whether a broker that stops has its partitions led by others first."
     )
+    follower_replication_throttled_rate: int | None = declare(
+        None,
+        SettingType.LONG,
+        int64(0),
+        "How many bytes a second are fetched for replicas that are out of sync, of those that "
+        "follower.replication.throttled.replicas of their topics lists; without it any number.",
+        change=Change.CLUSTER_WIDE,
+        internal=True,
+    )
     leader_imbalance_check_interval_seconds: int = long(
         300, "How often leaders are compared with preferred replicas.", int64(1)
+    )
+    leader_replication_throttled_rate: int | None = declare(
+        None,
+        SettingType.LONG,
+        int64(0),
+        "How many bytes a second are sent to replicas that are out of sync, of the partitions that "
+        "leader.replication.throttled.replicas of their topics lists; without it any number.",
+        change=Change.CLUSTER_WIDE,
+        internal=True,
     )
     replica_fetch_backoff_ms: int = integer(
         1000, "How long a follower waits at most before it fetches again after an error.", int32(0)

@@ -122,7 +122,6 @@ class TopicSettings:
         T.LIST,
         throttled_replicas,
         "Replicas whose following is throttled, as partition:broker, or * for all.",
-        effective=False,
     )
     index_interval_bytes: int = declare(
         4096,
@@ -139,7 +138,6 @@ class TopicSettings:
         T.LIST,
         throttled_replicas,
         "Replicas whose leading is throttled, as partition:broker, or * for all.",
-        effective=False,
     )
     local_retention_bytes: int = declare(
         -2,

@@ -66,7 +66,6 @@ delete.records.purgatory.purge.interval.requests int 1
 early.start.listeners list -
 fetch.purgatory.purge.interval.requests int 1000
 follower.fetch.last.tiered.offset.enable boolean false cluster-wide
-follower.replication.throttled.rate long - cluster-wide internal
 group.consumer.assignment.interval.ms int 1000 cluster-wide
 group.consumer.max.assignment.interval.ms int 15000
 group.consumer.min.assignment.interval.ms int 0
@@ -116,7 +115,6 @@ internal.metadata.log.segment.bytes int - internal
 internal.metadata.max.batch.size.in.bytes int 8388608 internal
 kafka.metrics.polling.interval.secs int 10
 kafka.metrics.reporters list ""
-leader.replication.throttled.rate long - cluster-wide internal
 log.cleaner.io.buffer.size int 524288 cluster-wide
 log.cleaner.threads int 1 cluster-wide
 log.dir.failure.timeout.ms long 30000
