@@ -138,13 +138,38 @@ def test_the_old_replicas_need_not_be_in_sync_to_complete_it() -> None:
     assert assigned(partition_of(cluster)) == ((ONE, FOUR, FIVE), (), ())
 
 
-def test_more_replicas_are_added_without_a_new_leader_epoch() -> None:
+def test_more_replicas_are_needed_in_sync_from_a_new_leader_epoch_on() -> None:
+    """The leader could learn of the set from the reply, and of the number only later."""
     cluster = replicated(ONE, brokers=3)
     reassign(cluster, ONE, TWO, THREE)
+    assert partition_of(cluster).replica_count == 1
+    cluster.alter_isr("orders", ONE, TWO)
+    assert (partition_of(cluster).replica_count, partition_of(cluster).leader_epoch) == (1, 0)
     cluster.alter_isr("orders", ONE, TWO, THREE)
     partition = partition_of(cluster)
     assert assigned(partition) == ((ONE, TWO, THREE), (), ())
-    assert (partition.isr, partition.leader_epoch) == ((ONE, TWO, THREE), 0)
+    assert (partition.isr, partition.leader_epoch) == ((ONE, TWO, THREE), 1)
+    assert partition.replica_count == 3
+
+
+def test_a_copy_that_is_not_complete_does_not_make_the_set_too_small() -> None:
+    """Else nothing could be written with acks=all while a partition of one replica is moved."""
+    cluster = replicated(ONE, brokers=3, in_sync_min=2)
+    reassign(cluster, TWO)
+    partition = partition_of(cluster)
+    assert (partition.replicas, partition.replica_count, partition.elr) == ((TWO, ONE), 1, ())
+    cluster.fence(ONE)
+    partition = partition_of(cluster)
+    assert (partition.isr, partition.elr) == ((), (ONE,))
+
+
+def test_nobody_is_eligible_any_more_when_fewer_are_needed() -> None:
+    cluster = replicated(ONE, TWO, THREE, brokers=4, in_sync_min=3)
+    cluster.fence(THREE)
+    assert partition_of(cluster).elr == (THREE,)
+    reassign(cluster, ONE, FOUR)
+    partition = partition_of(cluster)
+    assert (partition.replica_count, partition.isr, partition.elr) == (2, (ONE, TWO), ())
 
 
 def test_fewer_replicas_complete_at_once() -> None:
@@ -199,10 +224,10 @@ def test_it_goes_on_when_an_old_leader_dies() -> None:
 
 def test_a_target_that_was_eligible_completes_it_by_its_election() -> None:
     cluster = replicated(ONE, TWO, in_sync_min=2)
+    cluster.fence(ONE)
     cluster.fence(TWO)
     reassign(cluster, TWO)
-    assert partition_of(cluster).elr == (TWO,)
-    cluster.fence(ONE)
+    assert (partition_of(cluster).isr, partition_of(cluster).elr) == ((), (TWO, ONE))
     cluster.unfence(TWO)
     partition = partition_of(cluster)
     assert assigned(partition) == ((TWO,), (), ())
@@ -322,9 +347,10 @@ def test_a_cancel_elects_uncleanly_where_the_topic_allows_it() -> None:
 
 
 def test_an_eligible_old_replica_leads_again_after_a_cancel() -> None:
-    cluster = replicated(ONE, brokers=3, in_sync_min=2)
+    cluster = replicated(ONE, FOUR, brokers=4, in_sync_min=2)
     reassign(cluster, TWO, THREE)
-    cluster.alter_isr("orders", ONE, TWO)
+    cluster.alter_isr("orders", ONE, FOUR, TWO)
+    cluster.fence(FOUR)
     cluster.fence(ONE)  # one is in sync, of two: the old replica is eligible
     cluster.unfence(ONE)
     assert (partition_of(cluster).isr, partition_of(cluster).elr) == ((TWO,), (ONE,))

@@ -84,6 +84,38 @@ def test_more_replicas_than_there_are_cannot_be_asked_for() -> None:
     assert leader.refuse_all_acks() is None
 
 
+def test_replicas_that_are_being_copied_are_not_asked_for() -> None:
+    """A partition of one replica is moved: it is written to all the time, until the new replica is
+    in sync, and then by the number of replicas that the metadata have.
+    """
+    leader = lead(replicas=(ONE,), in_sync=(ONE,), min_insync_replicas=2)
+    append(leader, 3)
+    leader.change_replicas(
+        leader_epoch=LeaderEpoch(1),
+        partition_epoch=1,
+        replicas=(TWO, ONE),
+        replica_count=1,
+        in_sync=(ONE,),
+        now_ms=NOW_MS,
+    )
+    append(leader, 2)
+    assert leader.high_watermark == 5
+    assert leader.refuse_all_acks() is None
+    fetched(leader, TWO, 5)
+    asked = change(leader)
+    assert asked is not None
+    confirm(leader, asked)
+    assert leader.followers.replica_count == 1
+    leader.change_replicas(
+        leader_epoch=LeaderEpoch(2),
+        partition_epoch=3,
+        replicas=(ONE, TWO, THREE),
+        in_sync=(ONE,),
+        now_ms=NOW_MS,
+    )
+    assert leader.refuse_all_acks() is not None
+
+
 def test_a_follower_that_is_to_join_counts_before_the_controller_knows() -> None:
     leader = lead(in_sync=(ONE, TWO))
     append(leader, 5)

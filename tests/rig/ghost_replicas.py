@@ -86,7 +86,7 @@ class GhostReplicas:
         assert partition.leader is None or partition.leader in partition.isr, (2, partition)
         assert partition.isr or partition.last_known_elr, (2, partition)
         assert not set(partition.isr) & set(partition.elr), (3, partition)
-        in_sync_min = min_in_sync(self.cluster.image, TOPIC, replicas=len(partition.replicas))
+        in_sync_min = min_in_sync(self.cluster.image, TOPIC, replicas=partition.replica_count)
         assert len(partition.isr) < in_sync_min or not partition.elr, (3, partition)
         candidates = partition.isr or partition.elr
         living = [node for node in candidates if node in brokers and brokers[node].is_usable]
@@ -143,7 +143,7 @@ class GhostReplicas:
 
     def acknowledge(self, leader: NodeId) -> None:
         leading, view = self.leading[leader], self.view(leader)
-        in_sync_min = min_in_sync(self.known[leader], TOPIC, replicas=len(view.replicas))
+        in_sync_min = min_in_sync(self.known[leader], TOPIC, replicas=view.replica_count)
         if len(view.isr) < in_sync_min or leader not in view.isr:
             return
         members = {*view.isr, *leading.pending} - {leader}

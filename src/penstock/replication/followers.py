@@ -7,7 +7,8 @@
 
 A shrink counts once the controller has confirmed it, a growth from the moment it is asked for:
 whichever set the controller has stored, each of its members has everything below the high
-watermark. The committed set decides whether there are enough replicas (`min.insync.replicas`).
+watermark. The committed set decides whether there are enough replicas (`min.insync.replicas`, or
+all replicas where there are fewer; while they change, before or after, whichever are fewer).
 
 A follower joins when it has reached the high watermark and the start of the leader epoch. Under a
 steady load it would always be one fetch behind; so the high watermark waits for a follower that
@@ -115,6 +116,7 @@ class Followers:
         "in_sync_min",
         "is_recovering",
         "node_id",
+        "replica_count",
         "replicas",
     )
 
@@ -123,6 +125,7 @@ class Followers:
         node_id: NodeId,
         *,
         replicas: Iterable[NodeId],
+        replica_count: int | None = None,
         in_sync: Iterable[NodeId],
         in_sync_min: int,
         epoch_start_offset: Offset,
@@ -133,6 +136,7 @@ class Followers:
         self.in_sync_min = in_sync_min  # as the topic's settings have it
         self.are_enough = False  # in sync, for acks of all and for the high watermark
         self.replicas: tuple[NodeId, ...] = ()
+        self.replica_count = 1  # how many could be asked to be in sync
         self.in_sync: frozenset[NodeId] = frozenset((node_id,))  # the committed set
         self._by_node: dict[NodeId, FollowerState] = {}
         self._counted: tuple[FollowerState, ...] = ()
@@ -140,7 +144,13 @@ class Followers:
         self._is_sent = False  # the change is on its way, and not to be sent again
         self.is_recovering = recovering
         self.epoch_start_offset = epoch_start_offset
-        self.commit(replicas=replicas, in_sync=in_sync, recovering=recovering, now_ms=now_ms)
+        self.commit(
+            replicas=replicas,
+            replica_count=replica_count,
+            in_sync=in_sync,
+            recovering=recovering,
+            now_ms=now_ms,
+        )
 
     @property
     def counted(self) -> tuple[FollowerState, ...]:
@@ -190,12 +200,14 @@ class Followers:
         self,
         *,
         replicas: Iterable[NodeId],
+        replica_count: int | None = None,
         in_sync: Iterable[NodeId],
         recovering: bool,
         now_ms: int,
     ) -> None:
         """The controller has stored this; a change on its way was for an older partition epoch."""
         self.replicas = tuple(replicas) or (self.node_id,)
+        self.replica_count = len(self.replicas) if replica_count is None else replica_count
         before, self.in_sync = self.in_sync, frozenset((self.node_id, *in_sync))
         self.is_recovering = recovering
         self._change = None
@@ -335,7 +347,7 @@ class Followers:
         )
 
     def _recount(self) -> None:
-        self.are_enough = len(self.in_sync) >= min(self.in_sync_min, len(self.replicas))
+        self.are_enough = len(self.in_sync) >= min(self.in_sync_min, self.replica_count)
         self._counted = tuple(state for state in self._by_node.values() if self._is_counted(state))
 
 

@@ -54,6 +54,7 @@ class LedReplica(Replica):
         partition_epoch: int,
         node_id: NodeId,
         replicas: Iterable[NodeId],
+        replica_count: int | None,
         in_sync: Iterable[NodeId],
         recovering: bool,
         high_watermark: Offset | None,
@@ -61,7 +62,8 @@ class LedReplica(Replica):
         now_ms: int,
     ) -> None:
         """`replicas` and `in_sync` are as in the metadata, with this node; without them it is the
-        only replica. `recovering`: it was elected without being in sync.
+        only replica. `replica_count`: how many may be asked to be in sync, if not all of them.
+        `recovering`: it was elected without being in sync.
         """
         replicas = tuple(replicas)
         if len(replicas) <= 1 and high_watermark is not None:
@@ -83,6 +85,7 @@ class LedReplica(Replica):
         self.followers = Followers(
             node_id,
             replicas=replicas,
+            replica_count=replica_count,
             in_sync=in_sync,
             in_sync_min=log.settings.min_insync_replicas,
             epoch_start_offset=log.end_offset,
@@ -167,7 +170,7 @@ class LedReplica(Replica):
             return None
         return refuse_too_few_in_sync(
             in_sync_count=len(followers.in_sync),
-            replica_count=len(followers.replicas),
+            replica_count=followers.replica_count,
             in_sync_min=followers.in_sync_min,
         )
 
@@ -273,6 +276,7 @@ class LedReplica(Replica):
         self.partition_epoch = partition_epoch
         self.followers.commit(
             replicas=self.followers.replicas,
+            replica_count=self.followers.replica_count,
             in_sync=in_sync,
             recovering=not recovered,
             now_ms=now_ms,
@@ -307,6 +311,7 @@ class LedReplica(Replica):
         leader_epoch: LeaderEpoch,
         partition_epoch: int,
         replicas: Iterable[NodeId],
+        replica_count: int | None = None,
         in_sync: Iterable[NodeId],
         recovering: bool = False,
         now_ms: int = 0,
@@ -320,7 +325,13 @@ class LedReplica(Replica):
             return
         self.partition_epoch = partition_epoch
         followers = self.followers
-        followers.commit(replicas=replicas, in_sync=in_sync, recovering=recovering, now_ms=now_ms)
+        followers.commit(
+            replicas=replicas,
+            replica_count=replica_count,
+            in_sync=in_sync,
+            recovering=recovering,
+            now_ms=now_ms,
+        )
         if is_new_epoch:
             # What a follower had reached under an older epoch it may have truncated since.
             followers.begin_epoch(epoch_start_offset=self.log.end_offset, now_ms=now_ms)

@@ -55,6 +55,11 @@ class Assignment:
         """Who held the partition before; their order may have been another one."""
         return _without(self.replicas, self.adding)
 
+    @property
+    def replica_count(self) -> int:
+        """See `PartitionImage.replica_count`."""
+        return min(len(self.original), len(self.target))
+
     def towards(self, target: Sequence[NodeId]) -> Self:
         """The assignment once a reassignment to `target` has begun."""
         assert target, self

@@ -13,7 +13,9 @@ Every decision that changes replicas, an in-sync set or a leader comes through h
   disk was replaced, and an operator has to decide.
 - A reassignment is complete as soon as its whole target is in sync, and one of the target can lead.
   In the same change the others are dropped, and another one leads if the leader was one of them.
-  When replicas are dropped, a new leader epoch begins, so that they are not taken for followers.
+  A new leader epoch begins when replicas are dropped, so that they are not taken for followers,
+  and when more replicas than before are needed in sync, so that the leader knows that together with
+  the in-sync set: it learns new epochs from the metadata alone, and not from replies before.
 """
 
 from collections.abc import Sequence
@@ -161,7 +163,7 @@ class _Change:
 
     def _led(self, assigned: Assignment, isr: Nodes) -> _After:
         """The partition with these replicas, these in sync, and a leader if one can be had."""
-        in_sync_min = min_in_sync(self._state, self._topic, replicas=len(assigned.replicas))
+        in_sync_min = min_in_sync(self._state, self._topic, replicas=assigned.replica_count)
         sets = self._sets(assigned, isr, in_sync_min)
         elected = self._elect(assigned, sets)
         in_sync, eligible = sets
@@ -256,7 +258,8 @@ def _record(
     if elr != before.elr:
         record.eligible_leader_replicas = list(elr)
     drops_some = not set(before.replicas) <= set(assigned.replicas)
-    if leader != before.leader or (drops_some and leader is not None):
+    needs_others = assigned.replica_count != before.replica_count
+    if leader != before.leader or ((drops_some or needs_others) and leader is not None):
         record.leader = NO_LEADER if leader is None else leader
     if assigned.replicas != before.replicas:
         record.replicas = list(assigned.replicas)

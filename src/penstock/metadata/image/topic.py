@@ -52,6 +52,15 @@ class PartitionImage:
         return bool(self.adding_replicas or self.removing_replicas)
 
     @property
+    def replica_count(self) -> int:
+        """The number that `min.insync.replicas` is compared with: while a reassignment runs, the
+        smaller one of before and after, so that no write waits for a replica that is being copied.
+        """
+        less = max(len(self.adding_replicas), len(self.removing_replicas))
+        assert less < len(self.replicas), self
+        return len(self.replicas) - less
+
+    @property
     def replication_factor(self) -> int:
         """How many replicas the partition has, or is going to have after a reassignment."""
         return len(self.replicas) - len(self.removing_replicas)
