@@ -15,6 +15,7 @@ required than that it is served, and that its replicas are equal in the end.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage
 from penstock.model.identity import NodeId, TopicId, TopicPartition
@@ -24,6 +25,8 @@ from penstock.sim.cluster.history import ClusterHistory
 from penstock.sim.cluster.layout import machine
 from penstock.sim.errors import Violation
 from penstock.sim.sim_node import SimNode
+
+Reached = dict[tuple[TopicId, int], tuple[PartitionLog, Offset]]
 
 
 class Batch(NamedTuple):
@@ -53,8 +56,9 @@ class ReplicaWatch:
         self._image = Image()  # the newest that was seen
         self._committed: dict[tuple[TopicId, int], dict[int, Batch]] = {}  # by base offset
         self._committed_until: dict[tuple[TopicId, int], Offset] = {}
-        # By machine and life: up to where the log of a partition was compared.
-        self._reached: dict[tuple[str, int], dict[tuple[TopicId, int], Offset]] = {}
+        # By machine and life: up to where the log of a partition was compared. A replica that was
+        # removed and has come back has another log.
+        self._reached: dict[tuple[str, int], Reached] = {}
         # By node: its broker epoch when it lost what was not synced, or everything.
         self._powerless: dict[NodeId, int] = {}
         self._wiped: dict[NodeId, int] = {}
@@ -95,7 +99,7 @@ class ReplicaWatch:
             log = self._nodes[machine(node_id)].logs.get(place)
             if log is not None and log.end_offset <= offset:
                 lacking.append(node_id)
-        enough = min(self._in_sync_min, len(found.replicas))
+        enough = min(self._in_sync_min, found.replica_count)
         if len(found.replicas) - len(lacking) < enough:
             raise Violation(
                 "acks", f"offset {offset} of {place} is acked, and replicas {lacking} of"
@@ -167,12 +171,12 @@ class ReplicaWatch:
             return None
         return topic.partitions[place.partition]
 
-    def _look_at(
-        self, name: str, replica: Replica, reached: dict[tuple[TopicId, int], Offset]
-    ) -> None:
+    def _look_at(self, name: str, replica: Replica, reached: Reached) -> None:
         place, watermark = replica.name, replica.high_watermark
         key = replica.topic_id, place.partition
-        before = reached.get(key, Offset(0))
+        log, before = reached.get(key, (replica.log, Offset(0)))
+        if log is not replica.log:
+            before = Offset(0)
         if watermark == before or place in self._history.may_have_lost:
             return
         if watermark < before:
@@ -193,7 +197,7 @@ class ReplicaWatch:
                     "replicas", f"{name} has {found} at offset {batch.base_offset} of {place},"
                     f" where {known} was committed",
                 )  # fmt: skip
-        reached[key] = watermark
+        reached[key] = (replica.log, watermark)
 
     def _look_at_electable(self, node_id: NodeId, replica: Replica) -> None:
         place = replica.name

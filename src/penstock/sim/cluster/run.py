@@ -52,6 +52,7 @@ from penstock.sim.cluster.judgement import (
 )
 from penstock.sim.cluster.layout import address, configs, format_nodes, machine, machines
 from penstock.sim.cluster.leader_notes import LeaderNotes
+from penstock.sim.cluster.mover_client import MoverClient
 from penstock.sim.cluster.operating import elect_uncleanly
 from penstock.sim.cluster.probing import probe
 from penstock.sim.cluster.reader_client import ReaderClient
@@ -278,6 +279,7 @@ class ClusterSimulation:
                 for number in range(scenario.transactors)
             ),
             *((f"committer-{number}", CommitterClient) for number in range(scenario.committers)),
+            *((f"mover-{number}", MoverClient) for number in range(scenario.movers)),
             *self._coordinated_clients(),
         ]
         for name, kind in kinds:

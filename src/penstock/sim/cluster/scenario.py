@@ -65,6 +65,7 @@ class ClusterScenario:
     strike_kinds: tuple[HostFaultKind, ...] = STRIKE_KINDS  # for a leader that stays too long
     applications: TransactionPlan | None = None
     groups: tuple[GroupPlan, ...] = ()
+    movers: int = 0  # clients that move partitions; one at most
 
     @property
     def in_sync_min(self) -> int:
@@ -174,6 +175,16 @@ def for_coordinators(scenario: ClusterScenario) -> ClusterScenario:
     chance = stream(scenario.seed, "coordinators alone")
     scenario = with_groups(with_applications(scenario, chance), chance)
     return replace(scenario, admins=0, producers=1, transactors=0, committers=1)
+
+
+def with_moves(scenario: ClusterScenario) -> ClusterScenario:
+    """The same, and partitions move. A replica that is copied must not be the only one that lacks
+    something: no bits are flipped, and no directories wiped.
+    """
+    assert scenario.nodes > scenario.replicas, "somewhere to move to"
+    spared = (HostFaultKind.FLIPPED_BIT, HostFaultKind.WIPED_DIRECTORY)
+    faults = tuple(fault for fault in scenario.plan.faults if fault.kind not in spared)
+    return replace(scenario, movers=1, plan=replace(scenario.plan, faults=faults))
 
 
 def with_applications(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
