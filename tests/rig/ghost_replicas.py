@@ -1,10 +1,11 @@
 """What replicas hold while a controller decides about them: a model without network and disks.
 
-Nodes act by the image that they knew when they last learned of one. A leader appends records, its
-followers copy its log, and it acknowledges what all in-sync replicas have, those that are on their
-way into the set included, as long as there are as many as `min.insync.replicas` asks for. Restarts
-may lose records, and a node that knows that its replica was removed has deleted it. The ghost knows
-all that was acknowledged.
+Nodes act by the image that they knew when they last learned of one, and leaders by replies that
+tell of a larger in-sync set in their epoch. A leader appends records, its followers copy its log,
+and it acknowledges what all in-sync replicas have, those that are on their way into the set
+included, as long as there are as many as `min.insync.replicas` asks for. Restarts may lose records,
+and a node that knows that its replica was removed has deleted it. The ghost knows all that was
+acknowledged.
 
 `check` holds after every step:
 
@@ -30,6 +31,7 @@ from penstock.model.identity import NodeId
 from penstock.wire.messages.alter_partition import (
     AlterPartitionData,
     AlterPartitionRequest,
+    AlterPartitionResponse,
     AlterPartitionTopic,
     BrokerState,
 )
@@ -57,6 +59,8 @@ class Leading:
     epoch: int
     ends: dict[NodeId, tuple[int, int]] = field(default_factory=dict)  # end, broker epoch
     pending: tuple[NodeId, ...] = ()  # in-sync set that it has asked for
+    # In-sync set and partition epoch that it was told before the metadata: a set that has grown.
+    confirmed: tuple[tuple[NodeId, ...], int] | None = None
 
 
 class GhostReplicas:
@@ -114,7 +118,7 @@ class GhostReplicas:
         elif leading is None or leading.epoch != view.leader_epoch:
             self.leading[node] = Leading(view.leader_epoch)
         else:
-            leading.pending = ()
+            leading.pending, leading.confirmed = (), None
 
     def view(self, node: NodeId) -> PartitionImage:
         """The partition as the node knows it."""
@@ -144,9 +148,10 @@ class GhostReplicas:
     def acknowledge(self, leader: NodeId) -> None:
         leading, view = self.leading[leader], self.view(leader)
         in_sync_min = min_in_sync(self.known[leader], TOPIC, replicas=view.replica_count)
-        if len(view.isr) < in_sync_min or leader not in view.isr:
+        isr, _ = leading.confirmed or (view.isr, 0)
+        if len(isr) < in_sync_min or leader not in isr:
             return
-        members = {*view.isr, *leading.pending} - {leader}
+        members = {*isr, *leading.pending} - {leader}
         end = min(
             (leading.ends.get(member, (0, 0))[0] for member in members),
             default=len(self.logs[leader]),
@@ -161,15 +166,16 @@ class GhostReplicas:
         view = self.view(leader)
         if leading is None or leading.pending or not self._is_registered(leader):
             return
+        known, partition_epoch = leading.confirmed or (view.isr, view.partition_epoch)
         joined = {
             node
-            for node in set(view.replicas) & wanted - set(view.isr)
+            for node in set(view.replicas) & wanted - set(known)
             if leading.ends.get(node, (-1, 0))[0] >= len(self.logs[leader])
         }
-        isr = tuple(sorted((set(view.isr) & wanted) | joined | {leader}))
+        isr = tuple(sorted((set(known) & wanted) | joined | {leader}))
         brokers = self.cluster.image.brokers
         leading.pending = isr
-        self.cluster.ask(
+        reply = self.cluster.ask(
             AlterPartitionRequest(
                 broker_id=leader,
                 broker_epoch=brokers[leader].epoch,
@@ -180,7 +186,7 @@ class GhostReplicas:
                             AlterPartitionData(
                                 partition_index=0,
                                 leader_epoch=leading.epoch,
-                                partition_epoch=view.partition_epoch,
+                                partition_epoch=partition_epoch,
                                 leader_recovery_state=LeaderRecovery.RECOVERED,
                                 new_isr_with_epochs=[
                                     BrokerState(
@@ -197,6 +203,15 @@ class GhostReplicas:
                 ],
             )
         )
+        assert isinstance(reply, AlterPartitionResponse)
+        [told] = reply.topics[0].partitions
+        if (
+            told.error_code == 0
+            and told.leader_epoch == leading.epoch
+            and set(told.isr) >= {*known}
+        ):
+            confirmed = tuple(NodeId(node) for node in told.isr)
+            leading.pending, leading.confirmed = (), (confirmed, told.partition_epoch)
 
     # What becomes of brokers
 
