@@ -8,7 +8,7 @@ from penstock.metadata.controller.partition_change import _Change
 from penstock.sim.cluster.run import ClusterOutcome, run_seed
 from penstock.sim.cluster.scenario import draw, with_moves
 
-SEEDS = 4
+SEEDS = 2
 
 
 def run_with_moves(seed: int, *, nodes: int = 4, replicas: int = 2) -> ClusterOutcome:
