@@ -5,8 +5,10 @@ metadata are looked for with one replica of each partition.
 
 import pytest
 
-from penstock.sim.cluster.flaws import REPLICATION, ClusterFlaw
+from penstock.sim.cluster.coordination_flaws import late_markers
+from penstock.sim.cluster.flaws import COORDINATION, REPLICATION, ClusterFlaw
 from penstock.sim.cluster.run import run_seed
+from penstock.sim.cluster.scenario import draw, for_generation_1
 
 pytestmark = pytest.mark.alters_code
 
@@ -29,6 +31,15 @@ LIKELY_SEED = {
     ClusterFlaw.ACK_BEFORE_SYNC: 37,
     ClusterFlaw.DIVERGENCE_NOT_TOLD: 26,
     ClusterFlaw.NEVER_JOINS: 0,
+    ClusterFlaw.OPEN_TRANSACTION_READ: 0,
+    ClusterFlaw.RESULT_LOST: 0,
+    ClusterFlaw.OFFSETS_NOT_LOADED: 1,
+    ClusterFlaw.REPLY_FORGOTTEN: 0,
+    ClusterFlaw.MARKERS_NOT_RESUMED: 0,
+    ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: 0,
+    ClusterFlaw.GUARD_DROPPED_EARLY: 0,
+    ClusterFlaw.SEQUENCE_GAP_TAKEN: 0,
+    ClusterFlaw.PARTITION_GIVEN_TWICE: 1,
 }
 CHECKERS = {
     ClusterFlaw.REPLY_BEFORE_COMMIT: ("image", "lost operation"),
@@ -48,16 +59,33 @@ CHECKERS = {
     ClusterFlaw.ACK_BEFORE_SYNC: ("electable",),
     ClusterFlaw.DIVERGENCE_NOT_TOLD: ("replicas",),
     ClusterFlaw.NEVER_JOINS: ("health",),
+    ClusterFlaw.OPEN_TRANSACTION_READ: ("aborted read",),
+    ClusterFlaw.RESULT_LOST: ("atomicity", "aborted read"),
+    ClusterFlaw.OFFSETS_NOT_LOADED: ("transaction offsets", "commits"),
+    ClusterFlaw.REPLY_FORGOTTEN: ("answers",),
+    ClusterFlaw.MARKERS_NOT_RESUMED: ("stable offset",),
+    ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: ("aborted read", "atomicity"),
+    ClusterFlaw.GUARD_DROPPED_EARLY: ("fencing",),
+    ClusterFlaw.SEQUENCE_GAP_TAKEN: ("order",),
+    ClusterFlaw.PARTITION_GIVEN_TWICE: ("two owners",),
 }
 
 
 @pytest.mark.parametrize("flaw", list(ClusterFlaw))
 def test_a_planted_bug_is_found_by_its_checker(flaw: ClusterFlaw) -> None:
     seeds = (LIKELY_SEED[flaw], *range(SEEDS_MAX))
-    replicas = 3 if flaw in REPLICATION else 1
+    replicas = 3 if flaw in REPLICATION or flaw in COORDINATION else 1
     told = (run_seed(seed, nodes=3, replicas=replicas, flaw=flaw).violation for seed in seeds)
     found = next((violation for violation in told if violation is not None), "nothing")
     assert found.startswith(tuple(f"{checker}:" for checker in CHECKERS[flaw]))
+
+
+def test_markers_that_come_late_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `marker-of-another-epoch` has besides its bug."""
+    for owner, name, function in late_markers():
+        monkeypatch.setattr(owner, name, function)
+    scenario = for_generation_1(draw(0, nodes=3))
+    assert run_seed(0, scenario=scenario).violation is None
 
 
 def test_a_bug_is_planted_for_one_run_alone() -> None:

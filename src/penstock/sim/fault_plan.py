@@ -25,6 +25,7 @@ class HostFaultKind(Enum):
     PAUSE = "pause"
     PARTITION = "partition"
     ONE_WAY = "one-way partition"
+    CUT_LINK = "cut link"  # between two machines that others still reach, in one or both directions
     RESET = "reset"
     HALF_OPEN = "half-open"
     SLOW_LINK = "slow link"
@@ -57,6 +58,7 @@ UNUSUAL = (
     HostFaultKind.REPLACED_DISK,
     HostFaultKind.WIPED_DIRECTORY,
     HostFaultKind.STOP,
+    HostFaultKind.CUT_LINK,
     HostFaultKind.FLIPPED_BIT,
 )
 USUAL_KINDS = tuple(kind for kind in HostFaultKind if kind not in UNUSUAL)
@@ -182,6 +184,8 @@ def _draw_fault(
         struck = hosts
     else:
         count = chance.randint(1, max(1, limits.disabled_max))
+        if kind is HostFaultKind.CUT_LINK:
+            count = 2
         struck = tuple(sorted(chance.sample(hosts, min(count, len(hosts)))))
     return PlannedFault(
         kind=kind,

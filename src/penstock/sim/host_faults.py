@@ -20,6 +20,7 @@ LINKS_STRUCK = 0.6  # of those of a machine whose connections break
 ROOM_BYTES_MAX = 4_000  # of a disk that is about to be full
 JUMP_MS_MAX = 3_600_000
 HEALTH_MS = 100
+ONE_CUT, BOTH_CUT = 0.35, 0.7  # by the amount: which direction of a link is cut
 
 
 class Target(Protocol):
@@ -94,6 +95,8 @@ class HostFaults:
             self._trace.note("fault", f"{fault.kind.value} {what}: {' '.join(fault.hosts)}")
             if begins and fault.kind in (HostFaultKind.PARTITION, HostFaultKind.ONE_WAY):
                 self._divide(fault)
+            elif begins and fault.kind is HostFaultKind.CUT_LINK:
+                self._cut(fault)
             elif fault in self._sides:
                 self._unite(fault)
             else:
@@ -143,7 +146,7 @@ class HostFaults:
             case HostFaultKind.FLIPPED_BIT:
                 assert self._flip is not None, "a plan with flipped bits, and nobody flips them"
                 self._flip(host.name)
-            case HostFaultKind.PARTITION | HostFaultKind.ONE_WAY:
+            case HostFaultKind.PARTITION | HostFaultKind.ONE_WAY | HostFaultKind.CUT_LINK:
                 raise AssertionError("a partition has two sides")
             case _:
                 assert_never(kind)
@@ -192,9 +195,23 @@ class HostFaults:
             )
         self._sides[fault] = some, others
 
+    def _cut(self, fault: PlannedFault) -> None:
+        """One of two machines is not heard by the other, or neither of them by the other."""
+        assert len(fault.hosts) > 1, fault
+        one, other = fault.hosts[:2] if fault.amount < ONE_CUT else fault.hosts[1::-1]
+        self._wire.block([one], [other])
+        if fault.amount >= BOTH_CUT:
+            self._wire.block([other], [one])
+        self._sides[fault] = [one], [other]
+        self._trace.remark("fault", f"cut: {one} is not heard by {other}")
+
     def _unite(self, fault: PlannedFault) -> None:
         some, others = self._sides.pop(fault)
-        if fault.kind is HostFaultKind.PARTITION:
+        if fault.kind is HostFaultKind.CUT_LINK:
+            self._wire.unblock(some, others)
+            if fault.amount >= BOTH_CUT:
+                self._wire.unblock(others, some)
+        elif fault.kind is HostFaultKind.PARTITION:
             self._wire.join(some, others)
         else:
             self._wire.unblock(some, others)

@@ -45,7 +45,7 @@ def _application(chance: Random, number: int) -> Application:
         (Style.GENERATION_1, Style.GENERATION_2, Style.GENERATION_2, Style.TWO_PHASE)
     )
     # One of generation 1 cannot tell a late request of its last transaction from one of the next.
-    request_ms_max = 10_000 if style is Style.GENERATION_1 else chance.choice((300, 1_500, 5_000))
+    request_ms_max = 30_000 if style is Style.GENERATION_1 else chance.choice((300, 1_500, 30_000))
     return Application(
         transactional_id=f"app-{number}",
         style=style,
@@ -55,6 +55,7 @@ def _application(chance: Random, number: int) -> Application:
         request_ms_max=request_ms_max,
         stall_chance=chance.choice((0.0, 0.05, 0.2)),
         pause_ms=chance.choice((100, 600)),
+        write_pause_ms=chance.choice((0, 0, 800)),
     )
 
 

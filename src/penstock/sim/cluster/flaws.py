@@ -27,7 +27,7 @@ from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage
 from penstock.model.error import ErrorCode, PenstockError, RequestError
 from penstock.model.offset import Offset
-from penstock.sim.cluster import replication_flaws
+from penstock.sim.cluster import coordination_flaws, replication_flaws
 from penstock.sim.cluster.replication_flaws import Change
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
@@ -52,6 +52,15 @@ class ClusterFlaw(Enum):
     ACK_BEFORE_SYNC = "ack-before-sync"  # where acks have to wait for it
     DIVERGENCE_NOT_TOLD = "divergence-not-told"  # to followers
     NEVER_JOINS = "never-joins"  # a follower that has caught up
+    OPEN_TRANSACTION_READ = "open-transaction-read"  # by readers of what is committed
+    RESULT_LOST = "result-lost"  # that of a transaction, in some of its partitions
+    OFFSETS_NOT_LOADED = "offsets-not-loaded"  # some of them, by the next coordinator
+    REPLY_FORGOTTEN = "reply-forgotten"  # one of many of a coordinator
+    MARKERS_NOT_RESUMED = "markers-not-resumed"  # by the next coordinator
+    MARKER_OF_ANOTHER_EPOCH = "marker-of-another-epoch"  # of the partition's leader, is written
+    GUARD_DROPPED_EARLY = "guard-dropped-early"  # before the new producer epoch is committed
+    SEQUENCE_GAP_TAKEN = "sequence-gap-taken"  # by a leader
+    PARTITION_GIVEN_TWICE = "partition-given-twice"  # to members of a group
 
 
 class CannotBePlanted(PenstockError):
@@ -98,7 +107,33 @@ REPLICATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
 }
 
 
+COORDINATION: Mapping[ClusterFlaw, Callable[[], list[Change]]] = {
+    ClusterFlaw.OPEN_TRANSACTION_READ: coordination_flaws.open_transaction_read,
+    ClusterFlaw.RESULT_LOST: coordination_flaws.result_lost,
+    ClusterFlaw.OFFSETS_NOT_LOADED: coordination_flaws.offsets_not_loaded,
+    ClusterFlaw.REPLY_FORGOTTEN: coordination_flaws.reply_forgotten,
+    ClusterFlaw.MARKERS_NOT_RESUMED: coordination_flaws.markers_not_resumed,
+    ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: coordination_flaws.marker_of_another_epoch,
+    ClusterFlaw.GUARD_DROPPED_EARLY: coordination_flaws.guard_dropped_early,
+    ClusterFlaw.SEQUENCE_GAP_TAKEN: coordination_flaws.sequence_gap_taken,
+    ClusterFlaw.PARTITION_GIVEN_TWICE: coordination_flaws.partition_given_twice,
+}
+
+
+# Those that show with applications which keep their epoch, and wait for what they ask.
+OF_GENERATION_1 = frozenset(
+    {
+        ClusterFlaw.MARKER_OF_ANOTHER_EPOCH,
+        ClusterFlaw.MARKERS_NOT_RESUMED,
+        ClusterFlaw.REPLY_FORGOTTEN,
+        ClusterFlaw.RESULT_LOST,
+    }
+)
+
+
 def _changes(flaw: ClusterFlaw) -> list[Change]:
+    if flaw in COORDINATION:
+        return COORDINATION[flaw]()
     match flaw:
         case ClusterFlaw.REPLY_BEFORE_COMMIT:
             return _reply_before_commit()

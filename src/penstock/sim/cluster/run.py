@@ -36,7 +36,13 @@ from penstock.sim.cluster.clients import (
     WriterClient,
 )
 from penstock.sim.cluster.coordinated_clients import CommitterClient, TransactionClient
-from penstock.sim.cluster.flaws import ClusterFlaw, planted
+from penstock.sim.cluster.flaws import (
+    COORDINATION,
+    OF_GENERATION_1,
+    REPLICATION,
+    ClusterFlaw,
+    planted,
+)
 from penstock.sim.cluster.group_members import GroupMemberClient, Ownership
 from penstock.sim.cluster.history import ClusterHistory
 from penstock.sim.cluster.inspection import Inspection
@@ -54,11 +60,19 @@ from penstock.sim.cluster.layout import address, configs, format_nodes, machine,
 from penstock.sim.cluster.leader_notes import LeaderNotes
 from penstock.sim.cluster.mover_client import MoverClient
 from penstock.sim.cluster.operating import elect_uncleanly
+from penstock.sim.cluster.pipeline_client import PipelineClient
 from penstock.sim.cluster.probing import probe
 from penstock.sim.cluster.reader_client import ReaderClient
 from penstock.sim.cluster.replica_disks import judge_copies, judge_replicas
 from penstock.sim.cluster.replica_watch import ReplicaWatch
-from penstock.sim.cluster.scenario import ORDERS, PAYMENTS, ClusterScenario, draw
+from penstock.sim.cluster.scenario import (
+    ORDERS,
+    PAYMENTS,
+    ClusterScenario,
+    draw,
+    for_coordinators,
+    for_generation_1,
+)
 from penstock.sim.entropy import stream
 from penstock.sim.errors import Violation
 from penstock.sim.fault_plan import DISABLING, FaultPlan, HostFaultKind, PlannedFault
@@ -77,7 +91,9 @@ from penstock.world.tasks import TaskGroup
 INSPECT_MS = 100
 START_MS_MAX = 200_000  # a node may wait for the others, which may all have been struck
 HEALTHY_MS = 60_000
-ANSWER_MS_MAX = 12_000  # forwarded requests wait as long as their clients say, and for an election
+# A first batch of a transaction waits until the coordinator has answered for it, and perhaps until
+# one asked before has: 10 s each. Applications wait longer, or they would end the proof.
+ANSWER_MS_MAX = 25_000
 SET_UP_MS = 60_000
 CLIENTS_END_MS = 60_000
 SERVED_MS = 60_000
@@ -110,7 +126,12 @@ def run_seed(
     """
     loop = SimLoop()  # type: ignore[abstract]  # what it lacks, nobody may call
     if scenario is None:
-        scenario = draw(seed, nodes=nodes, replicas=replicas, kinds=kinds)
+        plain = flaw in REPLICATION
+        scenario = draw(seed, nodes=nodes, replicas=replicas, kinds=kinds, plain=plain)
+        if flaw in OF_GENERATION_1:
+            scenario = for_generation_1(scenario)
+        elif flaw in COORDINATION:
+            scenario = for_coordinators(scenario)
     simulation = ClusterSimulation(loop, scenario)
     trace = simulation.cluster.trace
     with planted(flaw):
@@ -280,6 +301,7 @@ class ClusterSimulation:
             ),
             *((f"committer-{number}", CommitterClient) for number in range(scenario.committers)),
             *((f"mover-{number}", MoverClient) for number in range(scenario.movers)),
+            *((f"pipeline-{number}", PipelineClient) for number in range(scenario.pipelines)),
             *self._coordinated_clients(),
         ]
         for name, kind in kinds:
@@ -339,6 +361,11 @@ class ClusterSimulation:
         aimed = fault.kind in DISABLING and self._chance.random() < self.scenario.aimed
         if aimed and leader is not None and len(fault.hosts) == 1:
             fault = replace(fault, hosts=(leader,))
+        if fault.kind is HostFaultKind.CUT_LINK and self._chance.random() < self.scenario.aimed:
+            # Who can reach the controller goes on without the other.
+            others = [host for host in self._hosts.values() if host != leader]
+            if len(others) > 1:
+                fault = replace(fault, hosts=tuple(self._chance.sample(others, 2)))
         self._faults[fault.kind.value] = self._faults.get(fault.kind.value, 0) + 1
         return fault
 

@@ -8,7 +8,7 @@ from penstock.sim.cluster.coordination_plan import GroupPlan, draw_applications,
 from penstock.sim.cluster.layout import machines
 from penstock.sim.entropy import stream
 from penstock.sim.fault_plan import FaultLimits, FaultPlan, HostFaultKind, PlannedFault, draw_plan
-from penstock.sim.transacting.plan import TransactionPlan
+from penstock.sim.transacting.plan import Application, Style, TransactionPlan
 
 KINDS = (
     HostFaultKind.KILL,
@@ -40,6 +40,15 @@ REPLICATED_LIMITS = replace(
         HostFaultKind.WIPED_DIRECTORY,
     ),
 )
+# In some seeds links between two nodes are cut besides: drawn from a stream of its own.
+CUT_LINKS = FaultLimits(
+    kinds=(HostFaultKind.CUT_LINK,),
+    faults_min=1,
+    faults_max=3,
+    first_ms=2_000,
+    last_ms=60_000,
+    length_ms_max=14_000,
+)
 STRIKE_KINDS = (HostFaultKind.KILL, HostFaultKind.STOP, HostFaultKind.POWER_LOSS)
 ORDERS = "orders"
 PAYMENTS = "payments"  # written in transactions
@@ -66,6 +75,7 @@ class ClusterScenario:
     applications: TransactionPlan | None = None
     groups: tuple[GroupPlan, ...] = ()
     movers: int = 0  # clients that move partitions; one at most
+    pipelines: int = 0  # idempotent producers with several requests under way
 
     @property
     def in_sync_min(self) -> int:
@@ -87,6 +97,8 @@ def fault_kinds(*, nodes: int, replicas: int | None = None) -> tuple[HostFaultKi
     """Those that a cluster of this size may have, each once."""
     replicas = min(REPLICAS, nodes) if replicas is None else replicas
     kinds = set((LIMITS if replicas == 1 else REPLICATED_LIMITS).kinds)
+    if nodes > 1:
+        kinds.add(HostFaultKind.CUT_LINK)
     return tuple(kind for kind in HostFaultKind if kind in kinds)
 
 
@@ -96,9 +108,11 @@ def draw(
     nodes: int,
     replicas: int | None = None,
     kinds: Collection[HostFaultKind] | None = None,
+    plain: bool = False,
 ) -> ClusterScenario:
     """With as many replicas of each partition as are asked for; by default three, as far as there
-    are nodes for them. With these kinds of fault alone, if any are given.
+    are nodes for them. With these kinds of fault alone, if any are given. A plain one has
+    neither applications nor groups nor cut links.
     """
     replicas = min(REPLICAS, nodes) if replicas is None else replicas
     assert 1 <= replicas <= nodes, (replicas, nodes)
@@ -121,7 +135,10 @@ def draw(
     )
     if replicas > 1:
         scenario = _replicated(scenario, stream(seed, "replication"), kinds)
+    if replicas > 1 and not plain:
         scenario = _coordinated(scenario, stream(seed, "coordination"))
+        if kinds is None:
+            scenario = _with_cut_links(scenario, stream(seed, "cut links"))
     return scenario if kinds is None else _without_others(scenario, kinds)
 
 
@@ -161,20 +178,52 @@ def _replicated(
     return replace(scenario, node_settings=settings, acks_synced=acks_synced, plan=plan)
 
 
+def _with_cut_links(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
+    if chance.random() >= 0.25:
+        return scenario
+    cut = draw_plan(chance, tuple(machines(scenario.nodes).values()), CUT_LINKS)
+    faults = sorted((*scenario.plan.faults, *cut.faults), key=lambda one: (one.start_ms, one.hosts))
+    return replace(scenario, plan=replace(scenario.plan, faults=tuple(faults)))
+
+
 def _coordinated(scenario: ClusterScenario, chance: Random) -> ClusterScenario:
     """Some seeds have applications in transactions, some members of groups."""
     if chance.random() < 0.4:
         scenario = with_applications(scenario, chance)
     if chance.random() < 0.4:
         scenario = with_groups(scenario, chance)
-    return scenario
+    return replace(scenario, pipelines=chance.choice((0, 0, 1)))
 
 
 def for_coordinators(scenario: ClusterScenario) -> ClusterScenario:
     """The same faults for clients of coordinators alone."""
     chance = stream(scenario.seed, "coordinators alone")
     scenario = with_groups(with_applications(scenario, chance), chance)
-    return replace(scenario, admins=0, producers=1, transactors=0, committers=1)
+    return replace(scenario, admins=0, producers=0, transactors=0, committers=3, pipelines=1)
+
+
+def for_generation_1(scenario: ClusterScenario) -> ClusterScenario:
+    """Applications that keep their epoch from one transaction to the next: what comes late for the
+    one can be taken for the other.
+    """
+    scenario = for_coordinators(scenario)
+    assert scenario.applications is not None
+    applications = tuple(
+        Application(
+            transactional_id=f"app-{number}",
+            style=Style.GENERATION_1,
+            instances=1,
+            reads=False,
+            timeout_ms=5_000,
+            request_ms_max=30_000,
+            stall_chance=0.0,
+            pause_ms=100,
+            write_pause_ms=300,
+        )
+        for number in range(3)
+    )
+    plan = replace(scenario.applications, applications=applications)
+    return replace(scenario, applications=plan, groups=())
 
 
 def with_moves(scenario: ClusterScenario) -> ClusterScenario:
@@ -202,7 +251,8 @@ def _plan(
     seed: int, nodes: int, limits: FaultLimits, kinds: Collection[HostFaultKind] | None
 ) -> FaultPlan:
     if kinds is not None:
-        chosen = tuple(kind for kind in limits.kinds if kind in kinds)
+        known = (*limits.kinds, HostFaultKind.CUT_LINK) if nodes > 1 else limits.kinds
+        chosen = tuple(kind for kind in known if kind in kinds)
         limits = replace(limits, kinds=chosen, kinds_drawn=1.0)
     return draw_plan(stream(seed, "plan of faults"), tuple(machines(nodes).values()), limits)
 

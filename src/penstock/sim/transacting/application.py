@@ -253,6 +253,8 @@ class Instance:
         for some in (sent[:cut], sent[cut:]):
             if some:
                 await self.session.produce(attempt, place, some)
+            if self.application.write_pause_ms:
+                await asyncio.sleep(self.chance.random() * self.application.write_pause_ms / 1000)
 
 
 def _some_of_each(records: list[ConsumedRecord], count: int) -> list[ConsumedRecord]:

@@ -46,6 +46,7 @@ class Application:
     request_ms_max: int  # how long it waits before it asks again
     stall_chance: float  # of a transaction that its instance sleeps in, for as long as the time-out
     pause_ms: int  # between transactions, at most
+    write_pause_ms: int = 0  # between two batches for one partition, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

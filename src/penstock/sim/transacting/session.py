@@ -120,9 +120,7 @@ class Session:
         kept = None
         if reply.ongoing_txn_producer_id >= 0:
             kept = _identity(reply.ongoing_txn_producer_id, reply.ongoing_txn_producer_epoch)
-        else:
-            # Who holds a kept transaction's identity may write to it until it has ended.
-            history.fence(identity, self._ends())
+        history.fence(identity, self._ends())
         self._become(identity)
         self._note(f"is {_text(identity)}, kept {_text(kept)}")
         return kept
