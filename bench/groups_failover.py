@@ -51,6 +51,7 @@ CONNECTIONS_MAX = 300
 REAL_CLIENTS = 5
 FORMING = 20  # groups at one time; classic ones take a connection of their own
 RETRY_MS = 100  # as clients do
+ANSWER_MS_MAX = 120_000  # then a group is given up
 LOOK_SECONDS = 0.1
 OFFSETS_TOPIC = "__consumer_offsets"
 SETTINGS = {"group.initial.rebalance.delay.ms": "500"}
@@ -144,7 +145,8 @@ class Load:
 async def load_of(stack: AsyncExitStack, bootstrap: str, asked: argparse.Namespace) -> Load:
     clients = []
     for _ in range(min(CLIENTS, asked.groups)):
-        addresses, rules = parse_addresses(bootstrap), ClusterRules(backoff_ms=RETRY_MS)
+        addresses = parse_addresses(bootstrap)
+        rules = ClusterRules(backoff_ms=RETRY_MS, request_ms_max=ANSWER_MS_MAX)
         cluster = Cluster(TcpNetwork(), RealClock(), addresses, rules=rules)
         clients.append(Coordinators(await stack.enter_async_context(cluster)))
     kinds = [*PROTOCOLS] if asked.protocol == BOTH else [asked.protocol]
@@ -197,20 +199,22 @@ async def run(cluster: ReplicatedCluster, asked: argparse.Namespace, console: Co
         await load.form()
         console.print(f"{asked.groups:,} groups formed in {time.perf_counter() - started:.1f} s")
         real = RealClients(cluster.bootstrap)
-        await settled(lambda: all(offset > 0 for offset in real.committed))
-        connections = len(psutil.Process().net_connections("tcp"))
-        console.print(f"{connections} connections, those of the real clients among them")
-        for number in range(1, asked.rounds + 1):
-            await asyncio.sleep(max(HEARTBEAT_SECONDS.values()))
-            show_round(number, await strike(cluster, load.groups), console)
-        before = list(real.committed)
-        await settled(
-            lambda: all(now > then for now, then in zip(real.committed, before, strict=True))
-        )
-        await asyncio.sleep(2 * max(HEARTBEAT_SECONDS.values()))
-        lost = real.lost
-        await asyncio.gather(*(group.check_offset() for group in load.groups))
-        await asyncio.to_thread(real.close)
+        try:
+            await settled(lambda: all(offset > 0 for offset in real.committed))
+            connections = len(psutil.Process().net_connections("tcp"))
+            console.print(f"{connections} connections, those of the real clients among them")
+            for number in range(1, asked.rounds + 1):
+                await asyncio.sleep(max(HEARTBEAT_SECONDS.values()))
+                show_round(number, await strike(cluster, load.groups), console)
+            before = list(real.committed)
+            await settled(
+                lambda: all(now > then for now, then in zip(real.committed, before, strict=True))
+            )
+            await asyncio.sleep(2 * max(HEARTBEAT_SECONDS.values()))
+            lost = real.lost
+            await asyncio.gather(*(group.check_offset() for group in load.groups))
+        finally:
+            await asyncio.to_thread(real.close)
         await load.close()
     disturbed = sum(group.disturbed for group in load.groups)
     back = sum(group.went_back for group in load.groups)
