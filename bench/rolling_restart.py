@@ -65,6 +65,7 @@ def main() -> None:
 def run(
     cluster: ReplicatedCluster, clients: RolledClients, rolls: int, console: Console
 ) -> RollReport:
+    clients.begin()
     started = time.monotonic()
 
     def tell(number: int, line: str) -> None:

@@ -23,6 +23,7 @@ def test_no_error_of_a_rolling_restart_reaches_an_application_and_nothing_is_los
     with ReplicatedCluster(PenstockSoftware(), tmp_path, settings=SETTINGS) as cluster:
         cluster.start()
         with closing(RolledClients(cluster, tmp_path, jars=jars, rate=RATE)) as clients:
+            clients.begin()
             roll(cluster, clients)
             report = clients.finish()
     assert report.errors == []

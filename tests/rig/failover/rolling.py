@@ -117,6 +117,9 @@ class RolledClients:
             ],
         )
         self._groups = Groups(cluster.bootstrap, [*java, JAVA_PROGRAMS[2]] if java else None)
+
+    def begin(self) -> None:
+        """Waits until all are at work; from then on none may notice anything."""
         self._groups.until_settled()
         self.until_all_go_on()
         self._groups.begin()
