@@ -100,28 +100,22 @@ def test_overridden_fixture_gives_settings_to_both_fixtures(tmp_path: Path) -> N
     assert "2 passed" in printed, printed
 
 
-@pytest.mark.parametrize(
-    ("marker", "fixture", "said"),
-    [
+def test_a_wrong_marker_is_told_in_one_line(tmp_path: Path) -> None:
+    by_name = "the marker takes settings, port and nodes, by name"
+    wrong = [  # the marker, the fixture, and what is said
         ("settings={'num.partition': 3}", "penstock", "did you mean num.partitions?"),
         ("settings={'num.partitions': None}", "penstock", "A text, a number, a bool"),
-        ("{'num.partitions': 3}", "penstock", "the marker takes settings, port and nodes, by name"),
-        ("num_partitions=3", "penstock", "the marker takes settings, port and nodes, by name"),
+        ("{'num.partitions': 3}", "penstock", by_name),
+        ("num_partitions=3", "penstock", by_name),
         ("settings={}", "penstock_session", "gets its settings from the fixture penstock_settings"),
-    ],
-)
-def test_wrong_marker_is_told_in_one_line(
-    tmp_path: Path, marker: str, fixture: str, said: str
-) -> None:
-    printed = suite(
-        tmp_path,
-        f"""
-        @pytest.mark.penstock({marker})
-        def test_it({fixture}):
-            pass
-        """,
-    )
-    assert "1 error" in printed, printed
-    [line] = [line for line in printed.splitlines() if line.startswith("penstock: ")]
-    assert said in line
+    ]
+    tests = [
+        f"@pytest.mark.penstock({marker})\ndef test_{number}({fixture}): pass\n"
+        for number, (marker, fixture, _) in enumerate(wrong)
+    ]
+    printed = suite(tmp_path, "".join(tests))
+    assert f"{len(wrong)} errors" in printed, printed
     assert "Traceback" not in printed
+    told = [line for line in printed.splitlines() if line.startswith("penstock: ")]
+    for line, (_, _, said) in zip(told, wrong, strict=True):
+        assert said in line
