@@ -19,7 +19,7 @@ from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from rig.cluster_questions import until
 from rig.dialogue import Dialogue
-from rig.failover.cluster import PenstockSoftware, ReplicatedCluster
+from rig.failover.cluster import BRISK_SESSIONS, PenstockSoftware, ReplicatedCluster
 from rig.failover.copying import Copier
 from rig.failover.questions import (
     all_records,
@@ -47,6 +47,7 @@ MOVED = (
     KafkaError._TIMED_OUT,
 )
 SETTINGS = {
+    **BRISK_SESSIONS,  # a node that stands still is replaced soon
     "offsets.topic.num.partitions": str(INTERNAL_PARTITIONS),
     "transaction.state.log.num.partitions": str(INTERNAL_PARTITIONS),
     "group.initial.rebalance.delay.ms": "0",
