@@ -54,7 +54,7 @@ def test_a_cluster_of_another_size_keeps_its_promises(nodes: int) -> None:
 )
 def test_a_cluster_keeps_its_promises_through_many_faults_of_one_kind(kind: HostFaultKind) -> None:
     drawn = draw(1, nodes=3)
-    limits = replace(LIMITS, kinds=(kind,), faults_min=8)
+    limits = replace(LIMITS, kinds=(kind,), faults_min=8, last_ms=30_000)
     hosts = ("node-1", "node-2", "node-3")
     scenario = replace(drawn, plan=draw_plan(stream(1, "faults of one kind"), hosts, limits))
     assert run_seed(1, scenario=scenario).violation is None
