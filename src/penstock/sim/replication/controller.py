@@ -148,14 +148,16 @@ class Controller:
             self._lead(node)
             self._publish()
 
-    def elect_unclean(self) -> None:
-        """What an operator does when nobody is left who has the records."""
+    def elect_unclean(self) -> bool:
+        """What an operator does when nobody has the records; whether there is anyone to lead."""
         for node in self.nodes:
-            if self.is_stuck and not self.fenced[node]:
+            if not self.fenced[node]:
                 self.in_sync = {node}
                 self.recovering = True
                 self._lead(node)
                 self._publish()
+                return True
+        return False
 
     # What a change of the brokers means for the partition
 

@@ -670,9 +670,9 @@ class Run:
         """Whether all that run are in sync, with all records, and records of now are acked."""
         controller = self.controller
         if controller.is_stuck:
-            controller.elect_unclean()
-            self.checker.forgive(Offset(0), epoch=controller.leader_epoch)
-            self._spread_images()
+            if controller.elect_unclean():
+                self.checker.forgive(Offset(0), epoch=controller.leader_epoch)
+                self._spread_images()
             return False
         running = set(controller.nodes) - self._away
         if (
