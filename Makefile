@@ -31,9 +31,10 @@ CLIENT_TESTS := tests/interop tests/examples
 PEER_TESTS := tests/peer
 LIVE_TESTS := $(SPARK_TESTS) $(NODE_TESTS) $(CLIENT_TESTS) $(PEER_TESTS)
 
-# $(call pytest,PART,ARGUMENTS): also writes which tests failed, for .ci/run; nothing here runs a test
-# twice. A part that crashed, if only at its very end, has no such record.
-pytest = $(PRIORITY) $(BIN)/python -m pytest --outcome-record=$(VENV)/.penstock-$(1).json $(2); \
+# $(call pytest,PART,ARGUMENTS): also tells which tests took longest, and writes which failed, for
+# .ci/run; nothing here runs a test twice. A part that crashed, if only at its very end, has no record.
+SLOWEST := --durations=30 --durations-min=5
+pytest = $(PRIORITY) $(BIN)/python -m pytest $(SLOWEST) --outcome-record=$(VENV)/.penstock-$(1).json $(2); \
 	status=$$?; [ $$status -le 1 ] || rm -f $(VENV)/.penstock-$(1).json
 
 # $(call live_tests,PART,TITLE,FOLDERS): the report is shown whole when the part has ended: those of
