@@ -148,6 +148,39 @@ def test_no_compiled_membership_test_unpacks_into_a_literal() -> None:
     assert not faults, faults
 
 
+def test_no_compiled_function_tells_tuples_apart_by_identity() -> None:
+    """There a tuple is its values: what is read from a list is another one than what was put in."""
+    faults = [
+        place(path, node)
+        for path in map(ROOT.joinpath, LISTED)
+        for function in ast.walk(parse(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in compared_by_identity(function)
+        if isinstance(node, ast.Name) and node.id in names_of_tuples(function)
+    ]
+    assert not faults, faults
+
+
+def compared_by_identity(function: ast.AST) -> list[ast.expr]:
+    return [
+        operand
+        for node in ast.walk(function)
+        if isinstance(node, ast.Compare)
+        if any(isinstance(operator, ast.Is | ast.IsNot) for operator in node.ops)
+        for operand in (node.left, *node.comparators)
+    ]
+
+
+def names_of_tuples(function: ast.AST) -> set[str]:
+    return {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
 def handling(node: ast.AST) -> list[ast.AST]:
     """The parts of a statement that run while an exception may be under way."""
     if isinstance(node, ast.AsyncWith):

@@ -159,7 +159,11 @@ class NetworkOrdeal:
         def probe() -> None:
             with closing(Dialogue(self._cluster.addresses[leader], TOPIC)) as dialogue:
                 while not over.is_set() or self.report.probes < before + PROBES_MIN:
-                    self._probe(dialogue, leader)
+                    try:
+                        self._probe(dialogue, leader)
+                    except (TimeoutError, ConnectionError) as error:
+                        self.report.faults.append(f"node {leader} does not answer: {error!r}")
+                        return
 
         thread = Thread(target=probe, name="probe")
         thread.start()

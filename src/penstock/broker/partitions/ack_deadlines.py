@@ -27,9 +27,8 @@ class AckDeadlines:
             return
         queue.deadline_ms = deadline_ms
         self._entries += 1
-        entry = (deadline_ms, self._entries, queue)
-        heapq.heappush(self._heap, entry)
-        if self._heap[0] is entry:
+        heapq.heappush(self._heap, (deadline_ms, self._entries, queue))
+        if self._heap[0][1] == self._entries:
             self._wake()
 
     async def keep(self) -> None:
