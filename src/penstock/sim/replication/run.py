@@ -691,6 +691,7 @@ class Run:
             and one.replica is not None
             and one.replica.leader_epoch == controller.leader_epoch
             and one.log.end_offset == leader.log.end_offset
+            and one.log.epochs.latest == leader.log.epochs.latest
             for one in self._processes.values()
             if one.node_id in running
         )
