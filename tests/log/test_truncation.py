@@ -258,6 +258,22 @@ def without_holes(disk: MemoryDisk) -> bool:
     return True
 
 
+def test_no_record_that_was_cut_off_is_back_among_later_ones_after_a_power_loss() -> None:
+    """The segment goes on with records of the same size, and another one follows."""
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    append(log, epoch=1)
+    append(log, epoch=1)
+    log.sync()
+    log.truncate_to(Offset(1))
+    while len(log.segments) == 1:
+        append(log, epoch=2)
+    for seed in range(300):
+        left = open_log(disk.after_power_loss(random.Random(seed))).log
+        epochs = [batch.leader_epoch for batch in left.batches_from(Offset(0))]
+        assert epochs == ([1] + [2] * len(epochs))[: len(epochs)]
+
+
 @pytest.mark.parametrize("calls", range(12))
 def test_segment_that_grew_after_a_truncation_was_cut_short_leaves_no_hole(calls: int) -> None:
     """The recovery point is lowered, nothing is cut; the index of the stop speaks of one batch."""

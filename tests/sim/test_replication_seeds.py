@@ -26,11 +26,13 @@ FOUND_BY = {
 }
 
 
-# All replicas are fenced when calm begins, and none of them has the records.
-ALL_FENCED = 6200
+# Seeds that have found something: all replicas are fenced when calm begins, and none of them has
+# the records; records of the last leader fill the log of a follower up to the end of the new one's;
+# records that were cut off are back after a power loss, among later ones.
+TELLING = (6200, 23926, 26647, 32548, 33763)
 
 
-@pytest.mark.parametrize("seed", [*range(12), ALL_FENCED])
+@pytest.mark.parametrize("seed", [*range(12), *TELLING])
 def test_no_promise_is_broken(seed: int) -> None:
     outcome = run_seed(seed)
     assert outcome.violation is None

@@ -90,6 +90,7 @@ def cut_off(
     durability.sync_names()
     segments.truncate_active(offset)
     # Unsynced, a shorter file may be the longer one again after a power loss.
+    segments.active.file.sync()
     durability.segment_saved(segments.active, end_offset=end_offset)
     memory.epochs.truncate_end(new_end_offset)
     memory.producers.restore(cut.producers.by_id, new_end_offset)
