@@ -86,6 +86,37 @@ def test_what_lies_in_a_directory_that_is_away_is_not_made_anew_elsewhere(tmp_pa
     assert node.stop() == 0
 
 
+def test_a_topic_made_again_while_a_directory_was_away_does_not_stop_the_next_start(
+    tmp_path: Path,
+) -> None:
+    """What the directory brings back of the deleted topic is set aside."""
+    a, b = tmp_path / "a", tmp_path / "b"
+    node = ServedNode(data=tmp_path / "data", settings={"log.dirs": f"{a},{b}"})
+    node.start()
+
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": QUIET})
+    admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(WAIT_SECONDS)
+    (lies_in_b,) = (index for index in range(2) if (b / f"{TOPIC}-{index}").is_dir())
+    assert node.stop() == 0
+
+    b.rename(tmp_path / "away")
+    b.write_text("no directory")
+    node.start()
+    admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": QUIET})
+    admin.delete_topics([TOPIC])[TOPIC].result(WAIT_SECONDS)
+    admin.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result(WAIT_SECONDS)
+    assert Sender(node.bootstrap).send() is None
+    assert node.stop() == 0
+
+    b.unlink()
+    (tmp_path / "away").rename(b)
+    node.start()
+    assert Sender(node.bootstrap).send() is None
+    assert (a / f"{TOPIC}-{lies_in_b}").is_dir()
+    assert not (b / f"{TOPIC}-{lies_in_b}").exists()
+    assert node.stop() == 0
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of a few MiB."""

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.broker.api import describe_log_dirs, find_coordinator, metadata
 from penstock.broker.api import produce as produce_api
-from penstock.broker.partitions.log_directories import DirectoryLost, TwoHomes
+from penstock.broker.partitions.log_directories import DirectoryLost
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.model.error import ErrorCode
 from penstock.replication.partition import Partition
@@ -85,17 +85,6 @@ def test_a_partition_is_found_wherever_it_lies(tmp_path: Path) -> None:
     assert [home_of(second, "t", index) for index in range(2)] == ["b", "b"]
     assert [second.partition("t", index).log.end_offset for index in range(2)] == [3, 3]
     second.close()
-
-
-def test_a_partition_in_two_directories_is_refused(tmp_path: Path) -> None:
-    first = Broker(tmp_path, directories=TWO)
-    first.create_topic("t")
-    home = Path(first.partition("t").log.directory)
-    first.close()
-    other = tmp_path / ("b" if home.parent.name == "a" else "a") / "t-0"
-    other.mkdir()
-    with pytest.raises(TwoHomes, match=r"t-0|t, *0|TopicPartition"):
-        Broker(tmp_path, directories=TWO)
 
 
 def test_a_directory_that_cannot_be_had_leaves_the_others(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The directories that hold a node's partitions: `log.dirs`.
 
 Each partition has one home, found by looking into every directory at a start; a new one gets the
-directory that holds fewest. A directory that fails is offline until the next start: its partitions
+directory that holds fewest. A partition that was found in several directories was made anew while
+one of them was offline: the metadata decides which copy is right, and the others are set aside
+(`settle_copies`). A directory that fails is offline until the next start: its partitions
 are served no longer, the others are. Without the directory of the metadata log, or without any, a
 node cannot go on.
 
@@ -17,12 +19,12 @@ Invariants:
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from penstock.log.directory import NO_BROKER_EPOCH, LogDirectory, LogWanted, OpenError
 from penstock.log.partition_log import PartitionLog
-from penstock.model.error import PenstockError
 from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.world.errors import DiskError
@@ -35,8 +37,11 @@ class DirectoryLost(DiskError):
     """A directory without which the node cannot go on has failed."""
 
 
-class TwoHomes(PenstockError):
-    """A partition that lies in two directories: nobody can tell which one is right."""
+class HeldReplica(NamedTuple):
+    """What the metadata says of a replica here."""
+
+    topic_id: TopicId
+    directory_id: bytes  # where it is
 
 
 class LogDirectories:
@@ -57,9 +62,11 @@ class LogDirectories:
         self._made_anew = False  # whether a partition that should have been there was not
         self._watermarks_unsaved: set[str] = set()  # by path: told already
         self._homes: dict[TopicPartition, LogDirectory] = {}
+        # Those found in several directories, until `settle_copies`: none of these logs is open.
+        self._copies: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self.online.values():
             for partition in directory.partitions_found():
-                self._settle(partition, directory)
+                self._found(partition, directory)
 
     @classmethod
     def open(
@@ -166,6 +173,8 @@ class LogDirectories:
         to no topic are set aside later. Others have their turn between two logs.
         """
         for partition, home in sorted(self._homes.items(), key=lambda found: found[0]):
+            if partition in self._copies:
+                continue
             for error in home.open_found([partition], now_ms=now_ms):
                 logger.error("partition=%s recovered=false reason=%s", partition, error)
             await asyncio.sleep(0)
@@ -225,7 +234,7 @@ class LogDirectories:
                 self._made_anew |= one.partition not in unheard_of
                 home = min(self.online.values(), key=lambda directory: held[directory.path])
                 held[home.path] += 1
-                self._settle(one.partition, home)
+                self._homes[one.partition] = home
             by_home.setdefault(home.path, []).append(one)
         for path, ones in by_home.items():
             opened.update(self.online[path].open_logs(ones, now_ms=now_ms))
@@ -260,6 +269,26 @@ class LogDirectories:
     def take_removable(self, *, now_ms: int) -> list[str]:
         """Deleted files and directories whose delay is over, for `Disk.remove_trees`."""
         return [path for directory in self for path in directory.take_removable(now_ms=now_ms)]
+
+    def settle_copies(self, belongs: Mapping[TopicPartition, HeldReplica], *, now_ms: int) -> None:
+        """Decides, by the metadata, about partitions that lie in several directories (KIP-858): a
+        topic was made anew, or a replica moved away and back, while a directory was offline. One
+        copy stays, the others are renamed as strays.
+        """
+        copies_found, self._copies = self._copies, {}
+        for partition, found in sorted(copies_found.items(), key=lambda copies: copies[0]):
+            copies = [directory for directory in found if directory.path in self.online]
+            if not copies:
+                continue
+            home = self._right_copy(partition, copies, belongs.get(partition), now_ms)
+            self._homes[partition] = home
+            for directory in copies:
+                if directory is not home:
+                    path = directory.set_aside_stray(partition)
+                    logger.warning(
+                        "partition=%s stray=true set_aside=%s reason=it lies in %s too",
+                        partition, path, home.path,
+                    )  # fmt: skip
 
     def delete_removed(self, elsewhere: Mapping[TopicPartition, TopicId]) -> None:
         """Deletes what the metadata assign to other brokers only: its replica was removed from here
@@ -386,12 +415,42 @@ class LogDirectories:
                 failed.update(dict.fromkeys(starts, error))
         return failed
 
-    def _settle(self, partition: TopicPartition, home: LogDirectory) -> None:
+    def _found(self, partition: TopicPartition, directory: LogDirectory) -> None:
         if partition.topic == METADATA_TOPIC:
             return
-        other = self._homes.setdefault(partition, home)
-        if other is not home:
-            raise TwoHomes(f"{partition} lies both in {other.path} and in {home.path}")
+        home = self._homes.setdefault(partition, directory)
+        if home is not directory:
+            self._copies.setdefault(partition, [home]).append(directory)
+
+    def _right_copy(
+        self,
+        partition: TopicPartition,
+        copies: Sequence[LogDirectory],
+        belongs: HeldReplica | None,
+        now_ms: int,
+    ) -> LogDirectory:
+        """The copy in the directory that the metadata names; otherwise the one that goes on for
+        longest in the latest leader epoch.
+        """
+        if belongs is None:
+            return copies[0]  # to be deleted or set aside
+        of_topic = [
+            directory
+            for directory in copies
+            if directory.partitions_found().get(partition) == belongs.topic_id
+        ]
+        for directory in of_topic:
+            if (known := directory.identity) and known.directory_id == belongs.directory_id:
+                return directory
+        newest, newest_end = copies[0], (-1, -1)
+        for directory in of_topic:
+            for error in directory.open_found([partition], now_ms=now_ms):
+                logger.error("partition=%s recovered=false reason=%s", partition, error)
+            log = directory.logs.get(partition)
+            end = (-1, 0) if log is None else (log.epochs.latest or 0, log.end_offset)
+            if end > newest_end:
+                newest, newest_end = directory, end
+        return newest
 
 
 def normal(path: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import field
 from functools import partial
 
 from penstock.broker.partitions.ack_deadlines import AckDeadlines
-from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.partitions.log_directories import HeldReplica, LogDirectories
 from penstock.broker.partitions.syncing import Syncing, run_all
 from penstock.log.directory import LogWanted, OpenError
 from penstock.log.errors import CorruptData
@@ -512,10 +512,16 @@ class Partitions:
         self._strays_set_aside = True
         here: dict[TopicPartition, TopicId] = {}
         elsewhere: dict[TopicPartition, TopicId] = {}
+        replicas: dict[TopicPartition, HeldReplica] = {}
         for topic in self._image.topics_by_id.values():
             for index, partition in enumerate(topic.partitions):
-                home = here if self._node_id in partition.replicas else elsewhere
-                home[TopicPartition(topic.name, index)] = topic.topic_id
+                name = TopicPartition(topic.name, index)
+                if self._node_id not in partition.replicas:
+                    elsewhere[name] = topic.topic_id
+                    continue
+                here[name] = topic.topic_id
+                replicas[name] = HeldReplica(topic.topic_id, partition.directory(self._node_id))
+        self.directories.settle_copies(replicas, now_ms=self._clock.now_ms())
         self.directories.delete_removed(elsewhere)
         self.directories.set_aside_strays(here)
 
