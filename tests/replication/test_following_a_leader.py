@@ -11,6 +11,7 @@ from penstock.log.producer_replay import BATCHES_PER_STEP
 from penstock.model.error import ErrorCode
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
+from penstock.records.layout import INT32, LEADER_EPOCH_POSITION
 from penstock.replication.follower import Follower, Position, Taken
 from penstock.replication.partition import Partition
 from penstock.sim.replication.serving import answer_fetch
@@ -391,6 +392,20 @@ def test_a_damaged_batch_changes_nothing() -> None:
     assert follower.log.end_offset == 0
     catch_up(leader, follower)
     assert contents(follower.log) == contents(leader.log)
+
+
+@pytest.mark.parametrize("epoch", [-2, -(2**31)])
+def test_an_epoch_that_no_leader_has_is_damage(epoch: int) -> None:
+    """No checksum covers it, and recovery would cut the log there."""
+    leader, follower = two()
+    append(leader)
+    append(leader)
+    run = bytearray(b"".join(contents(leader.log)))
+    INT32.pack_into(run, LEADER_EPOCH_POSITION, epoch)
+    data = PartitionData(high_watermark=0, log_start_offset=0, records=run)
+    with pytest.raises(CorruptRun, match=f"leader epoch {epoch}"):
+        follower.take(position_of(follower), data, now_ms=NOW_MS)
+    assert follower.log.end_offset == 0
 
 
 def test_what_a_full_disk_has_taken_of_a_run_is_known() -> None:

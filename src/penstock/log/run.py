@@ -14,7 +14,8 @@ followers:
    this reply was on its way.
 
 Stricter than there: leader epochs must not decrease, because epochs could not be compared any more.
-A batch of an unknown epoch (-1, as in the old formats) may stand anywhere.
+A batch of an unknown epoch (-1, as in the old formats) may stand anywhere; one of an epoch below
+that is damaged, as for recovery: the checksum does not cover epochs.
 """
 
 from typing import Final
@@ -97,6 +98,7 @@ def check_run(
         if (
             not expected <= header.base_offset <= header.last_offset < OFFSET_MAX
             or NO_LEADER_EPOCH < epoch < last_epoch
+            or epoch < NO_LEADER_EPOCH
             or not _checksum_matches(data, position, header)
         ):
             raise CorruptRun(partition, expected, _what_is_wrong(header, expected, last_epoch))
@@ -129,6 +131,8 @@ def _what_is_wrong(header: BatchHeader, expected: Offset, last_epoch: LeaderEpoc
         return f"a batch has offsets {base_offset} to {last_offset}"
     if base_offset < expected:
         return f"a batch begins at offset {base_offset}"
+    if header.leader_epoch < NO_LEADER_EPOCH:
+        return f"the batch at offset {base_offset} is of leader epoch {header.leader_epoch}"
     if NO_LEADER_EPOCH < header.leader_epoch < last_epoch:
         return (
             f"the batch at offset {base_offset} is of leader epoch {header.leader_epoch},"
