@@ -14,7 +14,9 @@ from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.records.batch import BatchView
+from penstock.records.checksum import crc32c
 from penstock.records.control import EndTransaction, end_transaction_batch
+from penstock.records.layout import ATTRIBUTES_POSITION, CHECKSUM_POSITION
 from penstock.world.errors import DiskError
 from rig.logs import NOW_MS, SMALL, Opened, append, make_batch, open_log, values
 from rig.memory_disk import Crashed, MemoryDisk
@@ -22,6 +24,7 @@ from rig.memory_disk import Crashed, MemoryDisk
 EPOCH = LeaderEpoch(99)
 ONE_SEGMENT = TopicSettings()
 CALLS_MAX = 400
+LAST_OFFSET_DELTA_POSITION = ATTRIBUTES_POSITION + 2
 
 
 def follow(log: PartitionLog, *batches: BatchView | bytes, epoch: int = EPOCH) -> int:
@@ -40,6 +43,19 @@ def marker(offset: int, producer: int, *, committed: bool, epoch: int = 0) -> Ba
         leader_epoch=LeaderEpoch(epoch),
     )
     return BatchView(memoryview(data))
+
+
+def test_a_marker_whose_batch_has_room_for_more_ends_where_the_batch_does() -> None:
+    """Its checksum matches: it stops neither the follower nor the next start."""
+    disk = MemoryDisk()
+    log = open_log(disk).log
+    strange = bytearray(marker(0, 11, committed=False).view)
+    struct.pack_into(">i", strange, LAST_OFFSET_DELTA_POSITION, 4)
+    struct.pack_into(">I", strange, CHECKSUM_POSITION, crc32c(strange[ATTRIBUTES_POSITION:]))
+    follow(log, bytes(strange), marker(5, 11, committed=True))
+    log.check()
+    assert log.end_offset == 6
+    assert open_log(disk.after_kill()).log.end_offset == 6
 
 
 def history(chance: random.Random, count: int) -> list[BatchView]:

@@ -87,6 +87,6 @@ def _transaction_end(batch: BatchView) -> TransactionEnd | None:
         producer_epoch=batch.producer_epoch,
         coordinator_epoch=marker.coordinator_epoch,
         committed=marker.committed,
-        offset=batch.base_offset,
+        offset=batch.last_offset,  # the only one, unless the batch is of a strange leader
         timestamp_ms=record.timestamp_ms,
     )
