@@ -20,6 +20,7 @@ from penstock.records.batch import BatchView
 from penstock.replication.fetch_session import FetchSessions, Wanted
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.fetch import (
+    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -48,6 +49,8 @@ class LedLog:
         self.batches: list[bytes] = []
         self.error = ErrorCode.NONE
         self.high_watermark: int | None = None  # None: everything is committed
+        self.diverging: EpochEndOffset | None = None  # what each fetch is told
+        self.listed_end: int | None = None  # None: where it ends
 
     @property
     def end_offset(self) -> int:
@@ -75,6 +78,8 @@ class LedLog:
     def read(self, offset: int) -> PartitionData:
         if self.error is not ErrorCode.NONE:
             return PartitionData(error_code=self.error, high_watermark=-1, records=b"")
+        if self.diverging is not None:
+            return PartitionData(high_watermark=0, diverging_epoch=self.diverging, records=b"")
         if not self.start_offset <= offset <= self.end_offset:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
             return PartitionData(error_code=code, high_watermark=-1, records=b"")
@@ -177,7 +182,8 @@ class LeaderNode:
             response.topics.append(topic)
             for one in asked.partitions:
                 log = self.logs[self.names[asked.name], one.partition_index]
-                offset = log.start_offset if one.timestamp == EARLIEST else log.end_offset
+                end = log.end_offset if log.listed_end is None else log.listed_end
+                offset = log.start_offset if one.timestamp == EARLIEST else end
                 topic.partitions.append(
                     ListOffsetsPartitionResponse(partition_index=one.partition_index, offset=offset)
                 )
@@ -223,7 +229,8 @@ class LeaderNode:
 
 
 def is_urgent(data: PartitionData) -> bool:
-    return bool(data.records) or data.error_code != ErrorCode.NONE
+    has_failed = data.error_code != ErrorCode.NONE or data.diverging_epoch is not None
+    return bool(data.records) or has_failed
 
 
 async def until(condition: Callable[[], bool]) -> None:

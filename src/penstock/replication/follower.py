@@ -179,7 +179,12 @@ class Follower(Replica):
             if diverging.epoch < 0 or diverging.end_offset < 0:
                 self.error = ErrorCode.UNKNOWN_SERVER_ERROR  # nothing can be concluded from it
                 return Taken.REFUSED
-            return self._cut_to(self._agreed_offset(diverging), in_steps=in_steps)
+            offset = self._agreed_offset(diverging)
+            if offset >= log.end_offset and log.epochs.epoch_below(offset) == self._last_epoch():
+                # Nothing is to be cut: to ask again at once would go on for ever.
+                self.error = ErrorCode.UNKNOWN_SERVER_ERROR
+                return Taken.REFUSED
+            return self._cut_to(offset, in_steps=in_steps)
         records = EMPTY if data.records is None else data.records
         assert isinstance(records, bytes | bytearray | memoryview), "as it was received"
         return self._take_records(

@@ -24,6 +24,7 @@ from penstock.model.offset import LeaderEpoch
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.follower import Follower
 from penstock.replication.throttle import ReplicationThrottle
+from penstock.wire.messages.fetch import EpochEndOffset
 from penstock.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -283,6 +284,55 @@ def test_a_leader_that_refuses_an_offset_which_it_has_is_asked_now_and_then(
 
     with caplog.at_level(logging.WARNING):
         run(scenario, replica_fetch_backoff_ms=200)
+
+
+def test_a_leader_that_says_it_ends_below_zero_stops_nobody(run: Callable[..., None]) -> None:
+    async def scenario(cluster: Following) -> None:
+        bad, good = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        bad.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", bad))
+        bad.error, bad.listed_end = ErrorCode.OFFSET_OUT_OF_RANGE, -1
+        leader.changed()
+        tried = len(leader.requests)
+        await until(lambda: len(leader.requests) > tried + 5)
+        good.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", good, 1))
+        assert cluster.follower("orders").log.end_offset == 1
+
+    run(scenario, replica_fetch_backoff_ms=5)
+
+
+def test_a_divergence_that_asks_for_nothing_is_logged_once_and_waited_for(
+    run: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The follower's log ends where the leader wants it to end, and is told so again and again."""
+
+    async def scenario(cluster: Following) -> None:
+        bad, good = cluster.follow("orders", partitions=2)
+        leader = cluster.leaders[ONE]
+        bad.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", bad))
+        bad.diverging = EpochEndOffset(epoch=0, end_offset=1)
+        leader.changed()
+        await until(lambda: any("state=refused" in line for line in caplog.messages))
+        tried = len(leader.requests)
+        good.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", good, 1))
+        assert len(leader.requests) < tried + 20
+        bad.diverging = None
+        bad.append()
+        leader.changed()
+        await until(lambda: cluster.has_all("orders", bad))
+
+    with caplog.at_level(logging.INFO):
+        run(scenario, replica_fetch_backoff_ms=200)
+    told = [line for line in caplog.messages if "partition=orders-0" in line]
+    assert len(told) == 1, told
 
 
 def test_a_long_truncation_does_not_stop_the_others(run: Callable[..., None]) -> None:

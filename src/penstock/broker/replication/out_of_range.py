@@ -118,5 +118,7 @@ async def _list_offsets(
         ids[topic.name, found.partition_index]: Offset(found.offset)
         for topic in response.topics
         for found in topic.partitions
-        if found.error_code == ErrorCode.NONE and (topic.name, found.partition_index) in ids
+        if found.error_code == ErrorCode.NONE
+        and found.offset >= 0
+        and (topic.name, found.partition_index) in ids
     }
