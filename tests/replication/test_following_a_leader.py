@@ -166,6 +166,43 @@ def test_a_reply_to_another_position_is_dropped() -> None:
     assert contents(follower.log) == contents(leader.log)
 
 
+def test_watermark_and_start_in_a_second_reply_to_one_position_are_taken() -> None:
+    """The leader takes them to be known from then on, and does not say them again."""
+    leader, follower = two()
+    append(leader, 2)
+    append(leader, 2)
+    asked = position_of(follower)
+    records = b"".join(contents(leader.log))
+    first = PartitionData(high_watermark=0, log_start_offset=0, records=records)
+    second = PartitionData(high_watermark=4, log_start_offset=2, records=records)
+    assert follower.take(asked, first, now_ms=NOW_MS) is Taken.APPENDED
+    assert follower.take(asked, second, now_ms=NOW_MS, moves_start=False) is Taken.STALE
+    follower.check()
+    assert follower.high_watermark == 4
+    assert follower.start_behind == 2
+    assert contents(follower.log) == contents(leader.log)
+
+
+def test_a_late_reply_moves_no_watermark_of_a_log_that_was_cut() -> None:
+    """Whether the two logs agree is not known any more."""
+    leader, follower = two()
+    append(leader, 2)
+    append(leader, 2)
+    catch_up(leader, follower)
+    follower = follow(follower.log, epoch=2)
+    asked = position_of(follower)
+    diverging = PartitionData(
+        high_watermark=0,
+        log_start_offset=0,
+        diverging_epoch=EpochEndOffset(epoch=1, end_offset=2),
+        records=b"",
+    )
+    assert follower.take(asked, diverging, now_ms=NOW_MS) is Taken.TRUNCATED
+    late = PartitionData(high_watermark=4, log_start_offset=0, records=b"")
+    assert follower.take(asked, late, now_ms=NOW_MS) is Taken.STALE
+    assert (follower.high_watermark, follower.log.end_offset) == (0, 2)
+
+
 def test_a_replica_that_does_not_follow_any_more_takes_nothing() -> None:
     _, follower = two()
     asked = position_of(follower)

@@ -10,8 +10,8 @@ ends there. The follower cuts its log to the smaller of that end and its own end
 asks again: after some rounds the logs agree (KIP-101, KIP-279).
 
 Invariants:
- 1. A reply counts only if the follower would still ask as it asked then: same leader epoch, same
-    end of the log.
+ 1. Records and divergence in a reply count only if the follower would still ask as it asked then:
+    same leader epoch, same end of the log.
  2. The high watermark is not above the leader's, nor above the end of the log.
  3. Where acks wait for a sync, no offset is named that is not synced.
 """
@@ -159,6 +159,7 @@ class Follower(Replica):
             or asked.fetch_offset != log.end_offset
             or asked.last_fetched_epoch != self._last_epoch()
         ):
+            self._note_late(asked, data)
             return Taken.STALE
         if isinstance(data, FetchedPartition):
             self.error = ErrorCode.NONE
@@ -281,6 +282,28 @@ class Follower(Replica):
         if moves_start and (start_offset := self.start_behind) is not None:
             self.advance_start(start_offset)
         return Taken.APPENDED if appended else Taken.UNCHANGED
+
+    def _note_late(self, asked: Position, data: PartitionData | FetchedPartition) -> None:
+        """A second request left before the reply to the first was here, and both replies have the
+        same records. What else the second one says is not said again: the leader takes it to be
+        known. It holds: since it was asked, the log has grown by what this leader sent.
+        """
+        log = self.log
+        if (
+            self.has_ended
+            or self._cut is not None
+            or asked.leader_epoch != self.leader_epoch
+            or asked.fetch_offset >= log.end_offset
+        ):
+            return
+        if isinstance(data, FetchedPartition):
+            high_watermark, leader_start = data.high_watermark, data.start_offset
+        elif data.error_code == ErrorCode.NONE and data.diverging_epoch is None:
+            high_watermark, leader_start = data.high_watermark, data.log_start_offset
+        else:
+            return
+        self._advance(Offset(high_watermark))
+        self._leader_start = max(self._leader_start, Offset(leader_start))
 
     def _append(self, records: memoryview, *, now_ms: int) -> bool:
         """Whether a batch was appended: the first one may be incomplete."""

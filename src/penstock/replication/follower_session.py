@@ -122,7 +122,11 @@ class Followed:
         bytes_max: int,
     ) -> None:
         self.offset = Offset(offset)
-        self.leader_epoch = LeaderEpoch(leader_epoch)
+        if leader_epoch != self.leader_epoch:
+            # A reply that it got after it had changed the epoch it has dropped.
+            self.leader_epoch = LeaderEpoch(leader_epoch)
+            self.sent_high_watermark = NO_HIGH_WATERMARK
+            self.sent_start_offset = NO_OFFSET
         self.last_fetched_epoch = LeaderEpoch(last_fetched_epoch)
         self.log_start_offset = log_start_offset
         self.bytes_max = bytes_max

@@ -374,6 +374,20 @@ def test_what_a_follower_had_reached_under_another_epoch_counts_no_more(
     assert following.broker.partition("t").high_watermark == 1
 
 
+def test_what_was_told_under_another_epoch_is_told_again(following: Following) -> None:
+    """The reply that told it may have come after the follower had changed the epoch: it is dropped
+    there.
+    """
+    following.append()
+    following.opened(0)
+    told = following.follower.fetch(position(1))
+    assert told[0].high_watermark == 1
+    following.change(epoch=1)
+    told = following.follower.fetch(position(1, epoch=1))
+    assert told[0].high_watermark == 1
+    assert following.follower.fetch() == {}
+
+
 @pytest.mark.parametrize("leader", [NODE, OTHER])
 def test_a_waiting_fetch_is_told_at_once_that_the_leader_has_changed(
     following: Following, leader: NodeId
