@@ -235,3 +235,15 @@ def test_a_new_leader_verifies_an_open_transaction_again(leader: Partition) -> N
     refusal = after.append(data, all_acks=True, now_ms=NOW_MS, guard=Guard())
     assert isinstance(refusal, Refusal)
     write(after, 7, sequence=4)
+
+
+def test_a_follower_that_restarts_behind_its_log_forgets_the_markers_in_it(
+    leader: Partition,
+) -> None:
+    leader.end()
+    follower = Follower(leader.log, leader=LEADER, leader_epoch=EPOCH, high_watermark=Offset(4))
+    assert follower.last_stable_offset == STABLE[4]
+    follower.restart_at(leader_epoch=EPOCH, leader_start=Offset(20), leader_end=Offset(30))
+    follower.check()
+    assert follower.uncommitted_ends == ()
+    assert follower.last_stable_offset == 20

@@ -221,6 +221,8 @@ class Replica:
         self._vouched_offset = min(self._vouched_offset, log.end_offset)
         while self._uncommitted_ends and self._uncommitted_ends[-1][0] > log.end_offset:
             self._uncommitted_ends.pop()
+        while self._uncommitted_ends and self._uncommitted_ends[0][0] <= self.high_watermark:
+            self._uncommitted_ends.popleft()  # the log begins behind them
         log.producers.note_ended(self.high_watermark)
         self._first_unstable_offset = log.producers.first_open_offset
         self.changes += 1
