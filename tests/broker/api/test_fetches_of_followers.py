@@ -346,6 +346,27 @@ def test_who_claims_another_broker_epoch_does_not_disturb_the_follower(
     assert following.broker.partition("t").high_watermark == 1
 
 
+@pytest.mark.parametrize("broker_epoch", [-2, -1, 0, 1, 2**62])
+def test_who_claims_to_be_a_replica_that_is_not_registered_does_not_keep_it_out(
+    following: Following, broker_epoch: int
+) -> None:
+    """It was unregistered, and registers again later."""
+    following.append()
+    services = following.broker.services
+    known = services.image
+    others = {node: one for node, one in known.brokers.items() if node != OTHER}
+    services.image = replace(known, brokers=others)
+    claimed = FetchingFollower(
+        following.broker, following.follower.topic_id, broker_epoch=broker_epoch
+    )
+    claimed.fetch(position(1))
+    assert claimed.session_id == 0
+    assert following.broker.partition("t").high_watermark == 0
+    services.image = known
+    assert code(following.follower.fetch(position(1))) == ErrorCode.NONE
+    assert following.broker.partition("t").high_watermark == 1
+
+
 def test_a_log_that_diverges_is_told_where_to_and_moves_nothing(broker: Broker) -> None:
     following = Following(broker)
     following.append(2)

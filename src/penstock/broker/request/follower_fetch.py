@@ -12,6 +12,7 @@ error says what, is as in Apache Kafka:
                                                    without an epoch NOT_LEADER_OR_FOLLOWER
     another broker epoch than the registered one   NOT_LEADER_OR_FOLLOWER; Kafka takes a later one,
                                                    and none at all: see `Partition.check_follower`
+    the node is not registered                     it reads; nothing is noted
     its log does not agree with this one           where it has to truncate to; nothing is noted
     its offset is not in this log                  OFFSET_OUT_OF_RANGE; nothing is noted
 
@@ -128,6 +129,8 @@ class FollowerFetch(PendingReply):
         partition = followed.partition
         assert partition is not None
         followed.note_behind()
+        if self._registered_epoch == NO_BROKER_EPOCH:
+            return  # anybody may claim to be it, with an epoch that keeps the node itself out
         start_offset = followed.log_start_offset
         if partition.follower_fetched(
             self._node,
