@@ -174,3 +174,35 @@ def test_each_asker_learns_which_coordinator_answered() -> None:
     questions.take()
     [(_, answer)] = questions.answered(told({"billing": {ORDERS: OK}}, coordinator_epoch=6))
     assert answer.coordinator_epoch == 6
+
+
+def test_what_waits_behind_a_request_that_timed_out_is_refused_with_it() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.take()
+    questions.add(question("shipping", ORDERS), "b")
+    assert [asker for _, asker in questions.timed_out()] == ["a", "b"]
+    assert questions.take() is None
+
+
+def test_nothing_waits_behind_a_request_to_a_silent_node_until_it_answers() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.take()
+    questions.timed_out()
+    assert questions.add(question("billing", ORDERS), "b")
+    assert questions.take() is not None
+    assert not questions.add(question("shipping", ORDERS), "c")
+    questions.answered(told({"billing": {ORDERS: OK}}))
+    assert questions.add(question("shipping", ORDERS), "d")
+    questions.take()
+    assert questions.add(question("mailing", ORDERS), "e")
+
+
+def test_a_connection_that_breaks_refuses_only_what_was_sent_on_it() -> None:
+    questions = queue()
+    questions.add(question("billing", ORDERS), "a")
+    questions.take()
+    questions.add(question("shipping", ORDERS), "b")
+    assert [asker for _, asker in questions.settled()] == ["a"]
+    assert [one.transactional_id for one in asked(questions.take())] == ["shipping"]

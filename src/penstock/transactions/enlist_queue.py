@@ -4,6 +4,9 @@ One request per node is outstanding. A reply names transactional ids, so that ea
 once: the questions of one producer that ask the same are put together, and any other one about the
 same id waits for the next request. When the coordinator of an id has moved, its questions are taken
 out, also those of the outstanding request, and the other node is asked: to ask twice does no harm.
+
+A node that was asked and did not answer in time is silent until it answers again. Nothing waits
+behind a request to a silent node: whoever asks meanwhile is refused, and asks again later.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,10 +40,18 @@ class EnlistQueue(Generic[Asker]):
     waiting: list[Question[Asker]]
     outstanding: tuple[Question[Asker], ...] = ()  # what still waits for the reply
     awaits_reply: bool = False
+    is_silent: bool = False  # it did not answer the last request in time
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a further question is refused."""
+        if self.is_silent and self.awaits_reply:
+            return True
+        return len(self.waiting) >= ENLISTMENTS_WAITING_MAX
 
     def add(self, enlist: Enlist, asker: Asker) -> bool:
-        """False when too many wait already."""
-        if len(self.waiting) >= ENLISTMENTS_WAITING_MAX:
+        """False when it `is_full`."""
+        if self.is_full:
             return False
         self.waiting.append(Question(enlist, asker))
         return True
@@ -69,6 +80,7 @@ class EnlistQueue(Generic[Asker]):
 
     def answered(self, answers: Mapping[str, Enlisted]) -> list[tuple[Asker, Enlisted]]:
         """What the reply said of each transactional id that it named."""
+        self.is_silent = False
         return [
             (asker, _answer(enlist, answers.get(enlist.transactional_id, NOTHING)))
             for enlist, asker in self.settled()
@@ -78,6 +90,11 @@ class EnlistQueue(Generic[Asker]):
         """The reply has come, or none will: the questions that it is about."""
         settled, self.outstanding, self.awaits_reply = self.outstanding, (), False
         return settled
+
+    def timed_out(self) -> tuple[Question[Asker], ...]:
+        """The node is silent: the questions of the request, and those that wait behind it."""
+        waiting, self.waiting, self.is_silent = self.waiting, [], True
+        return (*self.settled(), *waiting)
 
     def take_moved(self, is_here: Callable[[str], bool]) -> list[Question[Asker]]:
         """Removes the questions about ids that the node does not coordinate any more."""

@@ -105,10 +105,13 @@ async def _produce_in_turn(
     answer: Enlisted | RequestError | asyncio.Future[Any],
     turn: Turn,
 ) -> ProduceResponse:
-    """Once it is verified, and what the producer sent before it is appended."""
+    """Once it is verified, and what the producer sent before it is appended. The client waits for
+    its request's time-out: after that it has given up, and a late append would be a surprise.
+    """
     try:
         if isinstance(answer, asyncio.Future):
-            answer = await verification.outcome_of(answer)
+            waited_ms = services.world.clock.monotonic_ms() - context.received_ms
+            answer = await verification.outcome_of(answer, wait_ms=request.timeout_ms - waited_ms)
         if turn.earlier is not None:
             await asyncio.shield(turn.earlier)
         verification.note(verified, answer, version=context.header.api_version)

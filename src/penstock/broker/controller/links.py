@@ -103,18 +103,20 @@ class Links:
         *,
         lane: Lane,
         timeout_ms: int,
+        connect_timeout_ms: int | None = None,
         version: int | None = None,
     ) -> AnyReply:
         """The reply. NodeDown when the node's process does not run, another ClientError for any
         other failure. A reply that is late closes the lane, and with it all that waits there.
-        `timeout_ms` is for the connection, and again for the reply.
+        `timeout_ms` is for the reply, and for the connection too unless that has its own.
         """
+        connect_ms = timeout_ms if connect_timeout_ms is None else connect_timeout_ms
         try:
             # Others may be connecting, with more time: nobody waits for them longer than its own.
-            async with asyncio.timeout(timeout_ms / 1000):
-                channel = await self._channel(_Key(node_id, lane), timeout_ms=timeout_ms)
+            async with asyncio.timeout(connect_ms / 1000):
+                channel = await self._channel(_Key(node_id, lane), timeout_ms=connect_ms)
         except TimeoutError as error:
-            late = f"node {node_id}: no connection within {timeout_ms} ms"
+            late = f"node {node_id}: no connection within {connect_ms} ms"
             raise ConnectionLost(late) from error
         return await channel.ask(request, reply_type, timeout_ms=timeout_ms, version=version)
 

@@ -52,6 +52,7 @@ REPLACED_CODES: Final = BEHIND | frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+TOO_LATE: Final = "the coordinator has not answered in time"
 ANOTHER_EPOCH: Final = "The leader epoch changed while the transaction was verified"
 IS_OPEN: Final = Guard()  # where the partition knows the transaction already
 
@@ -159,12 +160,20 @@ def ask(
         return refusal
 
 
-async def outcome_of(waiting: asyncio.Future[Any]) -> Enlisted | RequestError:
-    """What the coordinator says in the end."""
+async def outcome_of(
+    waiting: asyncio.Future[Any], *, wait_ms: int | None = None
+) -> Enlisted | RequestError:
+    """What the coordinator says in the end, or that it has not within `wait_ms`. What is decided
+    later counts all the same: whoever asked asks again.
+    """
     try:
-        answer: Enlisted = await waiting
+        answer: Enlisted = await asyncio.wait_for(
+            waiting, None if wait_ms is None else max(wait_ms, 0) / 1000
+        )
     except RequestError as refusal:
         return refusal
+    except TimeoutError:
+        return RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, TOO_LATE)
     return answer
 
 
