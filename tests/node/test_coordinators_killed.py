@@ -108,6 +108,7 @@ class WatchedOffsets:
         self._consumer = committed_consumer(bootstrap, group=group)
         self._places = [TopicPartition(ORDERS, index) for index in range(PARTITIONS)]
         self.offsets = [-1] * PARTITIONS
+        self._looks_answered = 0
 
     def look(self) -> list[int]:
         """As they are now, or were at the last look while no coordinator answers."""
@@ -120,7 +121,19 @@ class WatchedOffsets:
         back = [(was, now) for was, now in zip(self.offsets, offsets, strict=True) if now < was]
         assert not back, f"committed offsets went back: {back}"
         self.offsets = offsets
+        self._looks_answered += 1
         return offsets
+
+    def until_answered(self) -> list[int]:
+        """What the first coordinator that answers says, right or wrong."""
+        answered = self._looks_answered
+
+        def is_answered() -> bool:
+            self.look()
+            return self._looks_answered > answered
+
+        until("a coordinator says what is committed", is_answered)
+        return self.offsets
 
     def until_all_are_higher(self) -> None:
         before = self.look()
@@ -191,12 +204,16 @@ def test_members_keep_their_partitions_when_their_coordinator_moves(
 def commit(consumer: Consumer, offset: int) -> None:
     """Of all partitions, again and again until it is acked."""
     places = [TopicPartition(ORDERS, index, offset) for index in range(PARTITIONS)]
-    while True:
+
+    def is_acked() -> bool:
         try:
             consumer.commit(offsets=places, asynchronous=False)
-            return
         except KafkaException as error:
             assert error.args[0].code() in MOVED, error
+            return False
+        return True
+
+    until(f"the commit of {offset} is acked", is_acked)
 
 
 def test_offset_commit_failure(cluster: ReplicatedCluster) -> None:
@@ -218,8 +235,7 @@ def test_offset_commit_failure(cluster: ReplicatedCluster) -> None:
                 commit(consumer, offset)
             offset += 1
             commit(consumer, offset)
-            acked = [offset] * PARTITIONS
-            until(f"{offset} is committed", lambda acked=acked: watched.look() == acked)
+            assert watched.until_answered() == [offset] * PARTITIONS
             restart(cluster, striking.result(), OFFSETS_TOPIC)
     watched.close()
     consumer.close()

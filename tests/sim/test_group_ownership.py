@@ -34,3 +34,4 @@ def test_nothing_is_required_once_the_journal_of_groups_may_be_gone() -> None:
     ownership.claimed("group", 3, PLACE, ONE)
     history.may_have_lost.add(TopicPartition(OFFSETS_TOPIC, 1))
     ownership.claimed("group", 3, PLACE, OTHER)
+    assert ownership.claims == 1, "the second claim is not judged"

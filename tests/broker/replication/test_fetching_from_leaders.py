@@ -242,8 +242,11 @@ def test_a_partition_with_an_error_does_not_stop_the_others(run: Callable[..., N
         good.append()
         leader.changed()
         await until(lambda: cluster.has_all("orders", good, 1))
+        assert stored(cluster.follower("orders")) == b""
         bad.error = ErrorCode.NONE
         await until(lambda: cluster.has_all("orders", bad))
+        assert stored(cluster.follower("orders")) == b"".join(bad.batches)
+        assert stored(cluster.follower("orders", 1)) == b"".join(good.batches)
 
     run(scenario)
 
@@ -374,6 +377,10 @@ def test_records_that_the_leader_has_removed_go_from_its_followers(
         leader.changed()
         await until(lambda: all(one.log.start_offset == 1 for one in cluster.followers()))
         await until(lambda: all(start == 1 for start in leader.follower_starts.values()))
+        assert len(leader.follower_starts) == len(logs)
+        assert [one.log.end_offset for one in cluster.followers()] == [
+            log.end_offset for log in logs
+        ]
 
     run(scenario)
 
@@ -508,6 +515,7 @@ def test_a_leader_that_comes_back_elsewhere_is_found(run: Callable[..., None]) -
         cluster.addresses[ONE] = leader.address
         cluster.register(ONE, epoch=2)
         await until(lambda: cluster.has_all("orders", log))
+        assert stored(cluster.follower("orders")) == b"".join(log.batches)
 
     run(scenario)
 
@@ -526,6 +534,8 @@ def test_a_new_process_of_the_leader_is_asked_though_the_old_one_is_silent(
         cluster.addresses[ONE] = leader.address
         cluster.register(ONE, epoch=2)
         await until(lambda: cluster.has_all("orders", log))
+        assert len(set(leader.peers)) == 2
+        assert stored(cluster.follower("orders")) == b"".join(log.batches)
 
     run(scenario)
 
@@ -555,6 +565,7 @@ def test_a_partition_that_is_gone_is_fetched_no_more(run: Callable[..., None]) -
         payments.append()
         leader.changed()
         await until(lambda: cluster.has_all("payments", payments))
+        assert list(leader.positions) == [(cluster.topic("payments").topic_id, 0)]
 
     run(scenario)
 
@@ -649,6 +660,8 @@ def test_no_other_replica_is_held_back(run: Callable[..., None], exempt: str) ->
             orders.append(b"x" * 10_000)
             cluster.leaders[ONE].changed()
             await until(lambda: cluster.has_all("orders", orders))
+        # The clock has stood still: nothing waited for the rate to allow it.
+        assert stored(cluster.follower("orders")) == b"".join(orders.batches)
 
     run(scenario)
 
@@ -667,5 +680,7 @@ def test_a_replica_that_has_all_that_is_committed_is_not_held_back(
             orders.append(b"x" * 10_000)
             cluster.leaders[ONE].changed()
             await until(lambda: cluster.has_all("orders", orders))
+        # The clock has stood still: nothing waited for the rate to allow it.
+        assert stored(cluster.follower("orders")) == b"".join(orders.batches)
 
     run(scenario)
