@@ -36,6 +36,9 @@ NOUNS = {
     "log": Noun("penstock.cli.log", "Read the files of a log."),
     "cluster": Noun("penstock.cli.cluster", "Describe a cluster: controller, brokers, versions."),
     "topics": Noun("penstock.cli.topics", "Create, list, describe, alter and delete topics."),
+    "partitions": Noun(
+        "penstock.cli.partitions", "Move partitions between brokers, and elect their leaders."
+    ),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),
     "transactions": Noun(

@@ -1,0 +1,171 @@
+"""Moves of partitions from their beginning to their end: throttle, begin, follow, clean up.
+
+The controller knows what moves. Brokers tell where partitions are, and may be some milliseconds
+behind it.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+
+from penstock.client.admin.reassignment_plan import Targets
+from penstock.client.admin.reassignments import (
+    Reassignment,
+    alter_reassignments,
+    list_reassignments,
+)
+from penstock.client.admin.replica_sizes import Copied, copied, replica_sizes
+from penstock.client.admin.replication_throttle import (
+    Move,
+    remove_throttles,
+    throttle,
+    throttles,
+)
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
+from penstock.client.network.routing import ClusterView
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
+
+BEHIND_MS_MAX = 3_000  # so long a broker may be behind the controller
+
+
+class Stage(Enum):
+    MOVING = "moving"
+    COMPLETE = "complete"
+    ELSEWHERE = "elsewhere"  # neither there nor on the way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """A partition that was to move, and what became of it."""
+
+    partition: TopicPartition
+    replicas: tuple[NodeId, ...]
+    target: tuple[NodeId, ...]
+    stage: Stage
+    copied: Copied | None = None  # while it moves
+
+
+def moves_to(
+    view: ClusterView, targets: Targets, running: Mapping[TopicPartition, Reassignment]
+) -> list[Move]:
+    """What begins, or goes on, if partitions are to be there. Those that are there are left out."""
+    moves = []
+    for place, target in targets.items():
+        known = view.partition(place)
+        assert known is not None
+        moving = running.get(place)
+        if moving is None and known.replicas == target:
+            continue
+        moves.append(Move(partition=place, replicas=_origin(known.replicas, moving), target=target))
+    return moves
+
+
+async def begin_moves(
+    cluster: Cluster,
+    moves: Sequence[Move],
+    running: Mapping[TopicPartition, Reassignment],
+    *,
+    rate_bytes: int | None,
+) -> None:
+    """The throttle comes first. Refused by the first partition that was; the message says how many
+    others move nevertheless.
+    """
+    if rate_bytes is not None:
+        await throttle(cluster, _throttled(moves, running.values()), rate_bytes=rate_bytes)
+    results = await alter_reassignments(cluster, {move.partition: move.target for move in moves})
+    refused = [result for result in results.values() if result is not None]
+    if not refused:
+        return
+    first, begun = refused[0], len(results) - len(refused)
+    if begun == 0:
+        raise first
+    said = first.message or first.code.name
+    raise Refused(first.code, first.about, f"{said} ({begun} of {len(results)} moves have begun)")
+
+
+async def follow_moves(cluster: Cluster, targets: Targets) -> list[Followed]:
+    """How far each partition is on its way."""
+    running = await list_reassignments(cluster, targets)
+    sizes = await replica_sizes(cluster) if running else {}
+    done = copied(running.values(), sizes)
+    view = await _arrived(cluster, {p: t for p, t in targets.items() if p not in running})
+    found = []
+    for place, target in targets.items():
+        known, moving = view.partition(place), running.get(place)
+        replicas = () if known is None else known.replicas
+        if moving is not None:
+            stage = Stage.MOVING
+        else:
+            stage = Stage.COMPLETE if replicas == target else Stage.ELSEWHERE
+        found.append(
+            Followed(
+                partition=place,
+                replicas=replicas if moving is None else _origin(moving.replicas, moving),
+                target=target,
+                stage=stage,
+                copied=done.get(place),
+            )
+        )
+    return found
+
+
+async def cancel_moves(cluster: Cluster, places: Collection[TopicPartition]) -> None:
+    """Back to where they began. Refused if one of them cannot go back; then others may have."""
+    results = await alter_reassignments(cluster, dict.fromkeys(places, None))
+    for result in results.values():
+        if result is not None:
+            raise result
+
+
+async def end_throttles(cluster: Cluster, topics: Iterable[str]) -> list[str]:
+    """Removes the throttles that nothing needs any more: those of topics without moves, and the
+    rates of brokers once nothing moves at all. What was removed is named.
+    """
+    running = await list_reassignments(cluster)
+    moving = {place.topic for place in running}
+    brokers = () if running else (await cluster.refresh()).brokers
+    there = await throttles(cluster, [topic for topic in topics if topic not in moving], brokers)
+    if there:
+        await remove_throttles(cluster, there)
+    return sorted(map(str, there))
+
+
+def _origin(replicas: tuple[NodeId, ...], moving: Reassignment | None) -> tuple[NodeId, ...]:
+    """Who held the partition before it began to move."""
+    if moving is None:
+        return replicas
+    return tuple(node for node in moving.replicas if node not in moving.adding)
+
+
+def _throttled(moves: Iterable[Move], running: Iterable[Reassignment]) -> list[Move]:
+    """The settings of a topic list all its moves, so those that run already are among them."""
+    wanted = {move.partition: move for move in moves}
+    topics = {place.topic for place in wanted}
+    for one in running:
+        if one.partition.topic in topics:
+            wanted.setdefault(
+                one.partition,
+                Move(
+                    partition=one.partition,
+                    replicas=_origin(one.replicas, one),
+                    target=one.target,
+                ),
+            )
+    return list(wanted.values())
+
+
+async def _arrived(cluster: Cluster, targets: Targets) -> ClusterView:
+    """A view that has these partitions where the controller says they are, if it comes soon."""
+    deadline_ms = cluster.clock.monotonic_ms() + BEHIND_MS_MAX
+    while True:
+        view = await cluster.refresh(dict.fromkeys(place.topic for place in targets))
+        late = [
+            place
+            for place, target in targets.items()
+            if (known := view.partition(place)) is not None and set(target) < set(known.replicas)
+        ]
+        if not late or cluster.clock.monotonic_ms() >= deadline_ms:
+            return view
+        await asyncio.sleep(cluster.rules.backoff_ms / 1000)

@@ -1,0 +1,139 @@
+"""Where partitions are to be: read from the file of Apache Kafka's tool, or spread over brokers.
+
+Pure. What cannot be is Refused before anything is asked of a cluster.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from penstock.client.network.errors import Refused
+from penstock.client.network.routing import ClusterView
+from penstock.model.error import ErrorCode, PenstockError
+from penstock.model.identity import NodeId, TopicPartition
+
+Targets = dict[TopicPartition, tuple[NodeId, ...]]
+ANY_DIRECTORY = "any"
+
+
+class NotAReassignment(PenstockError):
+    """A file that says something else, or says it wrongly."""
+
+
+def parse_reassignments(text: str, *, source: str) -> Targets:
+    """`{"version": 1, "partitions": [{"topic": ..., "partition": ..., "replicas": [...]}]}`."""
+    try:
+        told = json.loads(text)
+    except ValueError as error:
+        raise NotAReassignment(f"{source}: not JSON: {error}") from None
+    listed = told.get("partitions") if isinstance(told, dict) else None
+    if not isinstance(listed, list) or not listed:
+        raise NotAReassignment(f'{source}: expected {{"version": 1, "partitions": [...]}}')
+    if told.get("version", 1) != 1:
+        raise NotAReassignment(f"{source}: version {told['version']!r} is not known, only 1 is")
+    targets: Targets = {}
+    for number, one in enumerate(listed):
+        place, replicas = _entry(one, where=f"{source}: partitions[{number}]")
+        if place in targets:
+            raise NotAReassignment(f"{source}: {place} is named twice")
+        targets[place] = replicas
+    return targets
+
+
+def check_targets(view: ClusterView, targets: Targets, brokers: Collection[NodeId]) -> None:
+    """Refused for partitions and brokers that do not exist, and replicas that are named twice."""
+    for place, replicas in targets.items():
+        if view.partition(place) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise Refused(code, str(place), "there is no such partition")
+        _check_replicas(str(place), replicas, brokers)
+
+
+def spread(
+    view: ClusterView, partitions: Sequence[TopicPartition], to_brokers: Sequence[NodeId]
+) -> Targets:
+    """As many replicas as each partition has, on these brokers only. Those that are there already
+    stay; others go to the rack, and then the broker, that has the fewest of these replicas.
+    """
+    _check_replicas("--to-brokers", to_brokers, view.brokers)
+    racks = {node: view.brokers[node].rack or "" for node in to_brokers}
+    count: dict[NodeId, int] = dict.fromkeys(to_brokers, 0)
+    leads: dict[NodeId, int] = dict.fromkeys(to_brokers, 0)
+    kept: dict[TopicPartition, list[NodeId]] = {}
+    for place in partitions:
+        known = view.partition(place)
+        assert known is not None
+        if len(known.replicas) > len(to_brokers):
+            raise Refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                str(place),
+                f"{len(known.replicas)} replicas cannot be on {len(to_brokers)} brokers",
+            )
+        kept[place] = [node for node in known.replicas if node in count]
+        for node in kept[place]:
+            count[node] += 1
+    targets: Targets = {}
+    for place, replicas in kept.items():
+        known = view.partition(place)
+        assert known is not None
+        while len(replicas) < len(known.replicas):
+            node = _next_replica(replicas, count, racks)
+            replicas.append(node)
+            count[node] += 1
+        if known.replicas[0] != replicas[0]:
+            # The preferred leader is a new one in any case: whoever has the fewest.
+            first = min(replicas, key=lambda node: (leads[node], node))
+            replicas.remove(first)
+            replicas.insert(0, first)
+        leads[replicas[0]] += 1
+        targets[place] = tuple(replicas)
+    return targets
+
+
+def _next_replica(
+    replicas: Sequence[NodeId], count: Mapping[NodeId, int], racks: Mapping[NodeId, str]
+) -> NodeId:
+    in_rack = dict.fromkeys(racks.values(), 0)
+    for node in replicas:
+        in_rack[racks[node]] += 1
+    return min(
+        (node for node in count if node not in replicas),
+        key=lambda node: (in_rack[racks[node]], count[node], node),
+    )
+
+
+def _check_replicas(about: str, replicas: Sequence[NodeId], brokers: Collection[NodeId]) -> None:
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if not replicas:
+        raise Refused(code, about, "no broker is named")
+    if len(set(replicas)) < len(replicas):
+        raise Refused(code, about, f"a broker is named twice in {_listed(replicas)}")
+    for node in replicas:
+        if node not in brokers:
+            raise Refused(code, about, f"there is no broker {node}, only {_listed(brokers)}")
+
+
+def _entry(one: object, *, where: str) -> tuple[TopicPartition, tuple[NodeId, ...]]:
+    if not isinstance(one, dict):
+        raise NotAReassignment(f"{where}: expected an object")
+    topic, index, replicas = one.get("topic"), one.get("partition"), one.get("replicas")
+    if not isinstance(topic, str) or not topic:
+        raise NotAReassignment(f"{where}: topic is not a name")
+    if not isinstance(index, int) or not _is_number(index):
+        raise NotAReassignment(f"{where}: partition is not a number")
+    if not isinstance(replicas, list) or not all(map(_is_number, replicas)):
+        raise NotAReassignment(f"{where}: replicas is not a list of broker ids")
+    directories = one.get("log_dirs", [])
+    if not isinstance(directories, list) or any(path != ANY_DIRECTORY for path in directories):
+        raise NotAReassignment(
+            f"{where}: log_dirs: replicas are moved between brokers here, not between directories:"
+            f' leave it out, or use "{ANY_DIRECTORY}"'
+        )
+    return TopicPartition(topic, index), tuple(map(NodeId, replicas))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _listed(nodes: Collection[NodeId]) -> str:
+    return ",".join(map(str, nodes))

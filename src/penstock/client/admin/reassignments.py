@@ -1,0 +1,150 @@
+"""Partitions that move to other brokers, and elections of leaders, as an operator asks for them.
+
+All of it is decided by the controller and answered for each partition by itself (KIP-455, KIP-460).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused, error_code
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
+from penstock.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from penstock.wire.messages.elect_leaders import (
+    ElectedTopicPartitions,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from penstock.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+)
+
+ABOUT_ALL = "reassignment"
+
+
+class Election(IntEnum):
+    """Who may be elected, by the protocol's numbers."""
+
+    PREFERRED = 0  # the first replica of the list
+    UNCLEAN = 1  # any replica that lives, also if it lacks records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition that moves."""
+
+    partition: TopicPartition
+    replicas: tuple[NodeId, ...]  # all that hold it now, or are to
+    adding: tuple[NodeId, ...]
+    removing: tuple[NodeId, ...]
+
+    @property
+    def target(self) -> tuple[NodeId, ...]:
+        return tuple(node for node in self.replicas if node not in self.removing)
+
+
+async def list_reassignments(
+    cluster: Cluster, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Reassignment]:
+    """Those of these partitions that move; without partitions, all that move."""
+    asked = None
+    if partitions is not None:
+        asked = [
+            ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+            for name, indexes in _by_topic(partitions).items()
+        ]
+    request = ListPartitionReassignmentsRequest(
+        timeout_ms=cluster.rules.request_ms_max, topics=asked
+    )
+    reply = await cluster.ask_controller(request, ListPartitionReassignmentsResponse)
+    code = error_code(reply.error_code)
+    if code != ErrorCode.NONE:
+        raise Refused(code, ABOUT_ALL, reply.error_message)
+    return {
+        (place := TopicPartition(topic.name, told.partition_index)): Reassignment(
+            partition=place,
+            replicas=tuple(map(NodeId, told.replicas)),
+            adding=tuple(map(NodeId, told.adding_replicas)),
+            removing=tuple(map(NodeId, told.removing_replicas)),
+        )
+        for topic in reply.topics
+        for told in topic.partitions
+    }
+
+
+async def alter_reassignments(
+    cluster: Cluster, targets: Mapping[TopicPartition, Sequence[NodeId] | None]
+) -> dict[TopicPartition, Refused | None]:
+    """Begins to move each partition to its replicas; None instead of replicas stops its move."""
+    topics: dict[str, ReassignableTopic] = {}
+    for (name, index), replicas in targets.items():
+        topic = topics.setdefault(name, ReassignableTopic(name=name))
+        topic.partitions.append(
+            ReassignablePartition(
+                partition_index=index,
+                replicas=None if replicas is None else [int(node) for node in replicas],
+            )
+        )
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=cluster.rules.request_ms_max, topics=list(topics.values())
+    )
+    reply = await cluster.ask_controller(request, AlterPartitionReassignmentsResponse)
+    code = error_code(reply.error_code)
+    if code != ErrorCode.NONE:
+        raise Refused(code, ABOUT_ALL, reply.error_message)
+    return {
+        (place := TopicPartition(topic.name, told.partition_index)): _refusal(
+            told.error_code, place, told.error_message
+        )
+        for topic in reply.responses
+        for told in topic.partitions
+    }
+
+
+async def elect_leaders(
+    cluster: Cluster, election: Election, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Refused | None]:
+    """Elections of these partitions, or of all. One that needs no election is Refused with
+    ELECTION_NOT_NEEDED; of all partitions, brokers leave out those.
+    """
+    asked = None
+    if partitions is not None:
+        asked = [
+            ElectedTopicPartitions(topic=name, partitions=indexes)
+            for name, indexes in _by_topic(partitions).items()
+        ]
+    request = ElectLeadersRequest(
+        election_type=election, topic_partitions=asked, timeout_ms=cluster.rules.request_ms_max
+    )
+    reply = await cluster.ask_controller(request, ElectLeadersResponse)
+    code = error_code(reply.error_code)
+    if code != ErrorCode.NONE:
+        raise Refused(code, "election")
+    return {
+        (place := TopicPartition(topic.topic, told.partition_id)): _refusal(
+            told.error_code, place, told.error_message
+        )
+        for topic in reply.replica_election_results
+        for told in topic.partition_result
+    }
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for name, index in partitions:
+        topics.setdefault(name, []).append(index)
+    return topics
+
+
+def _refusal(code: int, place: TopicPartition, message: str | None) -> Refused | None:
+    found = error_code(code)
+    return None if found == ErrorCode.NONE else Refused(found, str(place), message)

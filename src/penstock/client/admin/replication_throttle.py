@@ -1,0 +1,103 @@
+"""Throttles of reassignments, by the settings that Apache Kafka's own tool uses.
+
+A rate is a setting of each broker, in bytes a second. Which replicas it holds back is a setting of
+each topic: the copies to read from (`leader`), and those that are made (`follower`). A throttle
+that is left behind holds back every later copy, so whoever sets one removes it: `throttles` finds
+what is set.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.client.admin.admin import first_refusal
+from penstock.client.admin.configs import Change, Resource, alter_configs, describe_configs
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
+from penstock.model.configs import Operation, ResourceKind, Source
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.lazy_dataclass import dataclass
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+RATES = (LEADER_RATE, FOLLOWER_RATE)
+REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """From the replicas that a partition has to those that it shall have."""
+
+    partition: TopicPartition
+    replicas: tuple[NodeId, ...]
+    target: tuple[NodeId, ...]
+
+    @property
+    def added(self) -> tuple[NodeId, ...]:
+        return tuple(node for node in self.target if node not in self.replicas)
+
+    @property
+    def brokers(self) -> frozenset[NodeId]:
+        return frozenset(self.replicas) | frozenset(self.target)
+
+
+def throttled_replicas(moves: Iterable[Move]) -> dict[str, dict[str, str]]:
+    """The settings of each topic: `partition:broker` of those who send, and of those who copy."""
+    senders: dict[str, list[str]] = {}
+    copies: dict[str, list[str]] = {}
+    for move in moves:
+        topic, index = move.partition
+        if not move.added:
+            continue
+        senders.setdefault(topic, []).extend(f"{index}:{node}" for node in move.replicas)
+        copies.setdefault(topic, []).extend(f"{index}:{node}" for node in move.added)
+    return {
+        topic: {LEADER_REPLICAS: ",".join(listed), FOLLOWER_REPLICAS: ",".join(copies[topic])}
+        for topic, listed in senders.items()
+    }
+
+
+async def throttle(cluster: Cluster, moves: Sequence[Move], *, rate_bytes: int) -> None:
+    """Holds back the copies of these moves. What is set on the same topics is replaced."""
+    changes: dict[Resource, list[Change]] = {}
+    for topic, settings in throttled_replicas(moves).items():
+        changes[Resource(ResourceKind.TOPIC, topic)] = [
+            Change(name=name, operation=Operation.SET, value=value)
+            for name, value in settings.items()
+        ]
+    for node in sorted({node for move in moves if move.added for node in move.brokers}):
+        changes[Resource(ResourceKind.BROKER, str(node))] = [
+            Change(name=name, operation=Operation.SET, value=str(rate_bytes)) for name in RATES
+        ]
+    first_refusal((await alter_configs(cluster, changes)).values())
+
+
+async def throttles(
+    cluster: Cluster, topics: Iterable[str], brokers: Iterable[NodeId]
+) -> dict[Resource, list[str]]:
+    """Which of these have settings of throttles now."""
+    wanted = [Resource(ResourceKind.TOPIC, topic) for topic in topics]
+    wanted += [Resource(ResourceKind.BROKER, str(node)) for node in brokers]
+    found: dict[Resource, list[str]] = {}
+    for resource, entries in (await describe_configs(cluster, wanted)).items():
+        if isinstance(entries, Refused):
+            raise entries
+        names, own = _OWN[resource.kind]
+        there = [one.name for one in entries if one.name in names and one.source is own]
+        if there:
+            found[resource] = there
+    return found
+
+
+async def remove_throttles(cluster: Cluster, there: Mapping[Resource, Sequence[str]]) -> None:
+    changes = {
+        resource: [Change(name=name, operation=Operation.DELETE) for name in names]
+        for resource, names in there.items()
+    }
+    first_refusal((await alter_configs(cluster, changes)).values())
+
+
+_OWN = {
+    ResourceKind.TOPIC: (REPLICAS, Source.TOPIC),
+    ResourceKind.BROKER: (RATES, Source.DYNAMIC_BROKER),
+}

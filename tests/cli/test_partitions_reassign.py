@@ -1,0 +1,181 @@
+"""`penstock partitions reassign` on three nodes."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.testing import Broker, running_broker
+from rig.cluster_questions import until
+from rig.command import Outcome
+from rig.reassigning import create_on
+
+Run = Callable[..., Outcome]
+SLOW = 2_000  # bytes a second: a move of what a test writes takes minutes
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Broker]:
+    with running_broker(nodes=3) as broker:
+        yield broker
+
+
+def create(cluster: Broker, topic: str, *assignments: list[int]) -> None:
+    create_on(cluster.nodes[1], topic, assignments, {"min.insync.replicas": "1"})
+
+
+def write(cluster: Broker, topic: str, *, count: int = 50) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
+    for _ in range(count):
+        producer.produce(topic, os.urandom(10_000), partition=0)
+        assert producer.flush(60) == 0
+
+
+def moves_file(folder: Path, topic: str, *targets: list[int]) -> Path:
+    path = folder / f"{topic}.json"
+    partitions = [
+        {"topic": topic, "partition": index, "replicas": replicas}
+        for index, replicas in enumerate(targets)
+    ]
+    path.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    return path
+
+
+def throttles(run: Run, topic: str) -> list[str]:
+    told = run("configs describe --broker 1 --json").json()
+    told += run(f"configs describe --topic {topic} --json").json()
+    return sorted(one["name"] for one in told if "throttled" in one["name"])
+
+
+def test_a_file_of_moves_is_done_and_watched_to_its_end(
+    run: Run, cluster: Broker, tmp_path: Path
+) -> None:
+    create(cluster, "watched", [1, 3], [2, 3])
+    write(cluster, "watched")
+    path = moves_file(tmp_path, "watched", [2, 3], [1, 3])
+    planned = run(f"partitions reassign {path} --dry-run --json", bootstrap=cluster.bootstrap)
+    first, second = planned.json()["moves"]
+    assert planned.json()["begun"] is False
+    assert (first["replicas"], first["target"]) == ([1, 3], [2, 3])
+    assert first["bytes"] > 500_000
+    assert second["bytes"] == 0
+    told = run(f"partitions reassign {path} --watch --throttle 100000000 --json").json()
+    assert [one["state"] for one in told["partitions"]] == ["complete", "complete"]
+    shown = run(f"partitions reassign {path} --verify")
+    assert shown.status == 0
+    assert shown.text.count("complete") == 2
+    assert throttles(run, "watched") == []
+    assert run(f"partitions reassign {path}").lines == ["nothing to move: all partitions are there"]
+
+
+def test_topics_are_spread_over_the_brokers_that_are_named(run: Run, cluster: Broker) -> None:
+    create(cluster, "spread", [1], [1], [1], [2])
+    told = run(
+        "partitions reassign --topic spread --to-brokers 2,3 --watch --json",
+        bootstrap=cluster.bootstrap,
+    ).json()
+    held = [one["target"] for one in told["partitions"]]
+    assert [one["state"] for one in told["partitions"]] == ["complete"] * 3  # the fourth stays
+    assert sorted(held) == [[2], [3], [3]]
+
+
+def test_a_slow_move_is_shown_speeded_up_and_cancelled(
+    run: Run, cluster: Broker, tmp_path: Path
+) -> None:
+    create(cluster, "slow", [1])
+    write(cluster, "slow")
+    path = moves_file(tmp_path, "slow", [2])
+    begun = run(f"partitions reassign {path} --throttle {SLOW}", bootstrap=cluster.bootstrap)
+    assert (begun.status, begun.err) == (0, "moving 1 partition\n")
+    assert len(throttles(run, "slow")) == 4
+    [moving] = run("partitions reassign --verify --json").json()["partitions"]
+    assert (moving["topic"], moving["state"]) == ("slow", "moving")
+    assert 0 <= moving["copied_bytes"] < moving["whole_bytes"]
+    assert "% copied" in run("partitions reassign --verify --topic slow:0").text
+    assert len(throttles(run, "slow")) == 4, "it still moves"
+
+    cancelled = run("partitions reassign --cancel --topic slow")
+    assert cancelled.lines == ["cancelled the move of slow-0"]
+    assert throttles(run, "slow") == []
+    [there] = run(f"partitions reassign {path} --verify --json").json()["partitions"]
+    assert (there["state"], there["replicas"]) == ("elsewhere", [1])
+
+    run(f"partitions reassign {path} --throttle {SLOW}")
+    told = run(f"partitions reassign {path} --throttle 100000000 --watch --json").json()
+    assert [one["state"] for one in told["partitions"]] == ["complete"]
+    assert throttles(run, "slow") == []
+
+
+def test_what_cannot_be_is_one_line_and_changes_nothing(
+    run: Run, cluster: Broker, tmp_path: Path
+) -> None:
+    create(cluster, "fixed", [1, 2])
+
+    def refused(options: str) -> str:
+        outcome = run(f"partitions reassign {options}", bootstrap=cluster.bootstrap)
+        assert outcome.status != 0
+        assert outcome.out == b""
+        return outcome.err
+
+    unknown = moves_file(tmp_path, "fixed", [1, 9])
+    assert refused(str(unknown)) == "penstock: fixed-0: there is no broker 9, only 1,2,3\n"
+    assert refused("--topic fixed --to-brokers 9") == (
+        "penstock: --to-brokers: there is no broker 9, only 1,2,3\n"
+    )
+    assert refused("--topic fixed --to-brokers 3") == (
+        "penstock: fixed-0: 2 replicas cannot be on 1 brokers\n"
+    )
+    assert refused("--topic nope --to-brokers 3") == "penstock: nope: there is no such topic\n"
+    twice = moves_file(tmp_path, "fixed", [3, 3])
+    assert refused(str(twice)) == "penstock: fixed-0: a broker is named twice in 3,3\n"
+    assert refused("--cancel") == "penstock: nothing to cancel: no such partition moves\n"
+    beyond = moves_file(tmp_path, "fixed", [1, 2], [1])
+    assert refused(str(beyond)) == "penstock: fixed-1: there is no such partition\n"
+    path = tmp_path / "odd.json"
+    for text, said in (
+        ("[]", 'expected {"version": 1, "partitions": [...]}'),
+        ('{"version": 2, "partitions": [1]}', "version 2 is not known, only 1 is"),
+        ('{"partitions": [{"topic": "fixed"}]}', "partitions[0]: partition is not a number"),
+    ):
+        path.write_text(text)
+        assert refused(str(path)) == f"penstock: {path}: {said}\n"
+    assert "--topic and --to-brokers" in refused("")
+    [described] = run("topics describe fixed --json").json()
+    assert described["partitions"][0]["replicas"] == [1, 2]
+
+
+def test_leaders_go_back_to_the_preferred_replica(run: Run, cluster: Broker) -> None:
+    create(cluster, "elected", [1, 2], [2, 3])
+    cluster.stop(2)
+    until("broker 3 leads", lambda: leader(run, cluster, "elected", 1) == 3)
+    cluster.start(2)
+    told: list[dict[str, object]] = []
+
+    def is_back() -> bool:
+        nonlocal told
+        told = run("partitions elect-leaders elected:0,1 --json", bootstrap=cluster.nodes[1]).json()
+        return told[1]["elected"] is True
+
+    until("it can lead", is_back)
+    assert told[0] == {
+        "topic": "elected",
+        "partition": 0,
+        "before": 1,
+        "leader": 1,
+        "elected": False,
+        "error": None,
+    }
+    assert (told[1]["before"], told[1]["leader"]) == (3, 2)
+    shown = run("partitions elect-leaders elected")
+    assert shown.text.count("not needed") == 2
+    refused = run("partitions elect-leaders --unclean")
+    assert refused.status == 2
+    assert "records may be lost" in refused.err
+
+
+def leader(run: Run, cluster: Broker, topic: str, partition: int) -> object:
+    [described] = run(f"topics describe {topic} --json", bootstrap=cluster.nodes[1]).json()
+    return described["partitions"][partition]["leader"]

@@ -1,0 +1,83 @@
+"""`penstock partitions` does to a cluster of Apache Kafka what it does to one of our own."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from rig.apache_kafka.cluster import KafkaCluster
+from rig.cluster_questions import is_whole, until
+from rig.command import Outcome, run_command
+from rig.reassigning import create_on
+
+Run = Callable[[str], Outcome]
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    folder = tmp_path_factory.mktemp("kafka")
+    with KafkaCluster(jars=kafka_jars, folder=folder) as made:
+        made.start()
+        until("the cluster is whole", lambda: is_whole(made))
+        yield made
+
+
+@pytest.fixture
+def run(
+    cluster: KafkaCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> Run:
+    return lambda command: run_command(
+        command, bootstrap=cluster.bootstrap, monkeypatch=monkeypatch, captured=capfdbinary
+    )
+
+
+def write(cluster: KafkaCluster, topic: str, *, partition: int = 0, count: int = 50) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
+    for _ in range(count):
+        producer.produce(topic, os.urandom(10_000), partition=partition)
+        assert producer.flush(60) == 0
+
+
+def throttled(run: Run, topic: str) -> int:
+    told = run("configs describe --broker 1 --json").json()
+    told += run(f"configs describe --topic {topic} --json").json()
+    return sum("throttled" in one["name"] for one in told)
+
+
+def test_a_move_is_throttled_shown_cancelled_and_done(
+    run: Run, cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    create_on(cluster.addresses[1], "moved", [[1]])
+    write(cluster, "moved")
+    path = tmp_path / "moves.json"
+    partitions = [{"topic": "moved", "partition": 0, "replicas": [2, 3], "log_dirs": ["any"] * 2}]
+    path.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    assert run(f"partitions reassign {path} --throttle 2000").status == 0
+    assert throttled(run, "moved") == 4
+    [moving] = run("partitions reassign --verify --json").json()["partitions"]
+    assert (moving["topic"], moving["state"], moving["target"]) == ("moved", "moving", [2, 3])
+    assert run("partitions reassign --cancel").lines == ["cancelled the move of moved-0"]
+    assert throttled(run, "moved") == 0
+    assert run("partitions reassign --cancel").err == (
+        "penstock: nothing to cancel: no such partition moves\n"
+    )
+    told = run(f"partitions reassign {path} --throttle 100000000 --watch --json").json()
+    assert [one["state"] for one in told["partitions"]] == ["complete"]
+    assert throttled(run, "moved") == 0
+
+
+def test_the_preferred_leader_is_elected(run: Run, cluster: KafkaCluster) -> None:
+    create_on(cluster.addresses[1], "elected", [[1, 2]])
+    moved = run("partitions reassign --topic elected --to-brokers 2,3 --watch --json").json()
+    [target] = [one["target"] for one in moved["partitions"]]
+    assert set(target) == {2, 3}
+    [again] = run("partitions elect-leaders elected:0 --json").json()
+    assert (again["leader"], again["error"]) == (target[0], None)
+    assert run("partitions elect-leaders").lines == [
+        "nothing to elect: all partitions are led as they should be"
+    ]
