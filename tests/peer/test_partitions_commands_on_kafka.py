@@ -2,6 +2,8 @@
 
 import json
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,3 +83,31 @@ def test_the_preferred_leader_is_elected(run: Run, cluster: KafkaCluster) -> Non
     assert run("partitions elect-leaders").lines == [
         "nothing to elect: all partitions are led as they should be"
     ]
+
+
+def test_busy_partitions_are_found_and_balanced(run: Run, cluster: KafkaCluster) -> None:
+    create_on(cluster.addresses[1], "busy", [[1]] * 4)
+    writer = threading.Thread(target=write_for_a_while, args=(cluster, "busy"))
+    writer.start()
+    hot = run("partitions hot --for 2s --count 4 --json").json()
+    done = run("partitions balance --for 3s --yes --json").json()
+    writer.join()
+    assert {one["topic"] for one in hot} == {"busy"}
+    assert all(one["bytes_in_per_second"] > 0 for one in hot)
+    assert done["brokers"][0]["load"] > 2 * done["mean"]
+    assert done["changes"]
+    assert all(change["done"] and change["replicas"] == [1] for change in done["changes"])
+    stored = run("cluster log-dirs --topic busy --json").json()
+    for change in done["changes"]:
+        [new] = change["target"]
+        [directory] = stored[new - 1]["directories"]
+        assert change["partition"] in {one["partition"] for one in directory["replicas"]}
+
+
+def write_for_a_while(cluster: KafkaCluster, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    until = time.monotonic() + 12
+    while time.monotonic() < until:
+        for index in range(4):
+            producer.produce(topic, bytes(1_000), partition=index)
+        producer.flush(60)

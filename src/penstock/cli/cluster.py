@@ -1,4 +1,4 @@
-"""`penstock cluster`: describe, quorum."""
+"""`penstock cluster`: describe, quorum, log-dirs."""
 
 import time
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from functools import partial
 
 import click
 
+from penstock.cli.cluster_log_dirs import log_dirs
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
@@ -40,7 +41,10 @@ controllers_option = click.option(
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Describe a cluster and its metadata quorum."""
+    """Describe a cluster, its metadata quorum and its log directories."""
+
+
+cluster.add_command(log_dirs)
 
 
 @cluster.command()

@@ -56,17 +56,24 @@ class CopyBar:
             self._progress.stop()
 
     def show(
-        self, moving: Mapping[TopicPartition, Copied], *, of: Collection[TopicPartition]
+        self,
+        moving: Mapping[TopicPartition, Copied],
+        *,
+        of: Collection[TopicPartition],
+        complete: int | None = None,
     ) -> None:
-        """How far those are that still move, of all that were to."""
+        """How far those are that still move, of all that are to; all others are complete, unless
+        their number is told.
+        """
         if self._progress is None or self._task is None:
             return
         for place, one in moving.items():
             self._whole[place] = max(self._whole.get(place, 0), one.whole_bytes)
-        complete = sum(whole for place, whole in self._whole.items() if place not in moving)
+        copied = sum(whole for place, whole in self._whole.items() if place not in moving)
+        count = len(of) - len(moving) if complete is None else complete
         self._progress.update(
             self._task,
-            completed=complete + sum(one.done_bytes for one in moving.values()),
+            completed=copied + sum(one.done_bytes for one in moving.values()),
             total=sum(self._whole.values()) or None,
-            description=f"{self._description}: {len(of) - len(moving)} of {len(of)} partitions",
+            description=f"{self._description}: {count} of {len(of)} partitions",
         )

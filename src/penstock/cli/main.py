@@ -34,10 +34,12 @@ NOUNS = {
     "serve": Noun("penstock.cli.serve", "Run a node."),
     "storage": Noun("penstock.cli.storage", "Format the directories of a node, or look into them."),
     "log": Noun("penstock.cli.log", "Read the files of a log."),
-    "cluster": Noun("penstock.cli.cluster", "Describe a cluster: controller, brokers, versions."),
+    "cluster": Noun(
+        "penstock.cli.cluster", "Describe a cluster: brokers, quorum, versions, disks."
+    ),
     "topics": Noun("penstock.cli.topics", "Create, list, describe, alter and delete topics."),
     "partitions": Noun(
-        "penstock.cli.partitions", "Move partitions between brokers, and elect their leaders."
+        "penstock.cli.partitions", "Move, balance and elect leaders of partitions; find busy ones."
     ),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),

@@ -95,6 +95,7 @@ class LogDirectory:
     total_bytes: int | None
     usable_bytes: int | None
     replicas: tuple[ReplicaSize, ...]
+    error: Refused | None = None  # why the broker cannot use it
 
 
 class Admin:
@@ -306,6 +307,7 @@ def _log_directories(node: NodeId, reply: DescribeLogDirsResponse) -> list[LogDi
                 for topic in told.topics
                 for partition in topic.partitions
             ),
+            error=_or_refused(None, told.error_code, told.log_dir, None),
         )
         for told in reply.results
     ]

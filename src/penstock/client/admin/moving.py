@@ -27,7 +27,7 @@ from penstock.client.network.routing import ClusterView
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 
-BEHIND_MS_MAX = 3_000  # so long a broker may be behind the controller
+BEHIND_MS_MAX = 2_000  # so long a broker may be behind the controller
 
 
 class Stage(Enum):
@@ -164,7 +164,7 @@ async def _arrived(cluster: Cluster, targets: Targets) -> ClusterView:
         late = [
             place
             for place, target in targets.items()
-            if (known := view.partition(place)) is not None and set(target) < set(known.replicas)
+            if (known := view.partition(place)) is not None and known.replicas != target
         ]
         if not late or cluster.clock.monotonic_ms() >= deadline_ms:
             return view

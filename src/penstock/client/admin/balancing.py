@@ -1,0 +1,165 @@
+"""A plan of balance from what a cluster tells, and its execution in steps.
+
+Leaders change first: the order of replicas, which copies nothing, and an election. Then replicas
+are copied, a few partitions at a time, each step to its end. `Execution.run` may be cancelled:
+`clean_up` cancels the step at hand too, so that no partition is left half moved.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from penstock.client.admin.balance_plan import BalancePlan, Change, PartitionLoad, plan_balance
+from penstock.client.admin.moving import (
+    Followed,
+    Stage,
+    begin_moves,
+    end_throttles,
+    follow_moves,
+)
+from penstock.client.admin.partition_rates import PartitionRate
+from penstock.client.admin.reassignment_plan import Targets
+from penstock.client.admin.reassignments import (
+    Election,
+    alter_reassignments,
+    elect_leaders,
+    list_reassignments,
+)
+from penstock.client.admin.replication_throttle import Move
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError, Refused
+from penstock.client.network.routing import ClusterView
+from penstock.model.error import ErrorCode
+from penstock.model.identity import TopicPartition
+
+LOOK_SECONDS = 0.5
+
+
+class MovesRun(ClientError):
+    """Something moves already: its load is not where it will be."""
+
+
+class StoppedElsewhere(ClientError):
+    """Somebody else has cancelled the moves of a step."""
+
+
+async def refuse_while_moving(cluster: Cluster) -> None:
+    running = await list_reassignments(cluster)
+    if running:
+        raise MovesRun(
+            f"{len(running)} partition{'s' * (len(running) != 1)} already move: wait for"
+            " `penstock partitions reassign --verify --watch`, or cancel with `balance --stop`"
+        )
+
+
+def loads_of(view: ClusterView, rates: Sequence[PartitionRate]) -> list[PartitionLoad]:
+    """Partitions that have a leader, with what was measured of them."""
+    found = []
+    for rate in rates:
+        known, leader = view.partition(rate.partition), view.leader_of(rate.partition)
+        if known is None or leader is None or leader not in known.replicas:
+            continue
+        found.append(
+            PartitionLoad(
+                partition=rate.partition,
+                leader=leader,
+                replicas=known.replicas,
+                size_bytes=rate.size_bytes,
+                in_bytes=rate.in_bytes,
+                out_bytes=rate.out_bytes,
+                is_whole=set(known.in_sync) == set(known.replicas),
+            )
+        )
+    return found
+
+
+def plan_for(view: ClusterView, rates: Sequence[PartitionRate], *, limit: float) -> BalancePlan:
+    racks = {node: broker.rack for node, broker in sorted(view.brokers.items())}
+    return plan_balance(loads_of(view, rates), racks, limit=limit)
+
+
+class Execution:
+    """Use `run` once; `done` tells how far it came."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        plan: BalancePlan,
+        *,
+        rate_bytes: int,
+        at_once: int,
+        shown: Callable[[Sequence[Followed]], None],
+    ) -> None:
+        self.done: list[TopicPartition] = []
+        self.cancelled: list[TopicPartition] = []
+        self._cluster = cluster
+        self._plan = plan
+        self._rate_bytes = rate_bytes
+        self._at_once = at_once
+        self._shown = shown
+        self._at_hand: Sequence[Change] = ()
+
+    async def run(self) -> None:
+        """MovesRun when something moves already, StoppedElsewhere when moves of ours were
+        cancelled by somebody else.
+        """
+        await refuse_while_moving(self._cluster)
+        free = [change for change in self._plan.changes if not change.added]
+        copies = [change for change in self._plan.changes if change.added]
+        if free:
+            await self._step(free)
+        for start in range(0, len(copies), self._at_once):
+            await self._step(copies[start : start + self._at_once])
+
+    async def clean_up(self) -> None:
+        """Cancels what is at hand, if anything is, and removes the throttle."""
+        if self._at_hand:
+            ours = {change.partition for change in self._at_hand}
+            moving = [place for place in await list_reassignments(self._cluster) if place in ours]
+            # One that was completed just now has nothing to cancel any more.
+            results = await alter_reassignments(self._cluster, dict.fromkeys(moving, None))
+            self.cancelled = [place for place, refusal in results.items() if refusal is None]
+        await end_throttles(
+            self._cluster, {change.partition.topic for change in self._plan.changes}
+        )
+
+    async def _step(self, changes: Sequence[Change]) -> None:
+        self._at_hand = changes
+        moves = [
+            Move(partition=change.partition, replicas=change.before.replicas, target=change.target)
+            for change in changes
+        ]
+        rate_bytes = self._rate_bytes if any(move.added for move in moves) else None
+        ordered = [move for move in moves if move.replicas != move.target]
+        if ordered:
+            await begin_moves(self._cluster, ordered, {}, rate_bytes=rate_bytes)
+        await self._until_there({move.partition: move.target for move in moves})
+        self._at_hand = ()
+        results = await elect_leaders(
+            self._cluster, Election.PREFERRED, [change.partition for change in changes]
+        )
+        for refusal in results.values():
+            if refusal is not None and refusal.code != ErrorCode.ELECTION_NOT_NEEDED:
+                raise refusal
+        self.done += [change.partition for change in changes]
+
+    async def _until_there(self, targets: Targets) -> None:
+        while True:
+            found = await follow_moves(self._cluster, targets)
+            self._shown(found)
+            lost = [one.partition for one in found if one.stage is Stage.ELSEWHERE]
+            if lost:
+                raise StoppedElsewhere(f"the move of {lost[0]} was cancelled by somebody else")
+            if all(one.stage is Stage.COMPLETE for one in found):
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def stop_all(cluster: Cluster) -> list[TopicPartition]:
+    """Cancels whatever moves, and removes throttles. Refused if nothing moves."""
+    running = await list_reassignments(cluster)
+    if not running:
+        code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        raise Refused(code, "", "nothing to stop: no partition moves")
+    results = await alter_reassignments(cluster, dict.fromkeys(running, None))
+    await end_throttles(cluster, {place.topic for place in running})
+    return [place for place, refusal in results.items() if refusal is None]
