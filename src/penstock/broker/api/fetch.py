@@ -4,7 +4,9 @@ A fetch is read once at once. When that gives fewer than `min_bytes`, and neithe
 anything else that its sender should know now, it waits, for as long as `max_wait_ms`, until
 enough has become visible, and is read again: what it knew before the wait is old, except of
 partitions that had nothing to give and of which nobody was told anything since.
-Followers are served by `broker/request/follower_fetch`; what follows here is for consumers.
+Followers are served by `broker/request/follower_fetch`; what follows here is for consumers. They
+read from leaders, and since version 11 from followers too, up to what these know to be committed; a
+leader may send a consumer to a follower in its own rack (KIP-392).
 Sessions (`replication/fetch_session`) decide which partitions a request is about and which
 answers are news. Cost is per partition, never per batch or record; partitions of a session that
 have nothing new cost no answer object.
@@ -18,7 +20,13 @@ from typing import Final
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.waiting import more_data
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.fetch_answers import EMPTY, diverged, failed, name_leaders
+from penstock.broker.request.fetch_answers import (
+    EMPTY,
+    diverged,
+    failed,
+    name_leaders,
+    redirected,
+)
 from penstock.broker.request.follower_by_bytes import answer_follower
 from penstock.broker.request.follower_by_message import follower_of, serve_follower
 from penstock.broker.request.pending_reply import PendingReply
@@ -26,11 +34,16 @@ from penstock.broker.request.services import RequestContext, Services
 from penstock.log.errors import CorruptData
 from penstock.log.reading import LogSlice
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import Offset
+from penstock.model.settings.replication import RACK_AWARE_SELECTOR
 from penstock.replication.fetch_session import Fetch, Wanted
+from penstock.replication.leader import check_leader_epoch
 from penstock.replication.partition import Partition
+from penstock.replication.read_replica import nearer_follower
+from penstock.replication.replica import Replica
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.fetch import (
     AbortedTransaction,
@@ -46,10 +59,11 @@ ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 TOPIC_IDS_FROM: Final = 13
 STORAGE_ERROR_FROM: Final = 6
 ZSTD_FROM: Final = 10
+ANY_REPLICA_FROM: Final = 11
 NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 # A partition that had nothing to give, what was told of it until then, and its start offset.
-Idle = tuple[Partition, int, Offset]
+Idle = tuple[Replica, int, Offset]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +72,7 @@ class Reading:
 
     answers: list[PartitionData | None] = field(default_factory=list)  # None: nothing new
     idle: dict[int, Idle] = field(default_factory=dict)  # by place in `answers`
-    seen: list[tuple[Partition, int]] = field(default_factory=list)
+    seen: list[tuple[Replica, int]] = field(default_factory=list)
     byte_count: int = 0
     is_urgent: bool = False  # an error, or data that waiting would not add to
 
@@ -171,6 +185,8 @@ def _read(
     """
     bytes_left = max(_max_bytes(services, request), 0)
     committed_only = request.isolation_level == READ_COMMITTED
+    any_replica = context.header.api_version >= ANY_REPLICA_FROM
+    by_rack = any_replica and request.rack_id != "" and _by_rack(services)
     done = len(reading.answers)
     for index, wanted in enumerate(fetch.wanted[done : done + ENTRIES_PER_TURN], start=done):
         if before is not None and (known := before.idle.get(index)) is not None:
@@ -180,8 +196,10 @@ def _read(
                 reading.idle[index] = known
                 reading.seen.append((partition, changes))
                 continue
-        found = _find(services.partitions, wanted, by_topic_id=fetch.by_topic_id)
-        if isinstance(found, Partition):
+        found = _find(
+            services.partitions, wanted, by_topic_id=fetch.by_topic_id, any_replica=any_replica
+        )
+        if isinstance(found, Replica):
             answer = _read_partition(
                 services.partitions,
                 found,
@@ -189,6 +207,7 @@ def _read(
                 bytes_left=bytes_left - reading.byte_count,
                 committed_only=committed_only,
                 version=context.header.api_version,
+                nearer=_nearer(services, request, context, found, wanted) if by_rack else None,
                 reading=reading,
             )
         else:
@@ -197,19 +216,61 @@ def _read(
                 answer.aborted_transactions = []  # Kafka's answer for what it does not look up
         if answer is not None and answer.error_code != ErrorCode.NONE:
             reading.is_urgent = True
-        elif isinstance(found, Partition) and (answer is None or answer.records is EMPTY):
+        elif isinstance(found, Replica) and (answer is None or answer.records is EMPTY):
             reading.idle[index] = (found, found.changes, found.log.start_offset)
         reading.answers.append(answer)
 
 
-def _find(partitions: Partitions, wanted: Wanted, *, by_topic_id: bool) -> Partition | ErrorCode:
+def _by_rack(services: Services) -> bool:
+    return services.settings.replication.replica_selector_class == RACK_AWARE_SELECTOR
+
+
+def _nearer(
+    services: Services,
+    request: FetchRequest,
+    context: RequestContext,
+    replica: Replica,
+    wanted: Wanted,
+) -> NodeId | None:
+    """The follower that the consumer should ask; None when it is right here."""
+    if not isinstance(replica, Partition):
+        return None
+    brokers = services.image.brokers
+    racks: dict[NodeId, str | None] = {}
+    for node in replica.followers.replicas:
+        broker = brokers.get(node)
+        if broker is not None and not broker.fenced and broker.endpoint(context.listener):
+            racks[node] = broker.rack
+    return nearer_follower(
+        replica.followers,
+        rack=request.rack_id,
+        own_rack=racks.get(services.node_id),
+        racks=racks,
+        fetch_offset=wanted.asked.fetch_offset,
+    )
+
+
+def _find(
+    partitions: Partitions, wanted: Wanted, *, by_topic_id: bool, any_replica: bool
+) -> Replica | ErrorCode:
     index = wanted.asked.partition
-    if not by_topic_id:
-        return partitions.find(wanted.topic, index)
-    found = partitions.find_by_id(wanted.topic_id, index)
-    if isinstance(found, Partition):
-        wanted.topic = found.name.topic
-    elif found == ErrorCode.UNKNOWN_TOPIC_ID and wanted.topic:
+    found: Replica | ErrorCode
+    if by_topic_id:
+        found = partitions.find_by_id(wanted.topic_id, index)
+        if isinstance(found, Partition):
+            wanted.topic = found.name.topic
+    else:
+        found = partitions.find(wanted.topic, index)
+    if found == ErrorCode.NOT_LEADER_OR_FOLLOWER and any_replica:
+        topic = wanted.topic
+        if by_topic_id:
+            topic = partitions.topic_name(TopicId(wanted.topic_id))
+        followed = partitions.replica(TopicPartition(topic, index))
+        if followed is None:
+            return found
+        wanted.topic = topic
+        return followed
+    if found == ErrorCode.UNKNOWN_TOPIC_ID and by_topic_id and wanted.topic:
         # The session knew this topic: it is gone, or another has its name now.
         if partitions.has_topic(wanted.topic):
             return ErrorCode.INCONSISTENT_TOPIC_ID
@@ -219,18 +280,22 @@ def _find(partitions: Partitions, wanted: Wanted, *, by_topic_id: bool) -> Parti
 
 def _read_partition(
     partitions: Partitions,
-    partition: Partition,
+    partition: Replica,
     wanted: Wanted,
     *,
     bytes_left: int,
     committed_only: bool,
     version: int,
+    nearer: NodeId | None,
     reading: Reading,
 ) -> PartitionData | None:
     asked = wanted.asked
-    code = partition.check_leader_epoch(asked.current_leader_epoch)
+    code = check_leader_epoch(asked=asked.current_leader_epoch, known=partition.leader_epoch)
     if code != ErrorCode.NONE:
         return failed(asked.partition, code)
+    if nearer is not None:
+        reading.is_urgent = True
+        return redirected(partition, asked.partition, to=nearer)
     if version < ZSTD_FROM and partition.settings.compression_type == "zstd":
         return failed(asked.partition, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     if asked.last_fetched_epoch >= 0:
@@ -288,7 +353,7 @@ def _read_partition(
 
 def _add_records(
     answer: PartitionData,
-    partition: Partition,
+    partition: Replica,
     found: LogSlice,
     *,
     from_offset: Offset,

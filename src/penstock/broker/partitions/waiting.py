@@ -14,7 +14,7 @@ from penstock.replication.replica import Observer, Replica
 
 
 async def more_data(
-    seen: Sequence[tuple[Partition, int]], *, missing_bytes: int, wait_ms: int
+    seen: Sequence[tuple[Replica, int]], *, missing_bytes: int, wait_ms: int
 ) -> bool:
     """Waits until it is worth reading again: `missing_bytes` more came, or a partition ended.
 

@@ -5,10 +5,10 @@ from typing import Final
 from penstock.broker.request.leader_hints import LeaderHint, leader_hint
 from penstock.broker.request.services import Services
 from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicId
+from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import NO_OFFSET, LeaderEpoch
 from penstock.replication.leader import find_divergence
-from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.wire.messages.fetch import (
     EpochEndOffset,
     FetchResponse,
@@ -32,8 +32,21 @@ def failed(index: int, code: ErrorCode) -> PartitionData:
     )
 
 
+def redirected(replica: Replica, index: int, *, to: NodeId) -> PartitionData:
+    """A consumer is to read from another replica: nothing is read here (KIP-392)."""
+    return PartitionData(
+        partition_index=index,
+        high_watermark=replica.high_watermark,
+        last_stable_offset=replica.last_stable_offset,
+        log_start_offset=replica.log.start_offset,
+        aborted_transactions=None,
+        preferred_read_replica=to,
+        records=EMPTY,
+    )
+
+
 def diverged(
-    partition: Partition, index: int, *, last_fetched_epoch: int, fetch_offset: int
+    partition: Replica, index: int, *, last_fetched_epoch: int, fetch_offset: int
 ) -> PartitionData | None:
     """Where the log of a fetcher ceases to agree with this one; None when it agrees."""
     log = partition.log

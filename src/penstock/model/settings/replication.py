@@ -21,6 +21,16 @@ from penstock.model.settings.setting import (
     long,
 )
 
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+
+
+def replica_selector(text: str) -> str:
+    """Apache Kafka loads any class; here are the two that it comes with."""
+    if text not in ("", LEADER_SELECTOR, RACK_AWARE_SELECTOR):
+        raise ValueError(f"Expected {RACK_AWARE_SELECTOR} or {LEADER_SELECTOR}")
+    return text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationSettings:
@@ -73,6 +83,13 @@ class ReplicationSettings:
     )
     replica_lag_time_max_ms: int = long(
         30_000, "A follower that has not caught up for so long is out of sync."
+    )
+    replica_selector_class: str | None = declare(
+        None,
+        SettingType.STRING,
+        replica_selector,
+        "From which replica consumers read: from one in their own rack (client.rack) with "
+        f"{RACK_AWARE_SELECTOR}; without it from the leader.",
     )
     replica_socket_timeout_ms: int = integer(
         30_000, "How long a follower waits for a reply before it connects again."

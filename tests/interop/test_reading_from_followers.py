@@ -1,0 +1,158 @@
+"""Consumers read from a replica in their own rack (KIP-392): librdkafka, and single requests.
+
+With PENSTOCK_INTEROP_PEER=1 the cluster is one of Apache Kafka, as in `conftest.py`.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, TypeAlias
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.model.error import ErrorCode
+from penstock.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+)
+from rig.apache_kafka.cluster import KafkaCluster
+from rig.cluster_questions import is_whole, until
+from rig.dialogue import Dialogue
+from rig.reassigning import create_on
+from rig.served_cluster import ServedCluster
+
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+COUNT = 50
+TOPIC = "near"
+
+Cluster: TypeAlias = ServedCluster | KafkaCluster
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """Three brokers, each in a rack of its own; the first one leads, and all have all records."""
+    folder = tmp_path_factory.mktemp("racks")
+    made: Cluster
+    if os.environ.get("PENSTOCK_INTEROP_PEER") == "1":
+        jars = request.getfixturevalue("kafka_jars")
+        made = KafkaCluster(jars=jars, folder=folder, settings={"replica.selector.class": SELECTOR})
+    else:
+        made = ServedCluster(folder, replica_selector_class=SELECTOR)
+    with made:
+        for number in made.nodes:
+            with open(folder / f"node-{number}" / "server.properties", "a") as properties:
+                properties.write(f"broker.rack=rack-{number}\n")
+        made.start()
+        until("the cluster is whole", lambda: is_whole(made))
+        create_on(made.addresses[1], TOPIC, [[1, 2, 3]])
+        write(made)
+        for number in made.nodes:
+            until("it is committed there", lambda number=number: ends(made, number) == COUNT)
+        yield made
+
+
+def write(cluster: Cluster) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
+    for number in range(COUNT):
+        producer.produce(TOPIC, str(number), partition=0)
+    assert producer.flush(60) == 0
+
+
+def ends(cluster: Cluster, node: int) -> int:
+    return fetch(cluster, node, offset=0).high_watermark
+
+
+def fetch(
+    cluster: Cluster, node: int, *, offset: int, rack: str = "", version: int = 12, epoch: int = -1
+) -> PartitionData:
+    asked = FetchPartition(
+        partition=0, fetch_offset=offset, partition_max_bytes=1_000_000, current_leader_epoch=epoch
+    )
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=10_000_000,
+        session_epoch=-1,
+        topics=[FetchTopic(topic=TOPIC, partitions=[asked])],
+        rack_id=rack,
+    )
+    with closing(Dialogue(cluster.addresses[node], TOPIC)) as dialogue:
+        [topic] = dialogue.exchange(request, version=version).responses
+    [told] = topic.partitions
+    assert isinstance(told, PartitionData)
+    return told
+
+
+def test_the_leader_names_the_follower_in_the_rack_of_the_consumer(cluster: Cluster) -> None:
+    for node in (2, 3):
+        told = fetch(cluster, 1, offset=7, rack=f"rack-{node}")
+        assert (told.error_code, told.preferred_read_replica) == (0, node)
+        assert told.high_watermark == COUNT
+        assert not told.records, "nothing is read in vain"
+    for rack in ("", "rack-1", "nowhere"):
+        told = fetch(cluster, 1, offset=7, rack=rack)
+        assert (told.error_code, told.preferred_read_replica) == (0, -1)
+        assert told.records
+
+
+def test_no_follower_is_named_that_lacks_the_offset(cluster: Cluster) -> None:
+    told = fetch(cluster, 1, offset=COUNT + 1, rack="rack-2")
+    assert told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert told.preferred_read_replica == -1
+
+
+def test_a_follower_serves_what_is_committed(cluster: Cluster) -> None:
+    told = fetch(cluster, 2, offset=0, rack="rack-2")
+    assert (told.error_code, told.preferred_read_replica) == (0, -1)
+    assert told.high_watermark == COUNT
+    assert told.records
+    assert told.records == fetch(cluster, 1, offset=0).records
+    beyond = fetch(cluster, 2, offset=COUNT + 1, rack="rack-2")
+    assert beyond.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_follower_refuses_clients_of_old_and_other_leader_epochs(cluster: Cluster) -> None:
+    old = fetch(cluster, 2, offset=0, version=10)
+    assert old.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    later = fetch(cluster, 2, offset=0, epoch=1_000)
+    assert later.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_librdkafka_reads_from_the_broker_in_its_rack(cluster: Cluster) -> None:
+    asked: set[int] = set()
+
+    def noted(text: str) -> None:
+        told: dict[str, Any] = json.loads(text)
+        partition = told["topics"].get(TOPIC, {}).get("partitions", {}).get("0")
+        if partition is not None:
+            asked.add(partition["broker"])
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "near",
+            "client.rack": "rack-3",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "statistics.interval.ms": 50,
+            "stats_cb": noted,
+        }
+    )
+    with closing(consumer):
+        consumer.assign([TopicPartition(TOPIC, 0, 0)])
+        values: list[str] = []
+
+        def is_read() -> bool:
+            for message in consumer.consume(COUNT, timeout=0.1):
+                assert message.error() is None, message.error()
+                values.append((message.value() or b"").decode())
+            return len(values) >= COUNT and 3 in asked
+
+        until("all is read, from broker 3", is_read)
+    assert values == [str(number) for number in range(COUNT)]
