@@ -23,6 +23,7 @@ from penstock.raft.messages import (
 )
 from penstock.raft.replica import Replica
 from penstock.raft.times import Draw, Times
+from penstock.raft.voter_history import VotersAt
 from penstock.raft.voters import ReplicaKey, VoterSet
 
 TIMES = Times()
@@ -87,6 +88,8 @@ class Lone:
                 voted=voted,
             ),
             log=log or LogEnds(),
+            # The log names its voters already, so that an epoch begins with one record.
+            stored_voters=[VotersAt(offset=Offset(0), voters=VoterSet(keys))],
         )
         self.now_ms = 0
         self.replica.start(self.now_ms)

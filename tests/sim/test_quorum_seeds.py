@@ -11,8 +11,13 @@ FOUND_BY = {
     Flaw.TRUNCATION_SKIPPED: range(10),
     Flaw.WATERMARK_TOO_EARLY: range(20),
     Flaw.FETCH_BEFORE_SYNC: range(25, 40),
-    Flaw.OLD_EPOCH_COMMITTED: range(330, 340),
-    Flaw.REFORMATTED_VOTER_COUNTED: range(70, 90),
+    Flaw.OLD_EPOCH_COMMITTED: range(95, 110),
+    Flaw.REFORMATTED_VOTER_COUNTED: range(10),
+    Flaw.REFORMATTED_ACK_COUNTED: range(35, 50),
+    Flaw.SECOND_CHANGE_TOO_EARLY: range(12),
+    Flaw.CHANGE_BEFORE_OWN_COMMIT: range(12),
+    Flaw.REMOVED_LEADER_COUNTED: range(8, 18),
+    Flaw.VOTERS_NOT_TAKEN_BACK: range(10),
     Flaw.SNAPSHOT_WITHOUT_EPOCH: range(30, 40),
     Flaw.SHORT_WAIT_TWICE: range(55, 65),  # candidates overrun each other only at times
 }

@@ -77,7 +77,6 @@ class BrokerParts:
             controller=controller,
             local=local,
             node_id=node_id,
-            voters=str(place),
             heartbeat_interval_ms=config.cluster.heartbeat_interval_ms,
             registration_timeout_ms=config.cluster.registration_timeout_ms,
             session_timeout_ms=settings.broker_session_timeout_ms,

@@ -300,7 +300,8 @@ def open_metadata_log(
             METADATA_TOPIC_ID,
             metadata_log_settings(settings),
             now_ms=world.clock.now_ms(),
-            whole=member.voters.includes(member.key) and not member.is_alone,
+            whole=(member.latest_voters or member.voters).includes(member.key)
+            and not member.is_alone,
         )
     except RecordsLost as lost:
         raise LostMetadata(

@@ -51,12 +51,11 @@ class Connections:
         self._local = local
         self._group = group
         self._endpoints = place.member.endpoints
-        self._voters = str(place)
         node_id = config.node_id
         self._controller_links = Links(
             network=world.network,
             client_id=f"node-{node_id}",
-            address_of=place.addresses.get,
+            address_of=lambda node_id: local.quorum.address_of(node_id),
             tasks=group,
             open_channel=open_channel,
         )
@@ -69,7 +68,9 @@ class Connections:
             open_view_channel=open_view_channel,
         )
         self.controller = ActiveController(local=local, links=self._controller_links, world=world)
-        self.peers = QuorumPeers(links=self._controller_links, member=place.member)
+        self.peers = QuorumPeers(
+            links=self._controller_links, member=place.member, driver=lambda: local.quorum
+        )
         self._server = Server(
             ControllerServices(
                 node_id=node_id,
@@ -109,7 +110,7 @@ class Connections:
                 self.controller,
                 self._local,
                 self._registration(),
-                voters=None if self._config.cluster.is_broker else self._voters,
+                names_voters=not self._config.cluster.is_broker,
                 clock=self._world.clock,
             )
             self._group.start(registering, name="register controller")

@@ -1,18 +1,15 @@
 """This node's place in the quorum: who votes, where they listen, and whether it is one of them."""
 
 import logging
-from collections.abc import Mapping
 
 from penstock.broker.controller.quorum_driver import QuorumMember
-from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId, id_text
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.cluster_node import ClusterNode, QuorumTimes
 from penstock.model.settings.listener import DirectoryVoter, HostPort
-from penstock.node.formatting import METADATA_LOG
-from penstock.node.stored_voters import read_voters
+from penstock.node.stored_voters import latest_in_log, read_voters
 from penstock.raft.times import Times
-from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.raft.voters import ReplicaKey, VoterDetails, VoterEndpoint, VoterSet
 from penstock.wire.messages.endpoints import NamedEndpoint
 from penstock.world.ports import Address, Disk
 
@@ -21,24 +18,9 @@ logger = logging.getLogger(__name__)
 FETCH_WAIT_MS_MAX = 500  # as in Apache Kafka
 
 
-class VotersUnknown(PenstockError):
-    """Neither the settings nor the metadata directory say who votes."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumPlace:
     member: QuorumMember
-
-    @property
-    def addresses(self) -> Mapping[NodeId, Address]:
-        """Of the voters' controller listeners."""
-        return self.member.addresses
-
-    def __str__(self) -> str:
-        """The voters, for people."""
-        return ", ".join(
-            f"{node_id}@{address}" for node_id, address in sorted(self.addresses.items())
-        )
 
 
 def quorum_place(
@@ -50,13 +32,16 @@ def quorum_place(
     cluster_id: str,
     endpoints: tuple[NamedEndpoint, ...],
 ) -> QuorumPlace:
-    """VotersUnknown when only a bootstrap server is given, and the directory names no voters."""
+    """Where only bootstrap servers are given and the directory names no voters yet, the node asks
+    those servers for the leader, and observes until it is added.
+    """
     stored = _stored(node, disk, metadata_directory) if node.has_dynamic_voters else ()
     addresses: dict[NodeId, HostPort]
     if stored:
         _warn_of_lost_vote(stored, ReplicaKey(node.node_id, directory_id))
-        voters = VoterSet(ReplicaKey(voter.node_id, voter.directory_id) for voter in stored)
-        addresses = {voter.node_id: HostPort(host=voter.host, port=voter.port) for voter in stored}
+        voters, addresses = _voter_set(stored, node.quorum.listener or ""), {}
+    elif node.has_dynamic_voters:
+        voters, addresses = VoterSet(()), {}  # in the log, once it was fetched
     elif node.quorum.static_voters:
         voters = VoterSet(ReplicaKey(voter, None) for voter in node.quorum.static_voters)
         addresses = dict(node.quorum.static_voters)
@@ -70,13 +55,27 @@ def quorum_place(
             endpoints=endpoints,
             times=times_of(node.quorum.times),
             request_timeout_ms=node.quorum.times.request_timeout_ms,
-            stored_voters=stored,
+            latest_voters=latest_in_log(disk, metadata_directory),
             listener=node.quorum.listener or "",
             addresses={
                 voter: Address(host=address.host, port=address.port)
                 for voter, address in addresses.items()
             },
+            bootstrap=tuple(
+                Address(host=server.host, port=server.port)
+                for server in node.quorum.bootstrap_servers
+            ),
         ),
+    )
+
+
+def _voter_set(stored: tuple[DirectoryVoter, ...], listener: str) -> VoterSet:
+    return VoterSet(
+        [ReplicaKey(voter.node_id, voter.directory_id) for voter in stored],
+        {
+            voter.node_id: VoterDetails((VoterEndpoint(listener, voter.host, voter.port),))
+            for voter in stored
+        },
     )
 
 
@@ -104,12 +103,4 @@ def times_of(times: QuorumTimes) -> Times:
 
 def _stored(node: ClusterNode, disk: Disk, metadata_directory: str) -> tuple[DirectoryVoter, ...]:
     assert node.quorum.listener is not None
-    stored = read_voters(disk, metadata_directory, listener=node.quorum.listener)
-    if stored is None:
-        raise VotersUnknown(
-            f"{metadata_directory} names no voters, and controller.quorum.bootstrap.servers alone"
-            " does not say who they are yet. For a new cluster, set controller.quorum.voters, or"
-            " format the directory with --initial-controllers. If the node has run before, the"
-            f" snapshots in {metadata_directory}/{METADATA_LOG} are lost: restore them from a copy"
-        )
-    return stored
+    return read_voters(disk, metadata_directory, listener=node.quorum.listener) or ()

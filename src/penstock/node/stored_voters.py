@@ -4,17 +4,52 @@ Every snapshot names them, and the newest one counts. A snapshot that is damaged
 at the start of a node.
 """
 
+from penstock.log.layout import LOG
 from penstock.log.metadata_snapshots import (
     WHOLE,
     DamagedSnapshot,
     published,
     quorum_records,
 )
+from penstock.log.quorum_state import UnreadableQuorumState, read_quorum_state
+from penstock.log.scan import whole_batches
 from penstock.metadata.voter_records import UnusableVoters, voters_in
 from penstock.model.settings.listener import DirectoryVoter
 from penstock.node.formatting import METADATA_LOG
+from penstock.raft.voters import VoterSet
+from penstock.raft.wire_form.voters import voters_in as voters_in_log
 from penstock.records.errors import CorruptBatch
+from penstock.wire.errors import MalformedMessage
 from penstock.world.ports import Disk
+
+
+def latest_in_log(disk: Disk, metadata_directory: str) -> VoterSet | None:
+    """The last set that the log names, read before the log is opened; None if it names none. Only a
+    replica that has kept its `quorum-state` with kraft.version 1 can have one.
+    """
+    directory = f"{metadata_directory}/{METADATA_LOG}"
+    if not disk.is_directory(directory):
+        return None
+    try:
+        state = read_quorum_state(disk, directory)
+    except UnreadableQuorumState:
+        return None  # the start reports it
+    if state is None or state.static_voters is not None:
+        return None
+    for name in sorted(disk.names(directory), reverse=True):
+        if not name.endswith(LOG):
+            continue
+        file = disk.open(f"{directory}/{name}", writable=False)
+        try:
+            batches = [batch for _, batch in whole_batches(file, start=0, end=file.size)]
+            named = list(voters_in_log(batches))
+        except (CorruptBatch, MalformedMessage):
+            continue  # recovery cuts it off, or reports it
+        finally:
+            file.close()
+        if named:
+            return named[-1].voters
+    return None
 
 
 def read_voters(

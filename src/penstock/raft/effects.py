@@ -8,7 +8,7 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.messages import FetchReply, FetchSnapshotRequest, Opaque, Reply, Request
-from penstock.raft.voters import ReplicaKey
+from penstock.raft.voters import ReplicaKey, VoterSet
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,10 +43,23 @@ class AppendFetched:
 
 @dataclass(slots=True, kw_only=True)
 class AppendLeaderChange:
-    """Append the control record that begins an epoch of this leader: one record."""
+    """Append the control record that begins an epoch of this leader: one record. Where the log does
+    not name its voters yet, two more follow in the same batch, which do: `named`.
+    """
 
     epoch: LeaderEpoch
     granting: tuple[NodeId, ...]
+    voters: VoterSet
+    named: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class AppendVoters:
+    """Append the record of a voter set; `upgrades`: with that of kraft.version 1 before it."""
+
+    epoch: LeaderEpoch
+    voters: VoterSet
+    upgrades: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,6 +142,7 @@ Effect = (
     | Truncate
     | AppendFetched
     | AppendLeaderChange
+    | AppendVoters
     | Sync
     | Send
     | Answer

@@ -181,7 +181,7 @@ def _give_way(state: ReplicaState, request: VoteRequest, now_ms: int) -> None:
         if ahead or request.candidate.node_id < state.key.node_id:
             stand_back(state, until_ms)
     elif isinstance(role, Follower):
-        if state.is_voter and not role.gave_way:
+        if state.may_stand and not role.gave_way:
             role.gave_way = True
             role.deadline_ms = max(role.deadline_ms, until_ms)
     elif isinstance(role, Unattached) and role.elect_ms is not None and not role.gave_way:

@@ -37,8 +37,9 @@ def look_for_leader(state: ReplicaState, now_ms: int) -> None:
     assert isinstance(role, Unattached), role
     if not state.log.is_synced:
         return  # a leader takes this fetch, too, for an ack; `synced` comes back here
-    for voter in state.other_voters:
-        node = voter.node_id
+    nodes = [voter.node_id for voter in state.other_voters]
+    nodes += [node for node in state.bootstrap if node not in state.voters.keys]
+    for node in nodes:
         if node not in role.asked and role.ask_ms.get(node, now_ms) <= now_ms:
             role.asked[node] = state.send(node, _fetch(state, wait_ms_max=0))
 
@@ -55,7 +56,8 @@ def handle_leader_unknown(
         return
     del role.asked[voter]
     role.ask_ms[voter] = now_ms + ASK_INTERVAL_MS
-    role.reached.add(voter)
+    if voter in state.voters.keys:
+        role.reached.add(voter)
     reached = len(role.reached) + 1 >= state.voters.majority
     if reached and state.hurry and role.elect_ms is not None and reply.epoch <= state.epoch:
         state.hurry = False
@@ -124,6 +126,7 @@ def handle_snapshot_reply(
     if reply.snapshot.offset > state.high_watermark:
         state.effects.append(InstallSnapshot(snapshot=reply.snapshot))
         state.log.install(reply.snapshot)
+        state.voter_sets.install(reply.snapshot.offset, reply.voters)
         commit(state, reply.snapshot.offset)
 
 
@@ -131,7 +134,7 @@ def lose_leader(state: ReplicaState, role: Follower, now_ms: int) -> None:
     """The leader has gone: no need to wait for the time-out, the first time. An observer never
     competes with others, so it looks for the next leader at once.
     """
-    if not state.is_voter:
+    if not state.may_stand:
         give_up(role, at_ms=now_ms)
     elif state.hurry and not role.lost:
         state.hurry = False
@@ -172,6 +175,7 @@ def _truncate(state: ReplicaState, leader_end: LogEnd) -> None:
     assert offset >= state.high_watermark, (offset, state.high_watermark, leader_end)
     state.effects.append(Truncate(offset=offset))
     state.log.truncate(offset)
+    state.voter_sets.truncate(offset)
 
 
 def _append(state: ReplicaState, reply: FetchReply) -> None:
@@ -179,5 +183,7 @@ def _append(state: ReplicaState, reply: FetchReply) -> None:
         state.effects.append(AppendFetched(reply=reply))
         for run in reply.runs:
             state.log.append(run.epoch, run.end_offset)
+        for named in reply.voter_sets:
+            state.voter_sets.append(named)
         state.effects.append(Sync())
     commit(state, Offset(min(reply.high_watermark, state.log.end_offset)))

@@ -42,7 +42,8 @@ def handle_fetch(state: ReplicaState, request: FetchRequest, token: object, now_
     # Whoever has gone meanwhile is kept as long: no replica waits for longer than it needs to.
     wait_ms = min(max(0, request.wait_ms_max), state.times.fetch_timeout_ms)
     waiting = WaitingFetch(token=token, request=request, deadline_ms=now_ms + wait_ms)
-    if _has_news(state, request) or request.wait_ms_max <= 0:
+    resigned = state.role is not role  # its removal is committed: the follower hears of that
+    if resigned or _has_news(state, request) or request.wait_ms_max <= 0:
         return _answer(state, waiting)
     role.waiting.append(waiting)
     return None
@@ -75,9 +76,10 @@ def own_log_synced(state: ReplicaState, now_ms: int) -> None:
     """The leader's own copy counts as far as it is durable."""
     role = state.role
     if isinstance(role, Leader):
-        role.ends[state.key.node_id] = state.log.synced_offset
-        role.caught_up_ms[state.key.node_id] = now_ms
-        _advance(state, role)
+        if state.is_voter:
+            role.ends[state.key.node_id] = state.log.synced_offset
+            role.caught_up_ms[state.key.node_id] = now_ms
+        _advance(state, role, now_ms)
 
 
 def resign_if_left(state: ReplicaState, now_ms: int) -> None:
@@ -205,7 +207,7 @@ def _note(state: ReplicaState, role: Leader, request: FetchRequest, now_ms: int)
         role.ends[key.node_id] = offset
         if offset >= state.log.end_offset:
             role.caught_up_ms[key.node_id] = now_ms
-        _advance(state, role)
+        _advance(state, role, now_ms)
         return
     known = role.observers.pop(key, None)
     caught_up = offset >= state.log.end_offset
@@ -215,8 +217,10 @@ def _note(state: ReplicaState, role: Leader, request: FetchRequest, now_ms: int)
         del role.observers[next(iter(role.observers))]
 
 
-def _advance(state: ReplicaState, role: Leader) -> None:
+def _advance(state: ReplicaState, role: Leader, now_ms: int) -> None:
     offset = role.commit_offset()
     if offset is not None and offset > state.high_watermark:
         commit(state, Offset(offset))
         _answer_news(state, role)
+        if not state.is_voter and state.high_watermark > state.voter_sets.latest.offset:
+            become_resigned(state, now_ms, for_good=False)  # its own removal is committed

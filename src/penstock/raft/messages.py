@@ -10,7 +10,8 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.log_ends import LogEnd
-from penstock.raft.voters import ReplicaKey
+from penstock.raft.voter_history import VotersAt
+from penstock.raft.voters import ReplicaKey, VoterSet
 
 # A value that only the driver understands. mypyc takes no field of type `object` in a dataclass.
 Opaque = object | None
@@ -112,6 +113,7 @@ class FetchReply:
     high_watermark: Offset
     runs: tuple[Run, ...] = ()
     records: Opaque = None
+    voter_sets: tuple[VotersAt, ...] = ()  # that the records name
     diverging: LogEnd | None = None
     snapshot: SnapshotId | None = None
     error: Refused | None = None
@@ -127,7 +129,9 @@ class FetchSnapshotRequest:
 
 @dataclass(slots=True, kw_only=True)
 class FetchSnapshotReply:
-    """`length` bytes of the snapshot from `position` on; it has `size` bytes."""
+    """`length` bytes of the snapshot from `position` on; it has `size` bytes. `voters` are those
+    that it names: the receiver's driver puts them in when the last bytes have come.
+    """
 
     epoch: LeaderEpoch
     leader_id: NodeId | None
@@ -136,6 +140,7 @@ class FetchSnapshotReply:
     position: int = 0
     length: int = 0
     data: Opaque = None
+    voters: VoterSet | None = None
     error: Refused | None = None
 
 

@@ -7,6 +7,7 @@ and calls the next; no two calls run at once.
     start, receive, receive_reply, failed, leader_refused, tick, appended, synced, ... -> effects
 """
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from penstock.model.identity import NodeId
@@ -69,12 +70,22 @@ from penstock.raft.state import ReplicaState
 from penstock.raft.times import Draw, Times, backoff_ms, election_wait_ms
 from penstock.raft.transitions import (
     become_follower,
+    become_observer,
     become_resigned,
     learn,
     look_around,
     lose_election,
 )
-from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.raft.voter_changes import (
+    ChangeRefused,
+    VoterChange,
+    add_voter,
+    remove_voter,
+    update_voter,
+    upgrade_voters,
+)
+from penstock.raft.voter_history import VoterHistory, VotersAt
+from penstock.raft.voters import ReplicaKey, VoterDetails, VoterSet
 
 
 class Replica:
@@ -89,9 +100,24 @@ class Replica:
         draw: Draw,
         hard: HardState,
         log: LogEnds,
+        stored_voters: Sequence[VotersAt] = (),
+        bootstrap: tuple[NodeId, ...] = (),
     ) -> None:
+        """`voters` are those of the settings, or of formatting; `stored_voters` those that the
+        newest snapshot and the log name, in their order. `bootstrap` are more nodes to be asked
+        for the leader.
+        """
+        voter_sets = VoterHistory(voters)
+        for stored in stored_voters:
+            voter_sets.append(stored)
         self.state = ReplicaState(
-            key=key, voters=voters, times=times, draw=draw, hard=hard, log=log
+            key=key,
+            voter_sets=voter_sets,
+            bootstrap=bootstrap,
+            times=times,
+            draw=draw,
+            hard=hard,
+            log=log,
         )
 
     @property
@@ -111,6 +137,15 @@ class Replica:
         return self.state.high_watermark
 
     @property
+    def voters(self) -> VoterSet:
+        """The voters in force."""
+        return self.state.voters
+
+    def voters_before(self, offset: Offset) -> VotersAt:
+        """The voters that a snapshot of the records below `offset` names."""
+        return self.state.voter_sets.before(offset)
+
+    @property
     def synced_offset(self) -> Offset:
         return self.state.log.synced_offset
 
@@ -127,9 +162,9 @@ class Replica:
             state.persist()
         alone = state.is_voter and state.voters.majority == 1
         elect_ms: int | None = None
-        if state.is_voter:
+        if state.may_stand:
             elect_ms = now_ms if alone else now_ms + election_wait_ms(state.times, state.draw)
-        if state.leader_id == state.key.node_id and state.is_voter:
+        if state.leader_id == state.key.node_id and state.may_stand:
             others = state.other_voters
             state.role = Resigned(
                 elect_ms=elect_ms,
@@ -247,6 +282,30 @@ class Replica:
     def trim(self, offset: Offset) -> None:
         """The log was deleted below `offset`, which a snapshot holds."""
         self.state.log.trim(offset)
+        self.state.voter_sets.trim(offset)
+
+    def add_voter(
+        self, key: ReplicaKey, details: VoterDetails, now_ms: int
+    ) -> VoterChange | ChangeRefused:
+        """An observer is to vote; see `voter_changes` for this and the next ones."""
+        resign_if_left(self.state, now_ms)
+        return add_voter(self.state, key, details, now_ms)
+
+    def remove_voter(self, key: ReplicaKey, now_ms: int) -> VoterChange | ChangeRefused:
+        resign_if_left(self.state, now_ms)
+        return remove_voter(self.state, key, now_ms)
+
+    def update_voter(
+        self, key: ReplicaKey, details: VoterDetails, now_ms: int
+    ) -> VoterChange | ChangeRefused:
+        resign_if_left(self.state, now_ms)
+        return update_voter(self.state, key, details, now_ms)
+
+    def upgrade_voters(
+        self, own: VoterDetails, now_ms: int, *, try_only: bool = False
+    ) -> VoterChange | ChangeRefused:
+        resign_if_left(self.state, now_ms)
+        return upgrade_voters(self.state, own, now_ms, try_only=try_only)
 
     def resign(self, now_ms: int, *, for_good: bool) -> None:
         """Leads no more, if it does: for good when the node shuts down."""
@@ -300,7 +359,7 @@ class Replica:
             case Follower():
                 if now_ms < role.deadline_ms:
                     return fetch_next(state, now_ms)
-                if state.is_voter:
+                if state.may_stand:
                     return stand(state, now_ms)
                 return look_around(state, role.leader_id)
             case Unattached():
@@ -316,7 +375,9 @@ class Replica:
                 return remind_voters(state, role, now_ms)
             case Resigned():
                 if role.elect_ms is not None and now_ms >= role.elect_ms:
-                    return stand(state, now_ms)
+                    if state.may_stand:
+                        return stand(state, now_ms)
+                    return become_observer(state)
                 return say_farewell(state, role, now_ms)
             case _:
                 assert_never(role)

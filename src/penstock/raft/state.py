@@ -2,7 +2,8 @@
 
 Invariants:
  1. high_watermark <= log.end_offset, and it never moves back.
- 2. A replica that leads, or stands for election, is a voter.
+ 2. A replica that leads, or stands for election, is a voter, or was one and does not know its
+    removal to be committed.
  3. The role agrees with what is on disk: a candidate and a leader voted for themselves, a follower
     follows the leader that is noted.
 """
@@ -19,6 +20,7 @@ from penstock.raft.roles.prospective import Prospective
 from penstock.raft.roles.resigned import Resigned
 from penstock.raft.roles.unattached import Unattached
 from penstock.raft.times import Draw, Times
+from penstock.raft.voter_history import VoterHistory
 from penstock.raft.voters import ReplicaKey, VoterSet
 
 Role = Unattached | Follower | Prospective | Candidate | Leader | Resigned
@@ -31,14 +33,16 @@ class ReplicaState:
         self,
         *,
         key: ReplicaKey,
-        voters: VoterSet,
+        voter_sets: VoterHistory,
+        bootstrap: tuple[NodeId, ...],
         times: Times,
         draw: Draw,
         hard: HardState,
         log: LogEnds,
     ) -> None:
         self.key = key
-        self.voters = voters
+        self.voter_sets = voter_sets
+        self.bootstrap = bootstrap  # asked for the leader, beside the voters
         self.times = times
         self.draw = draw
         self.epoch: LeaderEpoch = hard.epoch
@@ -55,8 +59,26 @@ class ReplicaState:
         self._next_number = 0
 
     @property
+    def voters(self) -> VoterSet:
+        """Those in force: the last set in the log, committed or not."""
+        return self.voter_sets.latest.voters
+
+    @property
     def is_voter(self) -> bool:
         return self.voters.includes(self.key)
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether this replica stands for election: it votes, or its removal may not be committed
+        yet. Then the others may need it, since its log may be the longest. It does not count
+        itself.
+        """
+        if self.is_voter:
+            return True
+        if self.high_watermark > self.voter_sets.latest.offset:
+            return False
+        previous = self.voter_sets.previous
+        return previous is not None and previous.includes(self.key)
 
     @property
     def other_voters(self) -> tuple[ReplicaKey, ...]:
@@ -84,9 +106,10 @@ class ReplicaState:
     def check(self) -> None:
         self.log.check()
         assert self.high_watermark <= self.log.end_offset  # invariant 1
+        self.voter_sets.check()
         role = self.role
         if isinstance(role, Leader | Candidate | Prospective):
-            assert self.is_voter, self.key  # invariant 2
+            assert self.may_stand, self.key  # invariant 2
         if isinstance(role, Leader | Candidate):  # invariant 3
             assert self.voted == self.key, (self.voted, self.key)
         if isinstance(role, Leader):

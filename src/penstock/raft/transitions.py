@@ -20,6 +20,7 @@ from penstock.raft.roles.resigned import Resigned
 from penstock.raft.roles.unattached import Unattached
 from penstock.raft.state import ReplicaState, Role
 from penstock.raft.times import backoff_ms, election_wait_ms
+from penstock.raft.voter_history import NOT_IN_LOG, VotersAt
 from penstock.raft.voters import ReplicaKey
 
 
@@ -31,7 +32,7 @@ def become_unattached(
     state.epoch, state.leader_id, state.voted = epoch, leader_id, None
     state.persist()
     elect_ms = _elect_ms_kept(state.role)
-    if elect_ms is None or not state.is_voter:
+    if elect_ms is None or not state.may_stand:
         elect_ms = _next_election_ms(state, now_ms)
     _enter(state, Unattached(leader_id=leader_id, elect_ms=elect_ms))
 
@@ -63,12 +64,12 @@ def look_around(state: ReplicaState, leader_id: NodeId) -> None:
     """An observer has lost its leader. It asks the voters until one names another leader, or until
     this one replies again: others may not have noticed yet that it has gone.
     """
-    assert not state.is_voter, state.key
+    assert not state.may_stand, state.key
     _enter(state, Unattached(leader_id=leader_id, elect_ms=None, lost_leader_id=leader_id))
 
 
 def become_prospective(state: ReplicaState, now_ms: int) -> None:
-    assert state.is_voter, state.key
+    assert state.may_stand, state.key
     attempts = _attempts(state.role) + 1
     leader_id = state.leader_id if state.leader_id != state.key.node_id else None
     state.hurry = False
@@ -78,13 +79,13 @@ def become_prospective(state: ReplicaState, now_ms: int) -> None:
             leader_id=leader_id,
             deadline_ms=now_ms + election_wait_ms(state.times, state.draw),
             attempts=attempts,
-            granted={state.key.node_id},
+            granted=_own_vote(state),
         ),
     )
 
 
 def become_candidate(state: ReplicaState, now_ms: int) -> None:
-    assert state.is_voter, state.key
+    assert state.may_stand, state.key
     attempts = max(1, _attempts(state.role))
     state.epoch = LeaderEpoch(state.epoch + 1)
     state.leader_id, state.voted = None, state.key
@@ -95,7 +96,7 @@ def become_candidate(state: ReplicaState, now_ms: int) -> None:
         Candidate(
             deadline_ms=now_ms + election_wait_ms(state.times, state.draw),
             attempts=attempts,
-            granted={state.key.node_id},
+            granted=_own_vote(state),
         ),
     )
 
@@ -109,14 +110,24 @@ def become_leader(state: ReplicaState, granted: set[NodeId], now_ms: int) -> Non
     leader = Leader(
         epoch_start=state.log.end_offset,
         voters=state.voters,
-        node_id=state.key.node_id,
+        key=state.key,
         ends={},
         fetched_ms=dict.fromkeys(others, now_ms),
         remind_ms=dict.fromkeys(others, now_ms),
     )
     _enter(state, leader)
-    state.effects.append(AppendLeaderChange(epoch=state.epoch, granting=tuple(sorted(granted))))
-    state.log.append(state.epoch, Offset(state.log.end_offset + 1))
+    # What formatting wrote is on the voters' disks alone: others read the voters in the log.
+    voters = state.voters
+    named = not voters.is_fixed and state.voter_sets.latest.offset == NOT_IN_LOG
+    state.effects.append(
+        AppendLeaderChange(
+            epoch=state.epoch, granting=tuple(sorted(granted)), voters=voters, named=named
+        )
+    )
+    state.log.append(state.epoch, Offset(state.log.end_offset + (3 if named else 1)))
+    if named:
+        offset = Offset(state.log.end_offset - 1)
+        state.voter_sets.append(VotersAt(offset=offset, voters=voters))
     state.effects.append(Sync())
 
 
@@ -133,6 +144,12 @@ def become_resigned(state: ReplicaState, now_ms: int, *, for_good: bool) -> None
         remind_ms={voter.node_id: now_ms for voter in others},
     )
     _enter(state, resigned)
+
+
+def become_observer(state: ReplicaState) -> None:
+    """A leader that was removed has resigned, and had time to say so."""
+    assert not state.may_stand, state.key
+    _enter(state, Unattached(leader_id=state.leader_id, elect_ms=None))
 
 
 def lose_election(state: ReplicaState, now_ms: int) -> None:
@@ -209,7 +226,7 @@ def _answer_waiting(state: ReplicaState, before: Leader) -> None:
 
 
 def _next_election_ms(state: ReplicaState, now_ms: int) -> int | None:
-    if not state.is_voter:
+    if not state.may_stand:
         return None
     return now_ms + election_wait_ms(state.times, state.draw)
 
@@ -221,6 +238,11 @@ def _elect_ms_kept(role: Role) -> int | None:
     if isinstance(role, Prospective | Candidate):
         return role.deadline_ms
     return None
+
+
+def _own_vote(state: ReplicaState) -> set[NodeId]:
+    """A replica that is being removed does not count itself."""
+    return {state.key.node_id} if state.is_voter else set()
 
 
 def _attempts(role: Role) -> int:

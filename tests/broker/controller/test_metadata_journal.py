@@ -15,6 +15,7 @@ from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, NodeId, T
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.model.settings.topic import TopicSettings
 from penstock.raft.effects import HardState
+from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.records.batch import BatchView
 from penstock.records.errors import CorruptBatch
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
@@ -22,6 +23,8 @@ from penstock.world.clock import RealClock
 from rig.memory_disk import MemoryDisk
 
 NODE = NodeId(1)
+SOLE = VoterSet([ReplicaKey(NODE, None)])
+SEVERAL = VoterSet([ReplicaKey(NODE, None), ReplicaKey(NodeId(2), None)])
 DIRECTORY = "/data/__cluster_metadata-0"
 
 
@@ -40,11 +43,11 @@ class Journalled:
             now_ms=0,
         )
         self.journal = MetadataJournal(
-            log=self.log, disk=self.disk, clock=RealClock(), node_id=NODE, voters=[NODE]
+            log=self.log, disk=self.disk, clock=RealClock(), node_id=NODE, voters=SOLE
         )
 
     def lead(self, epoch: int, *levels: int) -> None:
-        self.journal.append_leader_change(LeaderEpoch(epoch), [NODE])
+        self.journal.append_leader_change(LeaderEpoch(epoch), [NODE], SOLE)
         for level in levels:
             self.journal.append([feature(level)])
         self.journal.sync()
@@ -154,7 +157,7 @@ def test_a_vote_that_may_be_forgotten_is_not_taken_for_none() -> None:
     one.lead(3, 10)
     assert one.journal.hard_state() == HardState(epoch=LeaderEpoch(3), leader_id=None, voted=None)
     several = MetadataJournal(
-        log=one.log, disk=one.disk, clock=RealClock(), node_id=NODE, voters=[NODE, NodeId(2)]
+        log=one.log, disk=one.disk, clock=RealClock(), node_id=NODE, voters=SEVERAL
     )
     with pytest.raises(UnreadableMetadata, match="may have voted, and has forgotten it"):
         several.hard_state()
@@ -164,7 +167,7 @@ def test_an_epoch_of_the_past_cannot_be_led() -> None:
     one = Journalled()
     one.lead(2, 10)
     with pytest.raises(AssertionError):
-        one.journal.append_leader_change(LeaderEpoch(2), [NODE])
+        one.journal.append_leader_change(LeaderEpoch(2), [NODE], SOLE)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -12,6 +12,7 @@ from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import UnreadableMetadata
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
+from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -259,7 +260,7 @@ def journal_of(control: Control) -> MetadataJournal:
         disk=control.world.disk,
         clock=control.world.clock,
         node_id=NODE,
-        voters=[NODE],
+        voters=VoterSet([ReplicaKey(NODE, None)]),
     )
 
 

@@ -134,7 +134,11 @@ class Peer:
             try:
                 server.open()
                 server.serve()
-                await self.controller.run(QuorumPeers(links=links, member=self._member))
+                await self.controller.run(
+                    QuorumPeers(
+                        links=links, member=self._member, driver=lambda: self.controller.quorum
+                    )
+                )
             finally:
                 links.close()
                 server.hang_up()

@@ -67,7 +67,9 @@ async def converse(path: Path, dice: random.Random) -> None:
 
 
 def controller_address(cluster: NodeCluster, number: int) -> Address:
-    return cluster.inside(number).local.quorum.member.addresses[NodeId(number)]
+    address = cluster.inside(number).local.quorum.address_of(NodeId(number))
+    assert address is not None
+    return address
 
 
 def aim(cluster: NodeCluster, absurd: AbsurdNode) -> None:

@@ -25,7 +25,8 @@ def handle(
         controller_id=NO_NODE if active is None else active,
         brokers=[
             DescribeClusterBroker(broker_id=node_id, host=address.host, port=address.port)
-            for node_id, address in sorted(services.quorum.member.addresses.items())
+            for node_id in services.quorum.voters.node_ids
+            if (address := services.quorum.address_of(node_id)) is not None
         ],
         cluster_authorized_operations=operations(request),
     )

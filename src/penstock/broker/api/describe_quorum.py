@@ -4,13 +4,14 @@ Only the leader knows: a controller that does not lead says so. Brokers forward 
 (`describe_quorum_forwarded`).
 """
 
-from penstock.broker.controller.quorum_driver import QuorumMember
+from penstock.broker.controller.quorum_driver import QuorumDriver
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode
-from penstock.model.identity import METADATA_TOPIC
+from penstock.model.identity import METADATA_TOPIC, NodeId
 from penstock.raft.description import QuorumDescription, ReplicaProgress
 from penstock.raft.wire_form.envelope import NO_NODE, PARTITION, directory_or_zero
+from penstock.raft.wire_form.voters import endpoints_of
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -50,7 +51,7 @@ def handle(
         partition = _partition(described, now_ms=services.world.clock.now_ms())
     return DescribeQuorumResponse(
         topics=[QuorumTopic(topic_name=METADATA_TOPIC, partitions=[partition])],
-        nodes=[] if described is None else _voters(services.quorum.member),
+        nodes=[] if described is None else _voters(services.quorum),
     )
 
 
@@ -72,14 +73,20 @@ def _partition(described: QuorumDescription, *, now_ms: int) -> QuorumPartition:
     )
 
 
-def _voters(member: QuorumMember) -> list[QuorumNode]:
+def _voters(quorum: QuorumDriver) -> list[QuorumNode]:
     return [
-        QuorumNode(
-            node_id=node_id,
-            listeners=[NamedEndpoint(name=member.listener, host=address.host, port=address.port)],
-        )
-        for node_id, address in sorted(member.addresses.items())
+        QuorumNode(node_id=node_id, listeners=_listeners(quorum, node_id))
+        for node_id in quorum.voters.node_ids
     ]
+
+
+def _listeners(quorum: QuorumDriver, node_id: NodeId) -> list[NamedEndpoint]:
+    """As the log names them, or the settings."""
+    named = endpoints_of(quorum.voters.details_of(node_id))
+    address = quorum.address_of(node_id)
+    if named or address is None:
+        return named
+    return [NamedEndpoint(name=quorum.member.listener, host=address.host, port=address.port)]
 
 
 def _replica(progress: ReplicaProgress, *, now_ms: int) -> QuorumReplica:

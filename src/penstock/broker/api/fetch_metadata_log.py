@@ -12,7 +12,7 @@ from penstock.model.error import ErrorCode
 from penstock.raft.messages import FetchReply
 from penstock.raft.wire_form import fetch
 from penstock.wire.api import ApiKey, VersionRange
-from penstock.wire.messages.fetch import FetchRequest, FetchResponse
+from penstock.wire.messages.fetch import FetchRequest, FetchResponse, NodeEndpoint
 
 
 def handle(
@@ -20,9 +20,17 @@ def handle(
 ) -> Awaitable[FetchResponse]:
     def respond(reply: FetchReply) -> FetchResponse:
         records = reply.records if isinstance(reply.records, bytes) else b""
-        return fetch.reply_to_wire(
-            reply, records=records, log_start_offset=services.quorum.log_start_offset
+        quorum = services.quorum
+        response = fetch.reply_to_wire(
+            reply, records=records, log_start_offset=quorum.log_start_offset
         )
+        leader_id = reply.leader_id
+        address = None if leader_id is None else quorum.leader_address(leader_id)
+        if leader_id is not None and address is not None:
+            response.node_endpoints.append(
+                NodeEndpoint(node_id=leader_id, host=address.host, port=address.port)
+            )
+        return response
 
     return ask_quorum(
         services,

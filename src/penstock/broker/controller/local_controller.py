@@ -64,8 +64,7 @@ class LocalController:
             disk=world.disk,
             clock=world.clock,
             node_id=self._node_id,
-            voters=member.voters.node_ids,
-            static_voters=not member.stored_voters,
+            voters=member.voters,
         )
         self._feed = ImageFeed(publish)
         self._decisions = Decisions(
@@ -84,7 +83,7 @@ class LocalController:
             synced_offset=lambda: self.quorum.replica.synced_offset,
             world=world,
             settings=settings,
-            member=member,
+            voters_before=lambda offset: self.quorum.replica.voters_before(offset).voters,
         )
         self._elected = False  # just now: it is still to become active
 
@@ -196,7 +195,7 @@ class LocalController:
         to elect another one. The log is its owner's.
         """
         self._decisions.end()
-        if self._driver is not None and not self._member.is_alone:
+        if self._driver is not None and not self._driver.is_alone:
             await self._driver.resign_for_good()
 
     # The quorum

@@ -47,9 +47,8 @@ class NotRegistered(PenstockError):
 
 
 class Membership:
-    """See the module. `voters` is what to call those that are waited for; `failed_directories` are
-    the ids of log directories that this broker registered with, and that have failed since;
-    `registered` is told of each broker epoch that this broker is given.
+    """See the module. `failed_directories` are the ids of log directories that this broker
+    registered with, and that have failed since; `registered` is told of each broker epoch that this broker is given.
     """
 
     def __init__(
@@ -58,7 +57,6 @@ class Membership:
         controller: ControllerLink,
         local: LocalController,
         node_id: NodeId,
-        voters: str,
         heartbeat_interval_ms: int,
         registration_timeout_ms: int,
         session_timeout_ms: int,
@@ -71,7 +69,6 @@ class Membership:
         self._failed_directories = failed_directories
         self._registered = registered
         self._node_id = node_id
-        self._voters = voters
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._registration_timeout_ms = registration_timeout_ms
         # By then the session of a process that is gone has ended: whoever has the id is alive.
@@ -135,7 +132,8 @@ class Membership:
                 had, moved_ms = local.image.offset, now_ms
             lacks = (
                 f"the metadata has come to offset {had}, and this broker's registration is at"
-                f" {self._broker_epoch}; waiting for records from a leader of {self._voters}"
+                f" {self._broker_epoch}; waiting for records from a leader of"
+                f" {self._local.quorum.voters_text}"
             )
             if now_ms - moved_ms >= self._registration_timeout_ms:
                 waited_s = self._registration_timeout_ms / 1000
@@ -316,10 +314,11 @@ class Membership:
             case ErrorCode.INCONSISTENT_CLUSTER_ID:
                 return (
                     f"the controllers belong to another cluster than this node's directories:"
-                    f" look at controller.quorum.voters ({self._voters})"
+                    f" look at controller.quorum.voters ({self._local.quorum.voters_text})"
                 )
             case ErrorCode.NOT_CONTROLLER | ErrorCode.REQUEST_TIMED_OUT:
-                return f"no controller is active; waiting for a majority of {self._voters}"
+                voters = self._local.quorum.voters_text
+                return f"no controller is active; waiting for a majority of {voters}"
             case ErrorCode.KAFKA_STORAGE_ERROR:
                 return "the active controller cannot store the registration (disk full?)"
             case ErrorCode.THROTTLING_QUOTA_EXCEEDED:

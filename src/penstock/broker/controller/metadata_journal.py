@@ -13,7 +13,12 @@ Invariants:
 import logging
 from collections.abc import Iterator, Sequence
 
-from penstock.log.metadata_snapshots import DamagedSnapshot, MetadataSnapshots, SnapshotPart
+from penstock.log.metadata_snapshots import (
+    DamagedSnapshot,
+    MetadataSnapshots,
+    SnapshotPart,
+    quorum_records,
+)
 from penstock.log.partition_log import PartitionLog
 from penstock.log.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from penstock.machine.held_replies import NotDone
@@ -33,10 +38,12 @@ from penstock.model.limit import DECISION_BYTES_MAX
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.effects import HardState
 from penstock.raft.log_ends import LogEnds
-from penstock.raft.voters import ReplicaKey
+from penstock.raft.voter_history import VotersAt
+from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.raft.wire_form.voters import version_record, voters_in, voters_of, voters_record
 from penstock.records.batch import BatchView
 from penstock.records.build import build_batch
-from penstock.records.control import ControlType, control_batch
+from penstock.records.control import ControlType, control_record
 from penstock.records.errors import CorruptBatch
 from penstock.records.iterate import records_of
 from penstock.records.record import Record
@@ -81,21 +88,21 @@ class MetadataJournal:
         disk: Disk,
         clock: Clock,
         node_id: NodeId,
-        voters: Sequence[NodeId],
-        static_voters: bool = True,
+        voters: VoterSet,
     ) -> None:
+        """`voters` are those of the settings, or of formatting; see `stored_voters`."""
         self.snapshots = MetadataSnapshots(disk=disk, directory=log.directory)
         self._log = log
         self._disk = disk
         self._clock = clock
         self._node_id = node_id
-        self._voters = voters
-        self._static_voters = static_voters  # else kraft.version 1: a vote names a directory, too
+        self.voters = voters  # those in force; the quorum's driver keeps them up to date
         self._epoch = LeaderEpoch(0)
         self._tail: list[Entry] = []
         self._visible = 0  # entries of the tail that are committed
         self._damaged: list[SnapshotId] = []
         self._received: SnapshotPart | None = None
+        self.received_voters: VoterSet | None = None  # of the last snapshot that came whole
 
     @property
     def start_offset(self) -> Offset:
@@ -178,24 +185,72 @@ class MetadataJournal:
         stored = self.snapshots.latest
         return LeaderEpoch(max(latest or 0, 0 if stored is None else stored.epoch))
 
-    def append_leader_change(self, epoch: LeaderEpoch, granting: Sequence[NodeId]) -> None:
-        """Begins an epoch in which this node leads."""
+    def append_leader_change(
+        self,
+        epoch: LeaderEpoch,
+        granting: Sequence[NodeId],
+        voters: VoterSet,
+        *,
+        named: bool = False,
+    ) -> None:
+        """Begins an epoch in which this node leads; `named`: the log is to name the voters."""
         assert epoch > self.last_epoch, (epoch, self.last_epoch)
         self._epoch = epoch
         message = LeaderChangeMessage(
             version=LEADER_CHANGE_VERSION,
             leader_id=self._node_id,
-            voters=[Voter(voter_id=voter) for voter in self._voters],
+            voters=[Voter(voter_id=voter) for voter in voters.node_ids],
             granting_voters=[Voter(voter_id=voter) for voter in granting],
         )
-        batch = control_batch(
-            ControlType.LEADER_CHANGE,
-            encode(message, LEADER_CHANGE_VERSION),
-            timestamp_ms=self._clock.now_ms(),
-            base_offset=self._log.end_offset,
-            leader_epoch=epoch,
+        now_ms = self._clock.now_ms()
+        value = encode(message, LEADER_CHANGE_VERSION)
+        records = [control_record(ControlType.LEADER_CHANGE, value, timestamp_ms=now_ms)]
+        if named:
+            records.append(version_record(timestamp_ms=now_ms))
+            records.append(voters_record(voters, timestamp_ms=now_ms))
+        self._write_control(records)
+
+    def append_voters(self, voters: VoterSet, *, upgrades: bool) -> None:
+        """Another set of voters; `upgrades`: the first one of kraft.version 1."""
+        now_ms = self._clock.now_ms()
+        records = [version_record(timestamp_ms=now_ms)] if upgrades else []
+        self._write_control([*records, voters_record(voters, timestamp_ms=now_ms)])
+
+    def _write_control(self, records: Sequence[Record]) -> None:
+        batch = build_batch(
+            records, base_offset=self._log.end_offset, leader_epoch=self._epoch, control=True
         )
         self._write([batch], ())
+
+    def stored_voters(self) -> list[VotersAt]:
+        """The sets that the newest snapshot and the log behind it name, in order. What formatting
+        wrote is not among them.
+        """
+        found: list[VotersAt] = []
+        latest = self.latest_snapshot
+        from_offset = self._log.start_offset
+        if latest is not None and latest.offset > 0:
+            from_offset = latest.offset
+            voters = self.snapshot_voters(latest)
+            if voters is not None:
+                found.append(VotersAt(offset=Offset(latest.offset - 1), voters=voters))
+        found.extend(
+            one
+            for one in voters_in(self._log.batches_from(from_offset))
+            if one.offset >= from_offset
+        )
+        return found
+
+    def snapshot_voters(self, snapshot: SnapshotId) -> VoterSet | None:
+        """The voters that a snapshot names; None if it names none."""
+        return self._voters_at(self.snapshots.path(snapshot))
+
+    def _voters_at(self, path: str) -> VoterSet | None:
+        for record in quorum_records(self._disk, path):
+            voters = voters_of(record)
+            if voters is not None:
+                return voters
+        return None
 
     def append(self, records: Sequence[MetadataRecord]) -> None:
         """One decision, in the page cache; the quorum makes it durable and commits it."""
@@ -276,7 +331,7 @@ class MetadataJournal:
         """UnreadableQuorumState when the file is torn."""
         stored = read_quorum_state(self._disk, self._log.directory)
         if stored is None or stored.leader_epoch < self.last_epoch:
-            if len(self._voters) > 1 and self.last_epoch > 0:
+            if len(self.voters.keys) > 1 and self.last_epoch > 0:
                 raise UnreadableMetadata(
                     f"{self._log.directory} has a log of epoch {self.last_epoch} and no "
                     "quorum-state that goes with it: the node may have voted, and has forgotten "
@@ -296,7 +351,7 @@ class MetadataJournal:
                 leader_epoch=state.epoch,
                 leader_id=state.leader_id,
                 voted=state.voted,
-                static_voters=tuple(self._voters) if self._static_voters else None,
+                static_voters=self.voters.node_ids if self.voters.is_fixed else None,
             ),
         )
 
@@ -348,6 +403,7 @@ class MetadataJournal:
             logger.warning("metadata snapshot received=%s damaged=true reason=%s", snapshot, error)
             self._drop_received()
             return False
+        self.received_voters = self._voters_at(part.file.path)
         part.file.truncate(position)
         return True
 

@@ -18,7 +18,6 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import METADATA_FETCH_BYTES_MAX
 from penstock.model.offset import Offset, SnapshotId
-from penstock.model.settings.listener import DirectoryVoter
 from penstock.raft.description import QuorumDescription, describe_quorum
 from penstock.raft.effects import (
     Answer,
@@ -26,6 +25,7 @@ from penstock.raft.effects import (
     AnswerSnapshot,
     AppendFetched,
     AppendLeaderChange,
+    AppendVoters,
     Became,
     Committed,
     Effect,
@@ -48,7 +48,9 @@ from penstock.raft.messages import (
 from penstock.raft.replica import Replica
 from penstock.raft.roles.resigned import Resigned
 from penstock.raft.times import Times
-from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.raft.voter_changes import RETRIABLE, ChangeRefused, VoterChange
+from penstock.raft.voters import ReplicaKey, VoterDetails, VoterSet
+from penstock.raft.wire_form.voters import details_of
 from penstock.records.batch import whole_batches
 from penstock.wire.messages.endpoints import NamedEndpoint
 from penstock.world.ports import Address, World
@@ -57,6 +59,9 @@ from penstock.world.tasks import TaskGroup
 logger = logging.getLogger(__name__)
 
 FAREWELL_WAIT_S = 0.5
+CHANGE_RETRY_S = 0.02  # until a change of the voters is tried again
+ADDRESSES_MAX = 100  # of leaders
+FIRST_BOOTSTRAP_ID = NodeId(-2)  # as in Apache Kafka; the next ones go down from it
 
 
 class Unanswered(PenstockError):
@@ -67,6 +72,10 @@ class Unanswered(PenstockError):
     def __init__(self, reason: str, *, is_down: bool = False) -> None:
         super().__init__(reason)
         self.is_down = is_down
+
+
+class LeadershipLost(PenstockError):
+    """Another leader may or may not have what this one appended."""
 
 
 class NodeTwice(PenstockError):
@@ -93,14 +102,25 @@ class QuorumMember:
     endpoints: tuple[NamedEndpoint, ...]  # where its controller listener is
     times: Times
     request_timeout_ms: int
-    stored_voters: tuple[DirectoryVoter, ...] = ()  # that snapshots name: kraft.version 1
+    latest_voters: VoterSet | None = None  # that the log names at the start, if it names any
     listener: str = ""  # of controllers, by which these are reached
-    addresses: Mapping[NodeId, Address] = field(default_factory=dict)  # of the voters, by it
+    addresses: Mapping[NodeId, Address] = field(default_factory=dict)  # of fixed voters, by it
+    bootstrap: tuple[Address, ...] = ()  # where voters may be found
 
     @property
     def is_alone(self) -> bool:
-        """Whether it needs nobody to commit."""
-        return self.voters.majority == 1 and self.voters.includes(self.key)
+        """Whether it needs nobody to commit, when it starts."""
+        voters = self.latest_voters or self.voters
+        return voters.majority == 1 and voters.includes(self.key)
+
+    @property
+    def details(self) -> VoterDetails:
+        """What a voter says of itself."""
+        return details_of(self.endpoints)
+
+    def bootstrap_ids(self) -> tuple[NodeId, ...]:
+        """What the bootstrap servers are called while their ids are not known."""
+        return tuple(NodeId(FIRST_BOOTSTRAP_ID - at) for at in range(len(self.bootstrap)))
 
 
 def sole_voter(node_id: NodeId, *, directory_id: bytes, cluster_id: str) -> QuorumMember:
@@ -146,6 +166,10 @@ class QuorumDriver:
         self._sooner = asyncio.Event()
         self._step = asyncio.Event()  # replaced when it is set
         self._sync_wanted = asyncio.Event()
+        self._heard_addresses: dict[NodeId, Address] = {}  # of leaders, from replies and requests
+        stored_voters = log.stored_voters()
+        if stored_voters:
+            log.voters = stored_voters[-1].voters
         self.replica = Replica(
             key=member.key,
             voters=member.voters,
@@ -153,7 +177,10 @@ class QuorumDriver:
             draw=world.entropy.random_below,
             hard=log.hard_state(),
             log=log.ends(),
+            stored_voters=stored_voters,
+            bootstrap=member.bootstrap_ids(),
         )
+        log.voters = self.replica.voters
 
     def start(self) -> None:
         """Before `run`. A voter that is a majority alone leads, with all it has committed, when
@@ -161,7 +188,7 @@ class QuorumDriver:
         """
         self.replica.start(self._now_ms())
         self._carry_out()
-        if self._member.is_alone:
+        if self.is_alone:
             while self._sync_wanted.is_set():
                 self._sync_wanted.clear()
                 self.replica.begin_sync()
@@ -202,10 +229,82 @@ class QuorumDriver:
         return describe_quorum(self.replica.state, self._now_ms())
 
     @property
+    def voters(self) -> VoterSet:
+        """Those in force."""
+        return self.replica.voters
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it needs nobody to commit."""
+        voters = self.replica.voters
+        return voters.majority == 1 and voters.includes(self._member.key)
+
+    @property
+    def voters_text(self) -> str:
+        """The voters in force and where they listen, for people."""
+        return (
+            ", ".join(
+                f"{node}@{self.address_of(node) or 'unknown'}" for node in self.voters.node_ids
+            )
+            or "the voters, which are not known yet"
+        )
+
+    def address_of(self, node_id: NodeId) -> Address | None:
+        """Where a voter, the leader or a bootstrap server listens; None while it is not known."""
+        if node_id <= FIRST_BOOTSTRAP_ID:
+            return self._member.bootstrap[FIRST_BOOTSTRAP_ID - node_id]
+        endpoints = self.voters.details_of(node_id).endpoints
+        for endpoint in endpoints:
+            if endpoint.name.upper() == self._member.listener.upper():
+                return Address(host=endpoint.host, port=endpoint.port)
+        known = self._member.addresses.get(node_id)
+        return self._heard_addresses.get(node_id) if known is None else known
+
+    def leader_address(self, leader_id: NodeId) -> Address | None:
+        """What others are told; this node's own listener may be known to nobody else yet."""
+        if leader_id == self._member.key.node_id and self._member.endpoints:
+            first = self._member.endpoints[0]
+            return Address(host=first.host, port=first.port)
+        return self.address_of(leader_id)
+
+    def heard_address(self, node_id: NodeId, address: Address) -> None:
+        """Where the leader listens, as others say: it may be none of the voters known here."""
+        if node_id not in self._heard_addresses and len(self._heard_addresses) >= ADDRESSES_MAX:
+            del self._heard_addresses[next(iter(self._heard_addresses))]
+        self._heard_addresses[node_id] = address
+
+    async def change_voters(
+        self, change: Callable[[Replica, int], VoterChange | ChangeRefused], *, wait_ms_max: int
+    ) -> ChangeRefused | None:
+        """Makes a change of the voters and waits until it is committed. What can be expected to
+        become possible is tried again until the time is over. TimeoutError when it was appended
+        and is not committed in time; LeadershipLost when it may not be done.
+        """
+        async with asyncio.timeout(wait_ms_max / 1000) as deadline:
+            changed: VoterChange | ChangeRefused
+            while True:
+                changed = change(self.replica, self._now_ms())
+                self._carry_out()
+                when = deadline.when()
+                left_s = 0.0 if when is None else when - asyncio.get_running_loop().time()
+                if not isinstance(changed, ChangeRefused):
+                    break
+                if changed not in RETRIABLE or left_s <= 2 * CHANGE_RETRY_S:
+                    return changed
+                await asyncio.sleep(CHANGE_RETRY_S)
+            epoch = self.replica.epoch
+            while self.replica.high_watermark <= changed.offset:
+                if not self.replica.leads or self.replica.epoch != epoch:
+                    raise LeadershipLost("the leader was deposed before the change was committed")
+                await self._step.wait()
+        return None
+
+    @property
     def has_lost_majority(self) -> bool:
         """Whether so many voters refuse connections that nothing can be committed."""
-        voters = self._member.voters
-        return len(voters.node_ids) - len(self._down) < voters.majority
+        voters = self.voters
+        down = sum(node in self._down for node in voters.node_ids)
+        return len(voters.node_ids) - down < voters.majority
 
     async def look_for_voters(self) -> None:
         """Finds out who of the others still runs, for `has_lost_majority`. Those who follow know it
@@ -216,7 +315,7 @@ class QuorumDriver:
         if peers is None or not replica.leads:
             return
         own_id = self._member.key.node_id
-        for voter in self._member.voters.keys.values():
+        for voter in self.voters.keys.values():
             if voter.node_id == own_id:
                 continue
             try:
@@ -276,6 +375,7 @@ class QuorumDriver:
                 for at, effect in enumerate(effects):
                     if not (isinstance(effect, Persist) and _is_superseded(effects, at)):
                         self._carry_out_one(effect)
+                self._log.voters = self.replica.voters
                 self._listener.settled()
         except BaseException:
             self._has_failed = True
@@ -313,7 +413,12 @@ class QuorumDriver:
             case Truncate():
                 log.truncate(effect.offset)
             case AppendLeaderChange():
-                log.append_leader_change(effect.epoch, effect.granting)
+                log.append_leader_change(
+                    effect.epoch, effect.granting, effect.voters, named=effect.named
+                )
+            case AppendVoters():
+                logger.info("quorum epoch=%d voters=%s", effect.epoch, effect.voters)
+                log.append_voters(effect.voters, upgrades=effect.upgrades)
             case StoreSnapshotPart():
                 assert isinstance(effect.data, bytes | bytearray | memoryview)
                 log.store_snapshot_part(effect.snapshot, position=effect.position, data=effect.data)
@@ -384,7 +489,10 @@ class QuorumDriver:
             return False
         data = reply.data
         assert isinstance(data, bytes | bytearray | memoryview)
-        return not self._log.completes_snapshot(reply.snapshot, position=reply.position, data=data)
+        if not self._log.completes_snapshot(reply.snapshot, position=reply.position, data=data):
+            return True
+        reply.voters = self._log.received_voters
+        return False
 
     def _refuse_twin(self, reply: Reply) -> None:
         """NodeTwice when others say that this voter leads, in an epoch that it has never known: its
@@ -393,7 +501,7 @@ class QuorumDriver:
         own = self._member.key
         if reply.leader_id != own.node_id or reply.epoch <= self.replica.epoch:
             return
-        if self._member.voters.includes(own):
+        if self.voters.includes(own):
             raise NodeTwice(
                 f"node {own.node_id} leads the quorum in epoch {reply.epoch}, and this directory"
                 f" knows epoch {self.replica.epoch}: another process runs with this node.id, or"
@@ -401,7 +509,7 @@ class QuorumDriver:
             )
 
     def _note_fetch(self, replica: ReplicaKey, connection: Hashable) -> None:
-        if not self._member.voters.includes(replica):
+        if not self.voters.includes(replica):
             return
         other = self._voter_connections.fetched(replica.node_id, connection)
         if other is not None:

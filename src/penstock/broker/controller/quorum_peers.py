@@ -1,10 +1,11 @@
 """The other replicas of the metadata log, by their connections and in the protocol's form."""
 
 import logging
+from collections.abc import Callable
 from typing import assert_never
 
 from penstock.broker.controller.links import AnyReply, Lane, Links, NodeDown
-from penstock.broker.controller.quorum_driver import QuorumMember, Unanswered
+from penstock.broker.controller.quorum_driver import QuorumDriver, QuorumMember, Unanswered
 from penstock.broker.controller.voter_agreement import (
     NotFollowed,
     refuse_other_voters,
@@ -27,6 +28,7 @@ from penstock.raft.messages import (
     Request,
     VoteRequest,
 )
+from penstock.raft.voters import VoterSet
 from penstock.raft.wire_form import begin_epoch, end_epoch, fetch, fetch_snapshot, vote
 from penstock.raft.wire_form.envelope import OfAnotherCluster, UnusableReply
 from penstock.records.batch import whole_batches
@@ -37,6 +39,7 @@ from penstock.wire.messages.end_quorum_epoch import EndQuorumEpochResponse
 from penstock.wire.messages.fetch import FetchResponse
 from penstock.wire.messages.fetch_snapshot import FetchSnapshotResponse
 from penstock.wire.messages.vote import VoteResponse
+from penstock.world.ports import Address
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +53,11 @@ class ForeignQuorum(PenstockError):
 class QuorumPeers:
     """`Peers` of a driver. Fetches have a lane of their own: votes do not wait behind them."""
 
-    def __init__(self, *, links: Links, member: QuorumMember) -> None:
+    def __init__(
+        self, *, links: Links, member: QuorumMember, driver: Callable[[], QuorumDriver]
+    ) -> None:
         self._links = links
+        self._driver = driver
         self._member = member
         self._foreign: set[NodeId] = set()  # voters that say that they are of another cluster
         self._has_reply = False  # of a voter of this cluster
@@ -64,7 +70,7 @@ class QuorumPeers:
         it is this node that belongs to another cluster than the voters, DifferentVoters when it
         has other ones in its settings than the leader.
         """
-        voters = self._member.voters
+        voters = self._voters
         if self._has_fixed_voters and not self._has_reply and to not in voters.keys:
             raise unknown_leader(voters, to)
         try:
@@ -92,7 +98,7 @@ class QuorumPeers:
                 sender = request.leader_id
             case _:
                 return
-        voters = self._member.voters
+        voters = self._voters
         if sender not in self._strangers and len(self._strangers) < STRANGERS_MAX:
             self._strangers.add(sender)
             logger.warning(
@@ -104,9 +110,13 @@ class QuorumPeers:
             raise unknown_leader(voters, sender)
 
     @property
+    def _voters(self) -> VoterSet:
+        return self._driver().voters
+
+    @property
     def _has_fixed_voters(self) -> bool:
         """Whether this node votes, by the voters of its settings: without directory ids."""
-        voter = self._member.voters.keys.get(self._member.key.node_id)
+        voter = self._voters.keys.get(self._member.key.node_id)
         return voter is not None and voter.directory_id is None
 
     def _note_foreign(self, voter: NodeId) -> None:
@@ -119,11 +129,11 @@ class QuorumPeers:
         own = self._member.cluster_id
         logger.warning(
             "quorum voter=%d address=%s cluster=another own_cluster_id=%s",
-            voter, self._member.addresses.get(voter), own,
+            voter, self._driver().address_of(voter), own,
         )  # fmt: skip
-        if not self._has_reply and len(self._foreign) >= self._member.voters.majority:
+        if not self._has_reply and len(self._foreign) >= self._voters.majority:
             named = ", ".join(
-                f"{one}@{self._member.addresses.get(one)}" for one in sorted(self._foreign)
+                f"{one}@{self._driver().address_of(one)}" for one in sorted(self._foreign)
             )
             raise ForeignQuorum(
                 f"the voters {named} belong to another cluster than this node's directories, which"
@@ -138,10 +148,10 @@ class QuorumPeers:
         logger.warning(
             "quorum voter=%d address=%s refuses this node, which is no voter there:"
             " controller.quorum.voters must be the same on all nodes",
-            voter, self._member.addresses.get(voter),
+            voter, self._driver().address_of(voter),
         )  # fmt: skip
-        if len(self._disowning) >= self._member.voters.majority:
-            raise unknown_here(self._member.voters, sorted(self._disowning))
+        if len(self._disowning) >= self._voters.majority:
+            raise unknown_here(self._voters, sorted(self._disowning))
 
     def _refuse_other_voters(self, reply: FetchReply) -> None:
         if not self._has_fixed_voters or not reply.runs:
@@ -150,7 +160,7 @@ class QuorumPeers:
         batches = whole_batches(memoryview(reply.records))
         try:
             refuse_other_voters(
-                self._member.voters,
+                self._voters,
                 batches,
                 epoch=reply.epoch,
                 leader_id=reply.leader_id,
@@ -176,6 +186,7 @@ class QuorumPeers:
                 fetched = await self._ask(to, fetching, FetchResponse, Lane.METADATA, wait_ms)
                 reply = _checked(request, fetch.reply_from_wire(fetched))
                 self._refuse_other_voters(reply)
+                self._note_leader(to, fetched, reply)
                 return reply
             case FetchSnapshotRequest():
                 part = fetch_snapshot.request_to_wire(
@@ -198,6 +209,19 @@ class QuorumPeers:
                 return end_epoch.reply_from_wire(ended)
             case _:
                 assert_never(request)
+
+    def _note_leader(self, to: NodeId, fetched: FetchResponse, reply: FetchReply) -> None:
+        """Where the leader listens, if the reply says it, or the leader was asked itself."""
+        leader_id, driver = reply.leader_id, self._driver()
+        if leader_id is None:
+            return
+        for endpoint in fetched.node_endpoints:
+            if endpoint.node_id == leader_id:
+                address = Address(host=endpoint.host, port=endpoint.port)
+                return driver.heard_address(leader_id, address)
+        asked = driver.address_of(to)
+        if reply.error is None and asked is not None and driver.address_of(leader_id) is None:
+            driver.heard_address(leader_id, asked)
 
     async def _ask(
         self,

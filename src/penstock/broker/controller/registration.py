@@ -76,12 +76,12 @@ async def register_controller(
     local: LocalController,
     request: ControllerRegistrationRequest,
     *,
-    voters: str | None,
+    names_voters: bool,
     clock: Clock,
 ) -> None:
     """Returns when the metadata says where this controller listens (KIP-919). Nothing waits for it,
-    since the voters know each other already, so it is tried for as long as the node runs. `voters`
-    is what to call those that are waited for; None where the broker of this process says it.
+    since the voters know each other already, so it is tried for as long as the node runs. Those
+    that are waited for are named unless the broker of this process does that.
     """
     node_id = NodeId(request.controller_id)
     said_ms = clock.monotonic_ms()
@@ -96,8 +96,9 @@ async def register_controller(
             now_ms = clock.monotonic_ms()
             reason = (
                 None
-                if voters is None
-                else (f"no controller is active; waiting for a majority of {voters}")
+                if not names_voters
+                else "no controller is active; waiting for a majority of "
+                + local.quorum.voters_text
             )
             if refusal.code not in NO_CONTROLLER:
                 wait_s = min(2 * wait_s, RETRY_WAIT_S_MAX)

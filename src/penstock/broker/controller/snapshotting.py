@@ -11,7 +11,6 @@ from contextlib import suppress
 from itertools import islice
 
 from penstock.broker.controller.metadata_journal import Entry, MetadataJournal
-from penstock.broker.controller.quorum_driver import QuorumMember
 from penstock.log.metadata_snapshots import SnapshotPart, SnapshotWriter
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord, encode_record
@@ -21,10 +20,11 @@ from penstock.metadata.snapshot import (
     image_records,
     snapshot_due,
 )
-from penstock.metadata.voter_records import voter_records
 from penstock.model.limit import SNAPSHOT_BATCH_RECORDS, SNAPSHOT_LOG_BYTES_MIN
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
+from penstock.raft.voters import VoterSet
+from penstock.raft.wire_form.voters import version_record, voters_record
 from penstock.records.record import Record
 from penstock.world.errors import DiskError
 from penstock.world.ports import World
@@ -46,9 +46,10 @@ class Snapshotting:
         synced_offset: Callable[[], Offset],
         world: World,
         settings: BrokerSettings,
-        member: QuorumMember,
+        voters_before: Callable[[Offset], VoterSet],
     ) -> None:
-        self._member = member
+        """`voters_before` are those in force behind the records below an offset."""
+        self._voters_before = voters_before
         self._journal = journal
         self._image = image
         self._trimmed = trimmed
@@ -173,11 +174,12 @@ class Snapshotting:
         )  # fmt: skip
 
     async def _write(self, part: SnapshotPart, image: Image, timestamp_ms: int) -> None:
-        member = self._member
         voters: tuple[Record, ...] = ()
-        if member.stored_voters:  # the snapshot that named them so far may be removed
-            voters = voter_records(
-                member.stored_voters, listener=member.listener, timestamp_ms=timestamp_ms
+        in_force = self._voters_before(image.offset)
+        if in_force.keys and not in_force.is_fixed:  # what named them so far may be removed
+            voters = (
+                version_record(timestamp_ms=timestamp_ms),
+                voters_record(in_force, timestamp_ms=timestamp_ms),
             )
         writer = SnapshotWriter(part, timestamp_ms=timestamp_ms, quorum=voters)
         for values in _chunks(image_records(image)):

@@ -26,9 +26,11 @@ from penstock.raft.wire_form.envelope import (
     refuse_error,
     refused,
 )
+from penstock.raft.wire_form.voters import voters_in
 from penstock.records.batch import BatchView, whole_batches
 from penstock.records.errors import CorruptBatch
 from penstock.wire.codec import Buffer, Records
+from penstock.wire.errors import MalformedMessage
 from penstock.wire.messages import fetch as wire
 
 VERSION_MIN = 17
@@ -130,6 +132,11 @@ def reply_from_wire(message: wire.FetchResponse) -> FetchReply:
         assert isinstance(data.records, bytes | bytearray | memoryview), "received into memory"
         reply.records = data.records
         reply.runs = tuple(runs_of(data.records))
+        try:
+            batches = whole_batches(memoryview(data.records))
+            reply.voter_sets = tuple(voters_in(batches))
+        except (MalformedMessage, CorruptBatch) as error:
+            raise UnusableReply(f"a record of the voters is unreadable: {error}") from error
     return reply
 
 

@@ -7,6 +7,11 @@
    may lack what a later leader has committed since; it can commit nothing itself.
 5. What a client was told to be done is committed.
 6. The epoch on a disk never goes back, and a vote on it is changed only with the epoch.
+7. A leader was voted for, and what it commits is durable, on a majority of the voters that its log
+   names last, by ids and directory ids.
+8. A set of voters is appended only when the one before it and a record of the leader's own epoch
+   are committed, and differs from the one before it by one voter.
+9. A replica uses the voters that its log names last, also after a truncation.
 """
 
 from bisect import bisect_left
@@ -14,8 +19,9 @@ from bisect import bisect_left
 from penstock.model.identity import NodeId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.raft.effects import HardState
-from penstock.raft.voters import ReplicaKey
-from penstock.sim.quorum.disk import LogEntry, ReplicaDisk
+from penstock.raft.voter_history import VotersAt
+from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.sim.quorum.disk import VOTERS_MAX, LogEntry, ReplicaDisk
 from penstock.sim.quorum.violation import Violation
 
 
@@ -26,7 +32,8 @@ class Checker:
         self.leaders: dict[LeaderEpoch, NodeId] = {}
         self.acked = 0
         self.installed = 0  # snapshots
-        self._votes: dict[tuple[LeaderEpoch, NodeId], ReplicaKey] = {}
+        self.voter_changes = 0  # committed
+        self._votes: dict[tuple[LeaderEpoch, ReplicaKey], ReplicaKey] = {}
 
     def elected(self, epoch: LeaderEpoch, node_id: NodeId, disk: ReplicaDisk) -> None:
         known = self.leaders.setdefault(epoch, node_id)
@@ -40,7 +47,68 @@ class Checker:
                 f"{_first_difference(has, earlier)}"
             )
 
-    def voted(self, epoch: LeaderEpoch, voter: NodeId, candidate: ReplicaKey) -> None:
+    def has_votes(self, epoch: LeaderEpoch, candidate: ReplicaKey, voters: VoterSet) -> None:
+        """A replica takes itself for elected by these voters."""
+        votes = [
+            key
+            for key in voters.keys.values()
+            if self._has_vote(epoch, candidate, key)
+            or (key.node_id == candidate.node_id and voters.includes(candidate))
+        ]
+        if len(votes) < voters.majority:
+            raise Violation(
+                f"elected without a majority: {candidate} in epoch {epoch} has the votes of"
+                f" {', '.join(map(str, votes))} of the voters {voters}"
+            )
+
+    def _has_vote(self, epoch: LeaderEpoch, candidate: ReplicaKey, voter: ReplicaKey) -> bool:
+        if voter.directory_id is None:
+            return any(
+                key.node_id == voter.node_id and voted_in == epoch and voted == candidate
+                for (voted_in, key), voted in self._votes.items()
+            )
+        return self._votes.get((epoch, voter)) == candidate
+
+    def has_copies(self, leader: ReplicaKey, entry: str, copies: int, voters: VoterSet) -> None:
+        """A leader takes an entry for committed, which so many of its voters have on disk."""
+        if copies < voters.majority:
+            raise Violation(
+                f"committed without a majority: {leader} commits {entry}, which {copies} of the"
+                f" voters {voters} have on disk"
+            )
+
+    def uses_voters(self, replica: ReplicaKey, *, used: VotersAt, named: VotersAt) -> None:
+        """What a replica takes for its voters, and what its log names last."""
+        if used.offset != named.offset:
+            raise Violation(
+                f"{replica} uses the voters {used.voters} of {used.offset}, and its log names"
+                f" {named.voters} at {named.offset}"
+            )
+
+    def changes_voters(
+        self,
+        leader: ReplicaKey,
+        disk: ReplicaDisk,
+        *,
+        epoch: LeaderEpoch,
+        before: VotersAt,
+        after: VoterSet,
+    ) -> None:
+        """A leader appends another set of voters to its log."""
+        at = before.offset
+        if at >= len(self.committed) or (
+            at >= disk.start_offset and disk.entry(at) != self.committed[at]
+        ):
+            raise Violation(f"{leader} changes the voters before the change at {at} is committed")
+        if epoch not in self._committed_in:
+            raise Violation(
+                f"{leader} changes the voters before it has committed a record of epoch {epoch}"
+            )
+        ids, ids_after = set(before.voters.keys.values()), set(after.keys.values())
+        if len(ids ^ ids_after) > 1:
+            raise Violation(f"{leader} changes {before.voters} to {after} in one step")
+
+    def voted(self, epoch: LeaderEpoch, voter: ReplicaKey, candidate: ReplicaKey) -> None:
         known = self._votes.setdefault((epoch, voter), candidate)
         if known != candidate:
             raise Violation(
@@ -72,6 +140,8 @@ class Checker:
             if offset == len(self.committed):
                 self.committed.append(entry)
                 self._committed_in.append(epoch)
+                if entry.value <= VOTERS_MAX:
+                    self.voter_changes += 1
             elif offset > len(self.committed):
                 raise Violation(f"node {node_id} commits {offset}, beyond {len(self.committed)}")
             elif self.committed[offset] != entry:

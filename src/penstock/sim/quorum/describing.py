@@ -2,6 +2,7 @@
 
 from penstock.raft.effects import (
     Answer,
+    AppendVoters,
     Became,
     Committed,
     Effect,
@@ -36,6 +37,8 @@ def described(effect: Effect) -> str | None:
             return _reply(effect.reply)
         case Truncate():
             return f"truncates its log to {effect.offset}"
+        case AppendVoters():
+            return f"appends the voters {effect.voters}"
         case InstallSnapshot():
             return f"installs the snapshot of {effect.snapshot.offset} records"
         case Committed():

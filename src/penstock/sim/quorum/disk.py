@@ -5,18 +5,45 @@ oldest on, and perhaps a part of the next one. Hard state and snapshots are dura
 written, as the driver writes them.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.raft.effects import HardState
 from penstock.raft.log_ends import LogEnds
+from penstock.raft.voter_history import VotersAt
+from penstock.raft.voters import VoterSet
 
 LEADER_CHANGE = -1  # the value of the record that begins an epoch
+VOTERS_MAX = -2  # this value and those below name voter sets: `VoterBook`
 
 
 class LogEntry(NamedTuple):
     epoch: LeaderEpoch
     value: int
+
+
+class VoterBook:
+    """The voter sets of a run, by the values of the records that name them."""
+
+    def __init__(self) -> None:
+        self._sets: list[VoterSet] = []
+
+    def value_of(self, voters: VoterSet) -> int:
+        """The value of a new record."""
+        self._sets.append(voters)
+        return VOTERS_MAX + 1 - len(self._sets)
+
+    def voters(self, value: int) -> VoterSet:
+        return self._sets[VOTERS_MAX - value]
+
+    def named_in(self, entries: Sequence[LogEntry], *, start: Offset) -> list[VotersAt]:
+        """The sets that entries name, of which the first one stands at `start`."""
+        return [
+            VotersAt(offset=Offset(start + slot), voters=self.voters(entry.value))
+            for slot, entry in enumerate(entries)
+            if entry.value <= VOTERS_MAX
+        ]
 
 
 class Change(NamedTuple):
@@ -60,6 +87,17 @@ class ReplicaDisk:
     def everything(self) -> list[LogEntry]:
         """Every entry below the end, those of the snapshot included."""
         return [*self.snapshot_content[: self.start_offset], *self.entries]
+
+    @property
+    def durable_end(self) -> Offset:
+        return Offset(self.start_offset + len(self._durable))
+
+    def has_durable(self, offset: Offset, entry: LogEntry) -> bool:
+        """Whether a crash would leave this entry, in the log or in the snapshot."""
+        if offset < self.start_offset:
+            return self.snapshot_content[offset] == entry
+        at = offset - self.start_offset
+        return at < len(self._durable) and self._durable[at] == entry
 
     def append(self, entries: tuple[LogEntry, ...]) -> None:
         self._unsynced.append(Change(self.end_offset, entries))

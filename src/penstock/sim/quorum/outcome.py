@@ -13,6 +13,7 @@ class Figures:
     leaders: int = 0
     acked: int = 0
     snapshots_installed: int = 0
+    voter_changes: int = 0  # sets of voters that were committed
     calm_leader_ms: int = 0  # of calm, until there was the leader whose records all have in the end
 
 

@@ -11,6 +11,7 @@ from penstock.raft.effects import (
     AnswerSnapshot,
     AppendFetched,
     AppendLeaderChange,
+    AppendVoters,
     Became,
     Committed,
     Effect,
@@ -38,13 +39,18 @@ from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
 from penstock.raft.roles.unattached import Unattached
 from penstock.raft.times import SHORT_WAIT_MS_MAX, Draw, Times
+from penstock.raft.voter_changes import ChangeRefused, VoterChange, append_voters
+from penstock.raft.voter_history import NOT_IN_LOG, VotersAt
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.sim.quorum.checker import Checker
 from penstock.sim.quorum.describing import described
-from penstock.sim.quorum.disk import LEADER_CHANGE, LogEntry, ReplicaDisk
+from penstock.sim.quorum.disk import LEADER_CHANGE, LogEntry, ReplicaDisk, VoterBook
 from penstock.sim.quorum.flaws import Flaw
 
 SNAPSHOT_PART_ENTRIES = 16
+
+# How many of these voters have an entry on disk, at this offset.
+Copies = Callable[[VoterSet, Offset, LogEntry], int]
 
 
 class Token:
@@ -86,6 +92,9 @@ class Process:
         node_id: NodeId,
         disk: ReplicaDisk,
         voters: VoterSet,
+        bootstrap: tuple[NodeId, ...],
+        book: VoterBook,
+        copies: Copies,
         times: Times,
         draw: Draw,
         checker: Checker,
@@ -104,6 +113,10 @@ class Process:
         self._outside = outside
         self._flaw = flaw
         self.fetched_entries_max = fetched_entries_max
+        self._first_voters = voters
+        self._counts_itself = False  # although its log says that it is no voter
+        self._book = book
+        self._copies = copies
         self._checked = disk.start_offset  # how far the watermark was checked
         self._parts: list[LogEntry] = []
         self.replica = Replica(
@@ -113,6 +126,8 @@ class Process:
             draw=draw,
             hard=disk.hard,
             log=disk.log_ends(),
+            stored_voters=book.named_in(disk.everything(), start=Offset(0)),
+            bootstrap=bootstrap,
         )
 
     def propose(self, value: int) -> None:
@@ -125,12 +140,35 @@ class Process:
         self.replica.appended(self.disk.end_offset)
         self.carry_out()
 
+    def change_voters(self, change: Callable[[Replica], VoterChange | ChangeRefused]) -> bool:
+        """A change of the voters, if this replica leads; whether it was appended."""
+        end_offset = self.replica.state.log.end_offset
+        changed = change(self.replica)
+        self.carry_out()
+        return isinstance(changed, VoterChange) and changed.offset >= end_offset
+
+    def append_unchecked(self, voters: VoterSet, now_ms: int) -> VoterChange | ChangeRefused:
+        """What a leader with a planted bug does."""
+        return append_voters(self.replica.state, voters, now_ms)
+
+    def stored_voters(self) -> VotersAt:
+        """Those that the disk names last."""
+        named = self._book.named_in(self.disk.everything(), start=Offset(0))
+        if named:
+            return named[-1]
+        return VotersAt(offset=NOT_IN_LOG, voters=self._first_voters)
+
     def carry_out(self) -> None:
         """Everything that the replica wants done, in order. A step without effects has changed
         nothing that `check` looks at.
         """
+        if self._counts_itself:
+            role = self.replica.state.role
+            if isinstance(role, Leader):
+                role.ends[self.node_id] = self.replica.synced_offset
         while self.replica.state.effects:
             effects = self.replica.take_effects()
+            truncated = False
             for at, effect in enumerate(effects):
                 if self.effects_left is not None:
                     if self.effects_left == 0:
@@ -141,6 +179,13 @@ class Process:
                 if isinstance(effect, Sync) and _is_followed_by_sync(effects, at):
                     continue  # one sync for all, begun when all of it is in the log
                 self._carry_out(effect)
+                truncated = truncated or isinstance(effect, Truncate)
+            if truncated:
+                self._checker.uses_voters(
+                    self.replica.state.key,
+                    used=self.replica.state.voter_sets.latest,
+                    named=self.stored_voters(),
+                )
             self.replica.check()
         return None
 
@@ -189,9 +234,14 @@ class Process:
                     self._checker.persists(self.node_id, disk.hard, effect.state)
                     disk.hard = effect.state
             case Truncate():
-                disk.truncate(effect.offset)
+                self._truncate(effect.offset)
             case AppendLeaderChange():
-                disk.append((LogEntry(effect.epoch, LEADER_CHANGE),))
+                values = [LEADER_CHANGE]
+                if effect.named:
+                    values += [LEADER_CHANGE, self._book.value_of(effect.voters)]
+                disk.append(tuple([LogEntry(effect.epoch, value) for value in values]))
+            case AppendVoters():
+                self._append_voters(effect)
             case Became():
                 self._became(effect)
             case AnswerSnapshot():
@@ -224,7 +274,7 @@ class Process:
         if isinstance(request, VoteRequest) and not request.pre_vote:
             assert isinstance(reply, VoteReply)
             if reply.granted:
-                self._checker.voted(reply.epoch, self.node_id, request.candidate)
+                self._checker.voted(reply.epoch, self.replica.state.key, request.candidate)
         diverges = isinstance(reply, FetchReply) and reply.diverging is not None
         if diverges and self._flaw is Flaw.TRUNCATION_SKIPPED:
             assert isinstance(reply, FetchReply) and isinstance(request, FetchRequest)
@@ -247,6 +297,7 @@ class Process:
                 runs.append(Run(epoch=entry.epoch, end_offset=end))
         reply = effect.reply
         reply.runs, reply.records = tuple(runs), entries
+        reply.voter_sets = tuple(self._book.named_in(entries, start=effect.from_offset))
         if self._flaw is Flaw.WATERMARK_TOO_EARLY:
             reply.high_watermark = disk.end_offset
         return reply
@@ -256,6 +307,16 @@ class Process:
             self.node_id, self.disk, epoch=self.replica.epoch, start=self._checked, end=offset
         )
         self._checked = offset
+        leader = isinstance(self.replica.state.role, Leader)
+        if leader and self._flaw is not Flaw.OLD_EPOCH_COMMITTED and offset <= self.disk.end_offset:
+            last = Offset(offset - 1)
+            voters, entry = self.stored_voters().voters, self.disk.everything()[last]
+            self._checker.has_copies(
+                self.replica.state.key,
+                f"{entry} at {last}",
+                self._copies(voters, last, entry),
+                voters,
+            )
         if self.replica.leads:
             while self.pending and self.pending[0][0] < offset:
                 self._checker.acks(*self.pending.pop(0))
@@ -265,6 +326,8 @@ class Process:
         self.pending.clear()
         if isinstance(role, Leader) and effect.role == role.name:
             self._checker.elected(effect.epoch, self.node_id, self.disk)
+            key = self.replica.state.key
+            self._checker.has_votes(effect.epoch, key, self.stored_voters().voters)
             if self._flaw is Flaw.OLD_EPOCH_COMMITTED:
                 role.epoch_start = Offset(-1)
 
@@ -280,7 +343,32 @@ class Process:
         part = content[request.position : request.position + SNAPSHOT_PART_ENTRIES]
         reply.size, reply.position, reply.length = len(content), request.position, len(part)
         reply.data = part
+        if request.position + len(part) >= len(content):  # as the receiver's driver does
+            named = self._book.named_in(content, start=Offset(0))
+            reply.voters = named[-1].voters if named else None
         return reply
+
+    def _append_voters(self, effect: AppendVoters) -> None:
+        before = self.stored_voters()
+        key = self.replica.state.key
+        self._checker.changes_voters(
+            key, self.disk, epoch=effect.epoch, before=before, after=effect.voters
+        )
+        values = [LEADER_CHANGE] if effect.upgrades else []
+        values.append(self._book.value_of(effect.voters))
+        self.disk.append(tuple([LogEntry(effect.epoch, value) for value in values]))
+        role = self.replica.state.role
+        removed = not effect.voters.includes(key)
+        if removed and self._flaw is Flaw.REMOVED_LEADER_COUNTED and isinstance(role, Leader):
+            role.voters = before.voters  # in which it counts, as far as its log is durable
+            self._counts_itself = True
+
+    def _truncate(self, offset: Offset) -> None:
+        named = self.stored_voters()
+        self.disk.truncate(offset)
+        if self._flaw is Flaw.VOTERS_NOT_TAKEN_BACK and named.offset >= offset:
+            history = self.replica.state.voter_sets
+            history.install(offset, named.voters)
 
     def _install(self, snapshot: SnapshotId) -> None:
         content = tuple(self._parts)

@@ -5,14 +5,21 @@ replica runs; perhaps a minority stays down, or one voter can only send or only 
 leader must be found and a record be committed on all others, in bounded time.
 """
 
+from collections.abc import Callable
+from random import Random
+
 from penstock.model.identity import NodeId
+from penstock.model.offset import Offset
 from penstock.raft.effects import Send
 from penstock.raft.log_ends import LogEnd
-from penstock.raft.messages import Reply, VoteRequest
+from penstock.raft.messages import FetchRequest, Reply, VoteRequest
+from penstock.raft.replica import Replica
+from penstock.raft.roles.leader import Leader
 from penstock.raft.times import Times
-from penstock.raft.voters import ReplicaKey, VoterSet
+from penstock.raft.voter_changes import ChangeRefused, VoterChange
+from penstock.raft.voters import ReplicaKey, VoterDetails, VoterEndpoint, VoterSet
 from penstock.sim.quorum.checker import Checker
-from penstock.sim.quorum.disk import ReplicaDisk
+from penstock.sim.quorum.disk import LogEntry, ReplicaDisk, VoterBook
 from penstock.sim.quorum.flaws import Flaw
 from penstock.sim.quorum.network import Call, Network
 from penstock.sim.quorum.outcome import Figures, Outcome
@@ -29,7 +36,9 @@ PAUSE_MS_MAX = 5_000
 
 
 # What an event does; the numbers order events of the same time only by their sequence.
-DELIVER, REPLY, TIMEOUT, TICK, SYNCED, CLIENT, FAULT, RESTART, REFUSED, HEAL, FALL = range(11)
+DELIVER, REPLY, TIMEOUT, TICK, SYNCED, CLIENT, FAULT, RESTART, REFUSED, HEAL, FALL, CHANGE = range(
+    12
+)
 
 
 def run_seed(seed: int, *, flaw: Flaw | None = None, log_lines: bool = False) -> Outcome:
@@ -45,6 +54,7 @@ def run_seed(seed: int, *, flaw: Flaw | None = None, log_lines: bool = False) ->
     run.figures.acked = run.checker.acked
     run.figures.leaders = len(run.checker.leaders)
     run.figures.snapshots_installed = run.checker.installed
+    run.figures.voter_changes = run.checker.voter_changes
     run.figures.virtual_ms = run.now_ms
     return Outcome(seed=seed, violation=violation, figures=run.figures, lines=run.lines)
 
@@ -80,7 +90,10 @@ class Run:
         self._fetched_entries_max = draw.choice((1, 3, 8))
         self._leaders_fall = draw.random() < 0.3  # most of them soon after their election
         self._fault_ms = draw.choice((300, 1_000, 2_500))
-        with_directories = draw.random() < 0.5
+        # Drawn apart, so that seeds without changes are as they would be without this line.
+        apart = Random(seed * 7 + 3)
+        self._voters_change = apart.random() < 0.5
+        with_directories = draw.random() < 0.5 or self._voters_change
         self._disks = {NodeId(n): ReplicaDisk(self._directory_id()) for n in range(count)}
         self.voters = VoterSet(
             ReplicaKey(node, disk.directory_id if with_directories else None)
@@ -88,6 +101,15 @@ class Run:
         )
         if draw.random() < 0.3:  # an observer
             self._disks[NodeId(count)] = ReplicaDisk(self._directory_id())
+        if self._voters_change:
+            for n in range(len(self._disks), count + 1 + int(apart.random() * 2)):
+                self._disks[NodeId(n)] = ReplicaDisk(self._directory_id())
+        self._change_ms = (300, 1_000, 3_000)[int(apart.random() * 3)]
+        self._book = VoterBook()
+        self._formatted = {  # with the first voters; an empty disk that comes later knows none
+            disk.directory_id for node, disk in self._disks.items() if node < count
+        }
+        self._former_disks: dict[ReplicaKey, ReplicaDisk] = {}
         replaceable = count - self.voters.majority if with_directories else 0
         self._replaced: set[NodeId] = set()
         self._replaced_max = replaceable
@@ -107,6 +129,8 @@ class Run:
             self._timeline.at(self.random.randrange(300), RESTART, node)
         self._timeline.at(100, CLIENT, None)
         self._timeline.at(self.random.randrange(1, self._fault_ms), FAULT, None)
+        if self._voters_change:
+            self._timeline.at(1 + self._timeline.below(self._change_ms), CHANGE, None)
         while self.now_ms < FAULTY_MS:
             self._step()
         self._calm_down()
@@ -153,6 +177,8 @@ class Run:
         elif kind == FALL:
             assert isinstance(what, Process)
             self._fall(what)
+        elif kind == CHANGE:
+            self._change_voters()
         elif kind == HEAL:
             assert isinstance(what, frozenset)
             if not self._calm:
@@ -167,7 +193,10 @@ class Run:
         process = Process(
             node_id=node,
             disk=self._disks[node],
-            voters=self.voters,
+            voters=self._first_voters(self._disks[node]),
+            bootstrap=self._bootstrap(node),
+            book=self._book,
+            copies=self._copies,
             times=self._times,
             draw=self._timeline.below,
             checker=self.checker,
@@ -262,6 +291,7 @@ class Run:
             return
         if not self._runs(process, DELIVER, call):
             return
+        self._count_reformatted(process, call)
         process.replica.receive(call.request, Token(call.request, call), self.now_ms)
         self._settle(process)
 
@@ -304,6 +334,115 @@ class Run:
                 self._settle(process)
         if not self._calm:
             self._timeline.at(1 + self._timeline.below(249), CLIENT, None)
+
+    # Changes of the voters
+
+    def _change_voters(self) -> None:
+        """An operator asks whoever believes to lead, and never takes away a majority for good."""
+        if self._calm:
+            return
+        self._timeline.at(1 + self._timeline.below(2 * self._change_ms), CHANGE, None)
+        for process in list(self._processes.values()):
+            paused = self._paused_until.get(process.node_id, 0) > self.now_ms
+            if process.alive and not paused and process.replica.leads:
+                self._change_voters_on(process)
+
+    def _change_voters_on(self, leader: Process) -> None:
+        now_ms = self.now_ms
+        voters = leader.replica.voters
+        kind = self.random.random()
+        node = self.random.choice(list(self._disks))
+        key = ReplicaKey(node, self._disks[node].directory_id)
+        details = VoterDetails((VoterEndpoint("CONTROLLER", f"host{node}", self._next_value),))
+        if kind < 0.15 and voters.includes(key):
+            what, after = f"update {key}", voters.with_voter(key, details)
+            done = self._change(leader, after, lambda one: one.update_voter(key, details, now_ms))
+        elif node in voters.keys:
+            key = voters.keys[node]  # perhaps one whose disk was replaced
+            after = voters.without(node)
+            if not after.keys or self._intact(after) < after.majority:
+                return
+            what = f"remove {key}"
+            done = self._change(leader, after, lambda one: one.remove_voter(key, now_ms))
+        else:
+            what, after = f"add {key}", voters.with_voter(key, details)
+            if self._intact(after) < after.majority:
+                return
+            done = self._change(leader, after, lambda one: one.add_voter(key, details, now_ms))
+        if done:
+            self._count(f"voter {what.split()[0]}")
+            self._note(what, leader.node_id)
+        self._settle(leader)
+
+    def _change(
+        self,
+        leader: Process,
+        after: VoterSet,
+        change: Callable[[Replica], VoterChange | ChangeRefused],
+    ) -> bool:
+        """With a planted bug, the leader does not look at what it must wait for."""
+        state = leader.replica.state
+        role = state.role
+        assert isinstance(role, Leader)
+        pending = state.high_watermark <= state.voter_sets.latest.offset
+        own_epoch = state.high_watermark > role.epoch_start
+        hasty = self.flaw is Flaw.SECOND_CHANGE_TOO_EARLY and pending and own_epoch
+        hasty = hasty or (self.flaw is Flaw.CHANGE_BEFORE_OWN_COMMIT and not own_epoch)
+        if hasty:
+            now_ms = self.now_ms
+            return leader.change_voters(lambda _: leader.append_unchecked(after, now_ms))
+        return leader.change_voters(change)
+
+    def _first_voters(self, disk: ReplicaDisk) -> VoterSet:
+        if self._voters_change and disk.directory_id not in self._formatted:
+            return VoterSet(())
+        return self.voters
+
+    def _bootstrap(self, node: NodeId) -> tuple[NodeId, ...]:
+        return tuple([one for one in self._disks if one != node]) if self._voters_change else ()
+
+    def _intact(self, voters: VoterSet, without: NodeId | None = None) -> int:
+        """How many of these voters still have the disk that they voted with."""
+        return sum(
+            self._disks[node].directory_id == key.directory_id
+            for node, key in voters.keys.items()
+            if node != without
+        )
+
+    def _can_lose(self, node: NodeId) -> bool:
+        """Whether every set of voters that may be in force, now or later, can do without a disk."""
+        if not self._voters_change:
+            return node not in self._replaced and len(self._replaced) < self._replaced_max
+        sets = [self.voters]
+        for disk in self._disks.values():
+            sets += [at.voters for at in self._book.named_in(disk.everything(), start=Offset(0))]
+        return all(self._intact(one, node) >= one.majority for one in self._possible(sets))
+
+    def _possible(self, sets: list[VoterSet]) -> list[VoterSet]:
+        """The last committed set, and those that are only in some logs."""
+        named = self._book.named_in(self.checker.committed, start=Offset(0))
+        committed = [at.voters for at in named]
+        if not committed:
+            return [self.voters, *sets]
+        return [committed[-1], *[one for one in sets if one not in committed]]
+
+    def _copies(self, voters: VoterSet, offset: Offset, entry: LogEntry) -> int:
+        """How many voters have an entry on disk, by their directory ids."""
+        count = 0
+        for node, key in voters.keys.items():
+            disk: ReplicaDisk | None = self._disks[node]
+            assert disk is not None
+            if key.directory_id is not None and disk.directory_id != key.directory_id:
+                disk = self._former_disks.get(key)
+            count += disk is not None and disk.has_durable(offset, entry)
+        return count
+
+    def _count_reformatted(self, process: Process, call: Call) -> None:
+        request = call.request
+        if self.flaw is Flaw.REFORMATTED_ACK_COUNTED and isinstance(request, FetchRequest):
+            known = process.replica.voters.keys.get(request.replica.node_id)
+            if known is not None:
+                request.replica = known
 
     # Faults
 
@@ -376,9 +515,11 @@ class Run:
     def _replace_disk(self, process: Process) -> None:
         """An empty disk comes with another directory id; the node votes no more."""
         node = process.node_id
-        if node not in self._replaced and len(self._replaced) < self._replaced_max:
+        if self._can_lose(node):
             self._replaced.add(node)
             self._crash(process, power=True)
+            former = self._disks[node]
+            self._former_disks[ReplicaKey(node, former.directory_id)] = former
             self._count("disk replaced")
             self._note("disk replaced", node)
             self._disks[node] = ReplicaDisk(self._directory_id())
@@ -445,6 +586,8 @@ class Run:
 
     def _spare_votes(self) -> tuple[list[NodeId], int]:
         """The voters whose disks were never replaced, and how many of them are not needed."""
+        if self._voters_change:  # which set is in force may not be decided yet
+            return [], 0
         votes = [node for node in self.voters.node_ids if node not in self._replaced]
         return votes, len(votes) - self.voters.majority
 
