@@ -19,7 +19,7 @@ FOUND_BY = {
     Flaw.REMOVED_LEADER_COUNTED: range(8, 18),
     Flaw.VOTERS_NOT_TAKEN_BACK: range(10),
     Flaw.SNAPSHOT_WITHOUT_EPOCH: range(30, 40),
-    Flaw.SHORT_WAIT_TWICE: range(55, 65),  # candidates overrun each other only at times
+    Flaw.SHORT_WAIT_TWICE: range(125, 135),  # candidates overrun each other only at times
 }
 
 

@@ -102,6 +102,12 @@ class Host(Generic[Record, Reply]):
         assert self._applied_offset == self._journal.end_offset
         self._open_offset = self._applied_offset
 
+    def passed(self, next_offset: Offset) -> None:
+        """The journal has grown by what means nothing to the machine: records of the quorum."""
+        assert self._open_offset is not None, "before that, they are replayed"
+        assert next_offset == self._journal.end_offset > self._applied_offset
+        self._applied_offset = next_offset
+
     def submit(
         self,
         decide: Callable[[], Decision[Record, Reply]],

@@ -16,6 +16,7 @@ from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.quorum_peers import QuorumPeers
 from penstock.broker.controller.registration import register_controller, supported_features
+from penstock.broker.controller.voter_updates import VoterUpdates
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.partitions import Partitions
@@ -114,6 +115,13 @@ class Connections:
                 clock=self._world.clock,
             )
             self._group.start(registering, name="register controller")
+            updates = VoterUpdates(
+                local=self._local,
+                links=self._controller_links,
+                member=self._local.quorum.member,
+                joins=self._config.settings.controller_quorum_auto_join_enable,
+            )
+            self._group.start(updates.run(), name="voter updates")
 
     async def close(self) -> None:
         self._server.take_no_more()

@@ -28,6 +28,7 @@ from penstock.raft.state import ReplicaState
 from penstock.raft.times import SHORT_WAIT_MS_MAX
 from penstock.raft.transitions import commit
 
+ATTEMPTS_ALONE_MAX = 3  # lost elections, until a voter asks the bootstrap servers, too
 ASK_INTERVAL_MS = 100  # between two questions for the leader to a voter that knows none
 
 
@@ -38,7 +39,8 @@ def look_for_leader(state: ReplicaState, now_ms: int) -> None:
     if not state.log.is_synced:
         return  # a leader takes this fetch, too, for an ack; `synced` comes back here
     nodes = [voter.node_id for voter in state.other_voters]
-    nodes += [node for node in state.bootstrap if node not in state.voters.keys]
+    if not state.is_voter or role.attempts >= ATTEMPTS_ALONE_MAX:
+        nodes += [node for node in state.bootstrap if node not in state.voters.keys]
     for node in nodes:
         if node not in role.asked and role.ask_ms.get(node, now_ms) <= now_ms:
             role.asked[node] = state.send(node, _fetch(state, wait_ms_max=0))

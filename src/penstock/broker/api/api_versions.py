@@ -5,6 +5,7 @@ import re
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import NodeServices, RequestContext
 from penstock.model.error import ErrorCode, RequestError
+from penstock.raft.wire_form.voters import KRAFT_VERSION, KRAFT_VERSION_FEATURE
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.api_versions import (
     ApiVersion,
@@ -28,6 +29,8 @@ def handle(
                     ErrorCode.INVALID_REQUEST, f"{said!r} is no client software name or version"
                 )
     features = services.image.features
+    quorum = services.quorum
+    kraft = KRAFT_VERSION if quorum.voters.keys and not quorum.voters.is_fixed else 0
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=versions.min, max_version=versions.max)
@@ -36,11 +39,17 @@ def handle(
         supported_features=[
             SupportedFeatureKey(name=name, min_version=level, max_version=level)
             for name, level in features.items()
+        ]
+        + [
+            SupportedFeatureKey(
+                name=KRAFT_VERSION_FEATURE, min_version=0, max_version=KRAFT_VERSION
+            )
         ],
         finalized_features_epoch=services.image.offset - 1,
         finalized_features=[
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in features.items()
+            for name, level in ({**features, KRAFT_VERSION_FEATURE: kraft}).items()
+            if level > 0
         ],
     )
 

@@ -13,6 +13,7 @@ controller is, so that the broker can wait until it knows as much. The envelope'
 from collections.abc import Awaitable
 
 from penstock.broker.api import (
+    add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     create_partitions,
@@ -22,7 +23,9 @@ from penstock.broker.api import (
     elect_leaders,
     incremental_alter_configs,
     list_partition_reassignments,
+    remove_raft_voter,
     unregister_broker,
+    update_features,
 )
 from penstock.broker.request.api_table import AnyApi, Api, by_key
 from penstock.broker.request.pending_reply import PendingReply
@@ -47,6 +50,9 @@ FORWARDABLE = by_key(
         incremental_alter_configs.API,
         describe_quorum.API,
         unregister_broker.API,
+        add_raft_voter.API,
+        remove_raft_voter.API,
+        update_features.API,
     )
 )
 SIZE_BYTES = 4

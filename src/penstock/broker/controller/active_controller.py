@@ -76,6 +76,7 @@ from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from penstock.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from penstock.world.ports import World
 
 RETRY_WAIT_S = 0.02
@@ -99,6 +100,7 @@ FORWARDED: Mapping[type[Message], type[Message]] = {
     IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
     AlterConfigsRequest: AlterConfigsResponse,
     UnregisterBrokerRequest: UnregisterBrokerResponse,
+    UpdateFeaturesRequest: UpdateFeaturesResponse,
     ElectLeadersRequest: ElectLeadersResponse,
     AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest: ListPartitionReassignmentsResponse,
@@ -124,6 +126,7 @@ REPEATABLE: tuple[type[Message], ...] = (
     IncrementalAlterConfigsRequest,
     AlterConfigsRequest,
     UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
     ElectLeadersRequest,
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,

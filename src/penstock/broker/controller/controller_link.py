@@ -51,6 +51,7 @@ from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from penstock.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 ANSWER_WAIT_MS_MAX = 30_000
 AnyReply = TypeVar("AnyReply", bound=Message)
@@ -126,6 +127,10 @@ class ControllerLink(Protocol):
     async def ask(
         self, request: ListPartitionReassignmentsRequest, *, wait_ms_max: int = ...
     ) -> ListPartitionReassignmentsResponse: ...
+    @overload
+    async def ask(
+        self, request: UpdateFeaturesRequest, *, wait_ms_max: int = ...
+    ) -> UpdateFeaturesResponse: ...
     @overload
     async def ask(
         self, request: AssignReplicasToDirsRequest, *, wait_ms_max: int = ...

@@ -145,6 +145,11 @@ class Decisions:
         if host is not None:
             host.lose_leadership()
 
+    def voters_appended(self) -> None:
+        """The quorum has appended a record of its own."""
+        if self._host is not None:
+            self._host.passed(self._journal.end_offset)
+
     def advance(self, offset: Offset) -> None:
         """This node's image has come so far: replies that wait for it leave."""
         if self._host is not None:

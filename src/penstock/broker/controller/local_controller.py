@@ -143,6 +143,7 @@ class LocalController:
                 became=self._became,
                 committed=self._commit,
                 installed=self._install,
+                voters_appended=self._decisions.voters_appended,
                 settled=self._begin_if_elected,
             ),
         )

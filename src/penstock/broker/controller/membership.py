@@ -48,7 +48,8 @@ class NotRegistered(PenstockError):
 
 class Membership:
     """See the module. `failed_directories` are the ids of log directories that this broker
-    registered with, and that have failed since; `registered` is told of each broker epoch that this broker is given.
+    registered with, and that have failed since; `registered` is told of each broker epoch
+    that this broker is given.
     """
 
     def __init__(

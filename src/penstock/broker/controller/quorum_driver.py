@@ -144,6 +144,7 @@ class Listener:
     became: Callable[[Became], None]
     committed: Callable[[Offset], None]
     installed: Callable[[SnapshotId], None]  # a snapshot of the leader, in place of the log
+    voters_appended: Callable[[], None]  # by this leader, to its log
     settled: Callable[[], None]
 
 
@@ -274,7 +275,11 @@ class QuorumDriver:
         self._heard_addresses[node_id] = address
 
     async def change_voters(
-        self, change: Callable[[Replica, int], VoterChange | ChangeRefused], *, wait_ms_max: int
+        self,
+        change: Callable[[Replica, int], VoterChange | ChangeRefused],
+        *,
+        wait_ms_max: int,
+        until_committed: bool = True,
     ) -> ChangeRefused | None:
         """Makes a change of the voters and waits until it is committed. What can be expected to
         become possible is tried again until the time is over. TimeoutError when it was appended
@@ -293,7 +298,7 @@ class QuorumDriver:
                     return changed
                 await asyncio.sleep(CHANGE_RETRY_S)
             epoch = self.replica.epoch
-            while self.replica.high_watermark <= changed.offset:
+            while until_committed and self.replica.high_watermark <= changed.offset:
                 if not self.replica.leads or self.replica.epoch != epoch:
                     raise LeadershipLost("the leader was deposed before the change was committed")
                 await self._step.wait()
@@ -419,6 +424,7 @@ class QuorumDriver:
             case AppendVoters():
                 logger.info("quorum epoch=%d voters=%s", effect.epoch, effect.voters)
                 log.append_voters(effect.voters, upgrades=effect.upgrades)
+                self._listener.voters_appended()
             case StoreSnapshotPart():
                 assert isinstance(effect.data, bytes | bytearray | memoryview)
                 log.store_snapshot_part(effect.snapshot, position=effect.position, data=effect.data)

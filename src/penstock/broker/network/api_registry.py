@@ -3,6 +3,7 @@
 from penstock.broker.api import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -41,9 +42,11 @@ from penstock.broker.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    remove_raft_voter,
     sync_group,
     txn_offset_commit,
     unregister_broker,
+    update_features,
     write_txn_markers,
 )
 from penstock.broker.request.api_table import AnyApi
@@ -92,5 +95,8 @@ SERVED: tuple[AnyApi, ...] = (
     list_config_resources.API,
     describe_quorum_forwarded.API,
     unregister_broker.API,
+    add_raft_voter.API,
+    remove_raft_voter.API,
+    update_features.API,
     describe_topic_partitions.API,
 )

@@ -5,6 +5,7 @@ active controller answers and the others refuse with NOT_CONTROLLER.
 """
 
 from penstock.broker.api import (
+    add_raft_voter,
     allocate_producer_ids,
     alter_configs,
     alter_partition,
@@ -28,7 +29,10 @@ from penstock.broker.api import (
     fetch_snapshot,
     incremental_alter_configs,
     list_partition_reassignments,
+    remove_raft_voter,
     unregister_broker,
+    update_features,
+    update_raft_voter,
     vote,
 )
 from penstock.broker.request.api_table import AnyApi
@@ -56,6 +60,10 @@ SERVED_BY_CONTROLLERS: tuple[AnyApi, ...] = (
     broker_registration.API,
     broker_heartbeat.API,
     unregister_broker.API,
+    add_raft_voter.API,
+    remove_raft_voter.API,
+    update_raft_voter.API,
+    update_features.API,
     allocate_producer_ids.API,
     controller_registration.API,
     assign_replicas_to_dirs.API,

@@ -16,6 +16,7 @@ from penstock.metadata.controller.elections import (
     balance_leaders,
     elect_leaders,
 )
+from penstock.metadata.controller.features import update_features
 from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker, fence_broker
 from penstock.metadata.controller.heartbeat import heartbeat
 from penstock.metadata.controller.partitions import create_partitions
@@ -70,6 +71,7 @@ from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
+from penstock.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 ControllerRequest = (
     CreateTopicsRequest
@@ -81,6 +83,7 @@ ControllerRequest = (
     | BrokerRegistrationRequest
     | BrokerHeartbeatRequest
     | UnregisterBrokerRequest
+    | UpdateFeaturesRequest
     | ControllerRegistrationRequest
     | AlterPartitionRequest
     | ElectLeadersRequest
@@ -100,6 +103,7 @@ ControllerReply = (
     | BrokerRegistrationResponse
     | BrokerHeartbeatResponse
     | UnregisterBrokerResponse
+    | UpdateFeaturesResponse
     | ControllerRegistrationResponse
     | AlterPartitionResponse
     | ElectLeadersResponse
@@ -136,6 +140,8 @@ def decide(
             return heartbeat(context, request)
         case UnregisterBrokerRequest():
             return unregister_broker(context, request)
+        case UpdateFeaturesRequest():
+            return update_features(context, request)
         case ControllerRegistrationRequest():
             return register_controller(context, request)
         case AlterPartitionRequest():

@@ -135,6 +135,12 @@ class BrokerSettings:
         host_ports,
         "Where controllers are found, as host:port, if the voters are not listed as static ones.",
     )
+    controller_quorum_auto_join_enable: bool = declare(
+        False,
+        T.BOOLEAN,
+        boolean,
+        "Whether a controller that does not vote asks to be added to the voters in the log.",
+    )
     log_dir: tuple[str, ...] = declare(
         ("/tmp/kafka-logs",), T.LIST, items, "Where logs are stored when log.dirs is not given."
     )

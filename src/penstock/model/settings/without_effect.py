@@ -50,7 +50,6 @@ connection.failed.authentication.delay.ms int 100
 connections.max.reauth.ms long 0
 controller.performance.always.log.threshold.ms long 2000 internal
 controller.performance.sample.period.ms long 60000 internal
-controller.quorum.auto.join.enable boolean false
 controller.quorum.fetch.max.bytes int 1048576
 controller.quorum.fetch.snapshot.max.bytes int 1048576
 controller.quota.window.num int 11

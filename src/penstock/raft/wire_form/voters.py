@@ -22,6 +22,7 @@ from penstock.wire.messages.control_records import (
 )
 from penstock.wire.messages.endpoints import NamedEndpoint
 
+KRAFT_VERSION_FEATURE = "kraft.version"
 KRAFT_VERSION = 1  # voters are in the log, with the ids of their directories
 VERSION = 0  # of both records
 
