@@ -37,6 +37,18 @@ def test_quorum_shows_the_one_voter_and_its_end(run: Callable[..., Outcome]) -> 
     assert "ms ago" in shown.text
 
 
+def test_features_are_listed_with_their_levels(run: Callable[..., Outcome]) -> None:
+    with running_broker() as broker:
+        told = run("cluster features --json", bootstrap=broker.bootstrap).json()
+        shown = run("cluster features", bootstrap=broker.bootstrap)
+    by_name = {one["name"]: one for one in told["features"]}
+    assert by_name["metadata.version"]["level"] == 30
+    kraft = by_name["kraft.version"]
+    assert (kraft["level"], kraft["supported_min"], kraft["supported_max"]) == (0, 0, 1)
+    assert shown.status == 0
+    assert "kraft.version" in shown.text
+
+
 def test_broker_that_is_asked_as_a_controller_says_so(run: Callable[..., Outcome]) -> None:
     with running_broker() as broker:
         for command in ("describe", "quorum"):

@@ -1,6 +1,7 @@
 """Apache Kafka's own tools change the voters and the features of a running cluster."""
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rig.apache_kafka.agent import KafkaAgent, ToolRun
+from rig.fixed_voters import NODES, FixedVoters, start
 from rig.held_port import HeldPort
 from rig.served_cluster import PENSTOCK, NodeProcess, ServedCluster
 
@@ -162,3 +164,39 @@ def test_features_are_described_and_no_downgrade_is_done(
     after = kafka_agent.run_tool("kafka-features", *at, "describe")
     levels = [[line.split("\t")[:4] for line in one.output.splitlines()] for one in (shown, after)]
     assert levels[0] == levels[1]
+
+
+def test_fixed_voters_are_upgraded_to_those_in_the_log(
+    kafka_agent: KafkaAgent, tmp_path: Path
+) -> None:
+    with FixedVoters() as fixed:
+        nodes = [fixed.made(number, tmp_path) for number in NODES]
+        start(*nodes)
+        at = ("--bootstrap-server", fixed.bootstrap)
+        refused = kafka_agent.run_tool(
+            "kafka-metadata-quorum", *at, "remove-controller", "--controller-id", "3",
+            "--controller-directory-id", "AAAAAAAAAAAAAAAAAAAAAQ",
+        )  # fmt: skip
+        assert refused.status != 0 and "UnsupportedVersion" in refused.output, refused.output
+        tried = kafka_agent.run_tool(
+            "kafka-features", *at, "upgrade", "--feature", "kraft.version=1", "--dry-run"
+        )
+        assert tried.status == 0, tried.output
+        assert level_of(kafka_agent, at, "kraft.version") == "0"
+        upgraded = kafka_agent.run_tool(
+            "kafka-features", *at, "upgrade", "--feature", "kraft.version=1"
+        )
+        assert upgraded.status == 0, upgraded.output
+        until(lambda: level_of(kafka_agent, at, "kraft.version") == "1")
+        for node in nodes:
+            node.end()
+        start(*nodes)  # their settings still name fixed voters: those in the log count
+        until(lambda: level_of(kafka_agent, at, "kraft.version") == "1")
+
+
+def level_of(agent: KafkaAgent, at: tuple[str, str], feature: str) -> str | None:
+    """The level of a feature that is finalized, as one of the brokers tells."""
+    run = agent.run_tool("kafka-features", *at, "describe")
+    assert run.status == 0, run.output
+    found = re.search(rf"Feature: {feature}\s.*FinalizedVersionLevel: (\S+)", run.output)
+    return None if found is None else found[1]

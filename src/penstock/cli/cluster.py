@@ -1,4 +1,4 @@
-"""`penstock cluster`: describe, quorum, log-dirs."""
+"""`penstock cluster`: describe, quorum, features, log-dirs."""
 
 import time
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from penstock.cli.show import print_json, print_table, say
 from penstock.client.admin.admin import Admin, BrokerDescription
 from penstock.client.admin.quorum import Controller, Quorum, QuorumMember, describe_quorum
 from penstock.client.network.cluster import Cluster
+from penstock.client.network.connection import Features
 from penstock.client.network.errors import ClientError, Refused, UnsupportedByBroker
 from penstock.model.identity import NodeId, id_text
 from penstock.wire.api import ApiKey, VersionRange
@@ -103,6 +104,45 @@ def quorum(controllers: str | None, bootstrap: str, as_json: bool) -> None:
             for member in members
         ),
     )
+
+
+@cluster.command()
+@controllers_option
+@cluster_options
+def features(controllers: str | None, bootstrap: str, as_json: bool) -> None:
+    """List the features: the level that the cluster uses, and those that a node supports."""
+
+    async def work(cluster: Cluster) -> Features:
+        if controllers is None:
+            await cluster.refresh(())
+        else:
+            await cluster.refresh_controllers()
+        return cluster.features
+
+    told = with_cluster(controllers or bootstrap, work)
+    names = sorted({*told.levels, *told.supported})
+    if as_json:
+        print_json(
+            {
+                "epoch": told.epoch,
+                "features": [_feature_value(told, name) for name in names],
+            }
+        )
+        return
+    print_table(
+        ("feature", "level", "lowest supported", "highest supported"),
+        (tuple(map(_or_dash, _feature_value(told, name).values())) for name in names),
+    )
+
+
+def _feature_value(told: Features, name: str) -> dict[str, object]:
+    supported = told.supported.get(name)
+    return {
+        "name": name,
+        "level": told.levels.get(name, 0),
+        "supported_min": None if supported is None else supported.min,
+        "supported_max": None if supported is None else supported.max,
+    }
 
 
 def _role(described: Quorum, member: QuorumMember, *, votes: bool) -> str:

@@ -39,6 +39,7 @@ class Features:
 
     epoch: int = -1
     levels: Mapping[str, int] = field(default_factory=dict)
+    supported: Mapping[str, VersionRange] = field(default_factory=dict)  # by the one that told
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,11 @@ class Connection:
         self.features = Features(
             epoch=reply.finalized_features_epoch,
             levels={one.name: one.max_version_level for one in reply.finalized_features},
+            supported={
+                one.name: VersionRange(one.min_version, one.max_version)
+                for one in reply.supported_features
+                if 0 <= one.min_version <= one.max_version
+            },
         )
         return Ready(self.versions)
 

@@ -79,7 +79,8 @@ class Checker:
 
     def uses_voters(self, replica: ReplicaKey, *, used: VotersAt, named: VotersAt) -> None:
         """What a replica takes for its voters, and what its log names last."""
-        if used.offset != named.offset:
+        same = used.voters.keys == named.voters.keys
+        if not same or used.voters.details != named.voters.details:
             raise Violation(
                 f"{replica} uses the voters {used.voters} of {used.offset}, and its log names"
                 f" {named.voters} at {named.offset}"
