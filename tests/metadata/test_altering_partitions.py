@@ -235,6 +235,23 @@ def test_a_fenced_replica_does_not_join() -> None:
     assert ask(cluster, asked).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
+def test_a_request_that_comes_after_a_later_one_was_refused_is_void() -> None:
+    """The leader asked twice, since the first reply did not come. By the refusal it knows that the
+    replica has not joined, and commits without it: the first request must not add it after all.
+    """
+    cluster = replicated(ONE, TWO, THREE)
+    cluster.fence(TWO)
+    cluster.unfence(TWO)
+    late = request(cluster, ONE, TWO, THREE)
+    cluster.fence(TWO)
+    assert ask(cluster, late).error_code == ErrorCode.INELIGIBLE_REPLICA
+    cluster.unfence(TWO)
+    assert ask(cluster, late).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert partition_of(cluster).isr == (ONE, THREE)
+    now = request(cluster, ONE, TWO, THREE)
+    assert ask(cluster, now).error_code == ErrorCode.NONE
+
+
 def test_a_replica_that_shuts_down_does_not_join() -> None:
     cluster = replicated(ONE, TWO, THREE)
     cluster.alter_isr("orders", ONE, THREE)

@@ -2,7 +2,8 @@
 
 Only the present leader may, in its leader epoch, knowing the latest partition epoch; so what it
 asks for follows from what it knows. A replica joins only as the process that the leader has seen:
-one that has restarted meanwhile, is fenced or shuts down is refused (KIP-841, KIP-903). A leader
+one that has restarted meanwhile, is fenced or shuts down is refused (KIP-841, KIP-903). A refusal
+is final: the same request does not succeed later. A leader
 that was elected uncleanly says that it has recovered before, or while, the set grows. A set that
 holds the target of a reassignment completes it: the leader may be another one then.
 """
@@ -25,6 +26,7 @@ from penstock.wire.messages.alter_partition import (
     AlterPartitionResponse,
     BrokerState,
 )
+from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 
 ANY_EPOCH = -1  # the leader does not know the epoch of that broker
 
@@ -66,9 +68,17 @@ def _alter(
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition = topic.partitions[place.partition]
     members = data.new_isr_with_epochs or [BrokerState(broker_id=node) for node in data.new_isr]
-    error = _error(partition, node_id, data, members) or _ineligible(context.state, members)
+    error = _error(partition, node_id, data, members)
     if error is not None:
         return error
+    if _ineligible(context.state, members):
+        if _may_be_unfenced(context.state, members):
+            # The partition epoch goes up: the same request, sent before and still on its way, would
+            # otherwise add the replica once it is unfenced, and by then the leader has gone on.
+            records.append(
+                PartitionChangeRecord(topic_id=place.topic_id, partition_id=place.partition)
+            )
+        return ErrorCode.INELIGIBLE_REPLICA
     change = change_partition(
         context,
         place,
@@ -121,11 +131,21 @@ def _error(
     return None
 
 
-def _ineligible(state: ControllerState, members: list[BrokerState]) -> ErrorCode | None:
-    for member in members:
-        broker = state.brokers.get(NodeId(member.broker_id))
-        if broker is None or not broker.is_usable:
-            return ErrorCode.INELIGIBLE_REPLICA
-        if member.broker_epoch not in (ANY_EPOCH, broker.epoch):
-            return ErrorCode.INELIGIBLE_REPLICA
-    return None
+def _ineligible(state: ControllerState, members: list[BrokerState]) -> bool:
+    """Whether one of them is not the process that runs, is fenced, or shuts down."""
+    return any(
+        (broker := state.brokers.get(NodeId(member.broker_id))) is None
+        or not broker.is_usable
+        or member.broker_epoch not in (ANY_EPOCH, broker.epoch)
+        for member in members
+    )
+
+
+def _may_be_unfenced(state: ControllerState, members: list[BrokerState]) -> bool:
+    """Whether all of them could be eligible later on, as the processes that they are."""
+    return all(
+        (broker := state.brokers.get(NodeId(member.broker_id))) is not None
+        and not broker.in_controlled_shutdown
+        and member.broker_epoch in (ANY_EPOCH, broker.epoch)
+        for member in members
+    )
