@@ -1,6 +1,11 @@
 """`penstock partitions balance` and `hot` on three nodes that are written to."""
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +14,9 @@ from typing import Self
 import pytest
 from confluent_kafka import Producer
 
+from penstock.cli import status
 from penstock.client.admin.balancing import stop_all
+from penstock.client.admin.reassignments import list_reassignments
 from penstock.client.network.errors import Refused
 from penstock.testing import Broker, running_broker
 from rig.client_cluster import run_with_cluster
@@ -171,3 +178,28 @@ def test_hot_partitions_and_the_keys_that_heat_them(run: Run, cluster: Broker) -
     assert [one["key"] for one in first["keys"]] == ["loud", "quiet-0"]
     assert 0.85 < first["keys"][0]["share"] < 0.95
     assert "loud 90%" in shown.text
+
+
+def test_ctrl_c_cancels_the_copies_at_hand_and_says_so(run: Run, cluster: Broker) -> None:
+    create(cluster, "cut-short", [[1], [1], [1]])
+    command = ["partitions", "balance", "--for", "3s", "--yes", "--throttle", "1000"]
+    with SkewedLoad(cluster, "cut-short", partitions=3):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "penstock.cli.main", *command],
+            env={**os.environ, "PENSTOCK_BOOTSTRAP": cluster.bootstrap},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        until(
+            "something moves",
+            lambda: bool(run_with_cluster(cluster.bootstrap, list_reassignments)),
+        )
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == status.INTERRUPTED, err
+    assert "changes, " in out, "the plan was shown"
+    assert "cancelled the move of cut-short-" in err
+    assert re.search(r"^\d+ of \d+ changes are done$", err, re.MULTILINE)
+    told = run("partitions reassign --verify --json", bootstrap=cluster.bootstrap).json()
+    assert told == {"partitions": [], "throttles_removed": []}

@@ -1,5 +1,6 @@
 """`penstock partitions balance`: measure, plan, show, ask, do."""
 
+import sys
 from collections.abc import Sequence
 
 import click
@@ -116,7 +117,7 @@ def balance(
     elif plan.changes and not dry_run:
         say(f"{len(done)} of {len(plan.changes)} changes are done", err=True)
     if not whole:
-        raise click.exceptions.Exit(status.INTERRUPTED)
+        sys.exit(status.INTERRUPTED)
 
 
 def _execute(

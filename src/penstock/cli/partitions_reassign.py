@@ -1,6 +1,7 @@
 """`penstock partitions reassign`: begin moves, follow them, cancel them."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import click
@@ -265,7 +266,7 @@ async def _watched(cluster: Cluster, targets: Targets) -> tuple[list[Followed], 
 
 def _interrupted() -> None:
     say(GOES_ON, err=True)
-    raise click.exceptions.Exit(status.INTERRUPTED)
+    sys.exit(status.INTERRUPTED)
 
 
 def _show_moves(moves: list[Move], size_bytes: dict[TopicPartition, int], *, dry_run: bool) -> None:
