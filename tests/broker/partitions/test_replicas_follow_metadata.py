@@ -142,13 +142,14 @@ def test_a_change_of_leader_reads_no_log(broker: Broker) -> None:
     broker.partitions.check()
 
 
+class Slot:
+    code: ErrorCode | None = None
+
+    def done(self, code: ErrorCode) -> None:
+        self.code = code
+
+
 def test_acks_that_wait_are_told_that_another_broker_leads(broker: Broker) -> None:
-    class Slot:
-        code: ErrorCode | None = None
-
-        def done(self, code: ErrorCode) -> None:
-            self.code = code
-
     broker.create_topic("t", replicas=REPLICAS)
     append(broker, 1)
     slot = Slot()
@@ -363,3 +364,31 @@ def test_settings_come_before_the_in_sync_set_that_was_judged_by_them(broker: Br
     broker._apply(Delta(topics_changed=(topic,), configs_changed=(resource,)))
     assert broker.partition("t").in_sync_count == 1
     assert broker.partition("t").high_watermark == 0
+
+
+def test_a_leader_that_is_deposed_commits_nothing_by_settings_that_came_with_it(
+    broker: Broker,
+) -> None:
+    """Its successor was elected by the old minimum, and may lack what only this log has."""
+    broker.create_topic("t", replicas=(NODE, OTHER), config={"min.insync.replicas": "2"})
+    change(broker, isr=(NODE,))
+    append(broker, 1)
+    assert broker.partition("t").high_watermark == 0
+    slot = Slot()
+    broker.partition("t").acks.add(Offset(1), slot)
+    topic = broker.services.image.topics_by_name["t"]
+    after = replace(
+        topic.partitions[0],
+        leader=OTHER,
+        leader_epoch=LeaderEpoch(1),
+        isr=(OTHER,),
+        partition_epoch=2,
+    )
+    topic = replace(topic, partitions=(after,))
+    broker._set_config("t", {"min.insync.replicas": "1"})
+    broker._with_topic(topic)
+    resource = ConfigResource(ResourceKind.TOPIC, "t")
+    broker._apply(Delta(topics_changed=(topic,), configs_changed=(resource,)))
+    assert slot.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert followed(broker).high_watermark == 0
+    assert followed(broker).settings.min_insync_replicas == 1

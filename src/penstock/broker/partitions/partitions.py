@@ -305,6 +305,11 @@ class Partitions:
             return ErrorCode.KAFKA_STORAGE_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    def _leads(self, name: TopicPartition) -> bool:
+        """Whether the metadata has this broker as the leader of a partition that exists."""
+        partitions = self._image.topics_by_name[name.topic].partitions
+        return partitions[name.partition].leader == self._node_id
+
     def _home(self, partition: Replica) -> str:
         """The directory that the replica lies in."""
         return partition.log.directory.rpartition("/")[0]
@@ -486,10 +491,16 @@ class Partitions:
         replicas.extend(self._by_name.get(topic, {}).values())
         replicas.extend(self._followed.get(topic, {}).values())
         for replica in replicas:
-            if replica.settings != settings:
-                replica.reconfigure(settings)
-                if replica.wants_sync:
-                    self.want_sync(replica)
+            if replica.settings == settings:
+                continue
+            if isinstance(replica, Partition) and not self._leads(replica.name):
+                # Deposed by the same metadata: by a smaller `min.insync.replicas` it would commit,
+                # and ack, what its successor does not have.
+                replica.log.reconfigure(settings)
+                continue
+            replica.reconfigure(settings)
+            if replica.wants_sync:
+                self.want_sync(replica)
 
     def _delete(self, topics: Iterable[TopicImage], applied: Applied) -> None:
         gone: dict[TopicPartition, TopicId] = {}

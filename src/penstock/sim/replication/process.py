@@ -129,7 +129,8 @@ class Process:
         replica = self.replica
         if before is None or image.in_sync_min != before.in_sync_min:
             settings = self._settings(image.in_sync_min)
-            if replica is None:
+            is_deposed = isinstance(replica, Partition) and image.leader != self.node_id
+            if replica is None or is_deposed:
                 self.log.reconfigure(settings)
             else:
                 replica.reconfigure(settings)
