@@ -116,7 +116,7 @@ def test_nothing_is_planned_while_partitions_move(
     refused = run("partitions balance --yes")
     assert refused.status == 1
     assert refused.out == b""
-    assert refused.err.startswith("penstock: 1 partition already move")
+    assert refused.err.startswith("penstock: 1 partition is moving already: ")
     assert refused.err.count("\n") == 1
     assert run("partitions balance --stop").lines == ["cancelled the move of moving-0"]
     assert run("partitions balance --stop").err == (

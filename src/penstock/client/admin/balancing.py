@@ -45,9 +45,10 @@ class StoppedElsewhere(ClientError):
 async def refuse_while_moving(cluster: Cluster) -> None:
     running = await list_reassignments(cluster)
     if running:
+        many = "1 partition is" if len(running) == 1 else f"{len(running)} partitions are"
         raise MovesRun(
-            f"{len(running)} partition{'s' * (len(running) != 1)} already move: wait for"
-            " `penstock partitions reassign --verify --watch`, or cancel with `balance --stop`"
+            f"{many} moving already: wait for `penstock partitions reassign --verify --watch`, or"
+            " cancel with `penstock partitions balance --stop`"
         )
 
 
