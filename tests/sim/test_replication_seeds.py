@@ -29,8 +29,9 @@ FOUND_BY = {
 # Seeds that have found something: all replicas are fenced when calm begins, and none of them has
 # the records; records of the last leader fill the log of a follower up to the end of the new one's;
 # records that were cut off are back after a power loss, among later ones; a leader learns that it
-# was deposed, and that fewer in-sync replicas are enough, at the same time.
-TELLING = (6200, 23926, 26647, 32548, 33763, 41504)
+# was deposed, and that fewer in-sync replicas are enough, at the same time; a leader that was
+# paused commits what its successor has lost with its power.
+TELLING = (6200, 23926, 26647, 32548, 33763, 41504, 50259)
 
 
 @pytest.mark.parametrize("seed", [*range(12), *TELLING])

@@ -55,6 +55,9 @@ class Checker:
             if committed_in < epoch and offset >= log.start_offset and has.get(offset) != checksum
         ]
         if not missing:
+            if recovering and not self._acks_wait_for_syncs:
+                # What older leaders have not committed yet may be lost as well.
+                self._forgiven_epoch = epoch
             return
         if not recovering:
             raise Violation(
