@@ -16,7 +16,7 @@ FOUND_BY = {
     Flaw.REFORMATTED_ACK_COUNTED: range(35, 50),
     Flaw.SECOND_CHANGE_TOO_EARLY: range(12),
     Flaw.CHANGE_BEFORE_OWN_COMMIT: range(12),
-    Flaw.REMOVED_LEADER_COUNTED: range(8, 18),
+    Flaw.REMOVED_LEADER_COUNTED: range(10),
     Flaw.VOTERS_NOT_TAKEN_BACK: range(10),
     Flaw.SNAPSHOT_WITHOUT_EPOCH: range(30, 40),
     Flaw.SHORT_WAIT_TWICE: range(125, 135),  # candidates overrun each other only at times
