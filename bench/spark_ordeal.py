@@ -297,11 +297,11 @@ class Ordeal:
 
 
 def batches_of(carrying: Carrying) -> int:
-    """How many batches Spark has noted as written."""
+    """How many batches Spark has noted as written; it keeps the notes of the last hundred."""
     commits = Path(carrying.checkpoint) / "commits"
     if not commits.is_dir():
         return 0
-    return sum(one.name.isdecimal() for one in commits.iterdir())
+    return max((int(one.name) + 1 for one in commits.iterdir() if one.name.isdecimal()), default=0)
 
 
 def gist(text: str) -> str:
