@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
+
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
 from penstock.client.network.channel import open_channel
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
@@ -64,6 +66,9 @@ def commit_code(reply: OffsetCommitResponse) -> int:
     return reply.topics[0].partitions[0].error_code
 
 
+FETCH = OffsetFetchRequest(
+    group_id=KEY, topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
+)
 INIT = InitProducerIdRequest(transactional_id=KEY, transaction_timeout_ms=60_000)
 
 
@@ -95,10 +100,20 @@ class Scene:
         names = (machine(number) for number in range(1, NODES + 1))
         return [address(name) for name in names if name != without]
 
-    async def coordinator(self, kind: CoordinatorKind) -> str:
-        async with self.machines.client("client", self.addresses()) as cluster:
+    async def coordinator(self, kind: CoordinatorKind, *, without: str | None = None) -> str:
+        """As any node but one says."""
+        async with self.machines.client("client", self.addresses(without=without)) as cluster:
             node_id = await Coordinators(cluster, kind=kind).of(KEY)
         return machine(int(node_id))
+
+    async def coordinator_other_than(self, former: str, kind: CoordinatorKind) -> str:
+        """As soon as the other nodes name one."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                named = await self.coordinator(kind, without=former)
+                if named != former:
+                    return named
+                await asyncio.sleep(0.1)
 
     async def ask(
         self,
@@ -152,6 +167,37 @@ class Scene:
             channel.close()
         return codes
 
+    async def offsets_at(
+        self, host: str, *, connected: asyncio.Event, until: asyncio.Event
+    ) -> list[tuple[int, int, int]]:
+        """When one node was asked for the committed offset, over a connection that lasts, and its
+        answers: error code and offset.
+        """
+        answers: list[tuple[int, int, int]] = []
+        clock = self.machines.world("reader").clock
+        async with TaskGroup() as tasks:
+            channel = await open_channel(
+                self.machines.world("reader").network,
+                address(host),
+                client_id="reader",
+                tasks=tasks,
+                timeout_ms=ANSWER_MS,
+            )
+            while not until.is_set():
+                asked_ms = clock.monotonic_ms()
+                version = channel.version_for(OffsetFetchRequest, at_most=VERSION_MAX)
+                reply = await channel.ask(
+                    FETCH, OffsetFetchResponse, timeout_ms=ANSWER_MS, version=version
+                )
+                offset = -1
+                if reply.error_code == ErrorCode.NONE:
+                    offset = reply.topics[0].partitions[0].committed_offset
+                    connected.set()
+                answers.append((asked_ms, reply.error_code, offset))
+                await asyncio.sleep(0.05)
+            channel.close()
+        return answers
+
     def cut_off(self, host: str) -> Callable[[], None]:
         """From the other nodes. Returns what joins it again."""
         others = [name for name in self.machines.nodes if name != host]
@@ -197,13 +243,52 @@ def test_offsets_are_committed_by_one_coordinator_at_a_time() -> None:
         codes = await asking
         assert set(codes) <= UNDERSTOOD
         assert codes[-1] is ErrorCode.NOT_COORDINATOR
-        fetch = OffsetFetchRequest(
-            group_id=KEY, topics=[OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
-        )
-        reply = await scene.ask(group, fetch, OffsetFetchResponse, lambda reply: reply.error_code)
+        reply = await scene.ask(group, FETCH, OffsetFetchResponse, lambda reply: reply.error_code)
         assert reply.topics[0].partitions[0].committed_offset == 20
 
     Machines().run(scenario)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_replaced_coordinator_answers_with_no_committed_offset(seed: int) -> None:
+    """It would be an old one: the consumer would read again what another has read."""
+    group = CoordinatorKind.GROUP
+
+    async def scenario(machines: Machines) -> None:
+        scene = Scene(machines)
+        await scene.begin()
+        await scene.ask(group, commit_of(10), OffsetCommitResponse, commit_code)
+        former = await scene.coordinator(group)
+        connected, over = asyncio.Event(), asyncio.Event()
+        asking = asyncio.create_task(scene.offsets_at(former, connected=connected, until=over))
+        async with asyncio.timeout(WAIT_S):
+            await connected.wait()
+        join = scene.cut_off(former)
+        # Before that the former one would get the commit, and wait for its followers.
+        await scene.coordinator_other_than(former, group)
+        await scene.ask(group, commit_of(20), OffsetCommitResponse, commit_code, without=former)
+        committed_ms = machines.world("reader").clock.monotonic_ms()
+        await asyncio.sleep(5)
+        # A client that reaches the former one first finds the other nevertheless.
+        addresses = [address(former), *scene.addresses(without=former)]
+        async with machines.client("late", addresses) as cluster:
+            reply = await Coordinators(cluster, kind=group).ask(
+                KEY,
+                FETCH,
+                OffsetFetchResponse,
+                code_of=lambda reply: reply.error_code,
+                version_max=VERSION_MAX,
+            )
+            assert reply.topics[0].partitions[0].committed_offset == 20
+        join()
+        await asyncio.sleep(10)
+        over.set()
+        answers = await asking
+        assert {code for _, code, _ in answers} <= {ErrorCode.NONE, *UNDERSTOOD}
+        assert {offset for asked_ms, _, offset in answers if asked_ms > committed_ms} == {-1}
+        assert answers[-1][1] == ErrorCode.NOT_COORDINATOR
+
+    Machines(seed).run(scenario)
 
 
 def test_identities_are_given_by_one_coordinator_at_a_time() -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
@@ -73,6 +74,11 @@ class BrokerParts:
             directory.path: identity.directory_id
             for directory, identity in zip(directories, identities, strict=True)
         }
+        lease = BrokerLease(
+            # The only voter decides itself whether its broker is fenced: in the same process.
+            timeout_ms=None if self._is_alone else settings.broker_session_timeout_ms,
+            metadata_offset=lambda: local.image.offset,
+        )
         self._membership = Membership(
             controller=controller,
             local=local,
@@ -81,6 +87,7 @@ class BrokerParts:
             registration_timeout_ms=config.cluster.registration_timeout_ms,
             session_timeout_ms=settings.broker_session_timeout_ms,
             clock=world.clock,
+            lease=lease,
             failed_directories=lambda: [
                 directory_ids[path] for path in directories.failed if path in directory_ids
             ],
@@ -105,6 +112,7 @@ class BrokerParts:
             controller=controller,
             settings=settings.groups,
             may_be_alone=self._may_be_alone("offsets.topic.replication.factor", links),
+            lease=lease,
         )
         producer_ids = ProducerIds(
             controller=controller, node_id=node_id, broker_epoch=self.broker_epoch
@@ -119,6 +127,7 @@ class BrokerParts:
             node_id=node_id,
             links=links,
             may_be_alone=self._may_be_alone("transaction.state.log.replication.factor", links),
+            lease=lease,
         )
         self._directory_assignments = DirectoryAssignments(
             node_id=node_id,

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.membership import Membership, NotRegistered
 from penstock.broker.controller.quorum_driver import QuorumMember
@@ -64,6 +65,7 @@ def membership_of(control: Control, *, timeout_ms: int) -> Membership:
         registration_timeout_ms=timeout_ms,
         session_timeout_ms=timeout_ms,
         clock=control.world.clock,
+        lease=BrokerLease(timeout_ms=timeout_ms),
     )
 
 

@@ -1,7 +1,5 @@
 """BrokerHeartbeat: a broker keeps its session, and asks to be unfenced or to shut down."""
 
-from collections.abc import Awaitable
-
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import ControllerServices, RequestContext
 from penstock.model.error import ErrorCode
@@ -9,10 +7,12 @@ from penstock.wire.api import ApiKey
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 
-def handle(
+async def handle(
     services: ControllerServices, request: BrokerHeartbeatRequest, context: RequestContext
-) -> Awaitable[BrokerHeartbeatResponse]:
-    return services.local.ask(request, connection=context.peer)
+) -> BrokerHeartbeatResponse:
+    reply: BrokerHeartbeatResponse = await services.local.ask(request, connection=context.peer)
+    reply.metadata_offset = services.local.image.offset
+    return reply
 
 
 def refuse(

@@ -20,7 +20,7 @@ async def handle(
     version = context.header.api_version
     states: list[TransactionState] = await ask_each(
         list(dict.fromkeys(request.transactional_ids)),
-        lambda name: services.transactions.ask(
+        lambda name: services.transactions.read(
             name, DescribeTransaction(transactional_id=name), version=version
         ),
         refuse_one,

@@ -27,7 +27,7 @@ async def handle(
     many = context.header.api_version >= MANY_GROUPS_FROM
     groups = await ask_each(
         _without_repeats(request.groups) if many else [_only_group(request)],
-        lambda group: services.groups.ask(
+        lambda group: services.groups.read(
             group.group_id,
             FetchStableOffsets(request=group) if request.require_stable else group,
             context,

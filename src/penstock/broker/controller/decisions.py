@@ -215,6 +215,10 @@ class Decisions:
         host = self._host
         if host is None or driver is None:
             return answer(RequestError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE))
+        if _keeps_session(request) and driver.may_be_replaced():
+            # The sessions of another controller would not know of it: the broker's lease (ADR 41)
+            # must not count from here.
+            return answer(RequestError(ErrorCode.REQUEST_TIMED_OUT, "a majority is silent"))
         end_offset = self._journal.end_offset
         fenced_before = _fenced_sender(self._state, request)
         accepted: list[ControllerReply] = []
@@ -308,6 +312,10 @@ class Decisions:
                     await self._sooner_deadline.wait()
             except TimeoutError:
                 continue
+
+
+def _keeps_session(request: ControllerRequest) -> bool:
+    return isinstance(request, BrokerHeartbeatRequest) and not request.want_shut_down
 
 
 def _fenced_sender(state: ControllerState, request: ControllerRequest) -> NodeId | None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.model.error import ErrorCode, PenstockError, RequestError
@@ -48,8 +49,8 @@ class NotRegistered(PenstockError):
 
 class Membership:
     """See the module. `failed_directories` are the ids of log directories that this broker
-    registered with, and that have failed since; `registered` is told of each broker epoch
-    that this broker is given.
+    registered with, and that have failed since; `registered` is told of each broker epoch that this
+    broker is given; heartbeats that are acknowledged extend the `lease`.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Membership:
         registration_timeout_ms: int,
         session_timeout_ms: int,
         clock: Clock,
+        lease: BrokerLease,
         failed_directories: Callable[[], Iterable[bytes]] = tuple,
         registered: Callable[[int], None] = lambda epoch: None,
     ) -> None:
@@ -75,6 +77,7 @@ class Membership:
         # By then the session of a process that is gone has ended: whoever has the id is alive.
         self._duplicate_timeout_ms = min(registration_timeout_ms, 2 * session_timeout_ms)
         self._clock = clock
+        self._lease = lease
         self._broker_epoch = -1
         self._registration: BrokerRegistrationRequest | None = None
         self._is_leaving = False
@@ -256,6 +259,7 @@ class Membership:
         )
 
     async def _beat(self, *, shut_down: bool = False) -> BrokerHeartbeatResponse:
+        sent_ms = self._clock.monotonic_ms()
         reply: BrokerHeartbeatResponse = await self._controller.ask(
             BrokerHeartbeatRequest(
                 broker_id=self._node_id,
@@ -267,6 +271,10 @@ class Membership:
             ),
             wait_ms_max=ASK_WAIT_MS,
         )
+        if reply.is_fenced:
+            self._lease.fenced()
+        elif not shut_down:
+            self._lease.acknowledged(sent_ms=sent_ms, metadata_offset=reply.metadata_offset)
         return reply
 
     async def _register_again(self) -> None:

@@ -46,6 +46,7 @@ from penstock.raft.messages import (
     Request,
 )
 from penstock.raft.replica import Replica
+from penstock.raft.roles.leader import Leader
 from penstock.raft.roles.resigned import Resigned
 from penstock.raft.times import Times
 from penstock.raft.voter_changes import RETRIABLE, ChangeRefused, VoterChange
@@ -228,6 +229,16 @@ class QuorumDriver:
     def describe(self) -> QuorumDescription | None:
         """How far each replica has come; None where this one does not lead."""
         return describe_quorum(self.replica.state, self._now_ms())
+
+    def may_be_replaced(self) -> bool:
+        """Whether the other voters may have elected another leader: a majority of them has not
+        fetched within the time after which they do. A leader resigns only later than that.
+        """
+        role, times = self.replica.state.role, self.replica.state.times
+        if not isinstance(role, Leader):
+            return True
+        until_ms = role.quorum_until_ms(times.fetch_timeout_ms)
+        return until_ms is not None and self._now_ms() >= until_ms
 
     @property
     def voters(self) -> VoterSet:

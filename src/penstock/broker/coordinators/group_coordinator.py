@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Protocol
 
+from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.coordinators.group_batches import group_batch
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_shard import LedShard
-from penstock.broker.coordinators.led_shards import LedShards, require_loaded
+from penstock.broker.coordinators.led_shards import LedShards, require_lease, require_loaded
 from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.coordinators.offsets_topic import offsets_topic
@@ -80,9 +81,11 @@ class GroupCoordinator:
         controller: ControllerLink,
         settings: GroupSettings,
         may_be_alone: bool = True,
+        lease: BrokerLease | None = None,  # None: nobody else can take over
     ) -> None:
         self._node_id = node_id
         self._may_be_alone = may_be_alone
+        self._lease = BrokerLease(timeout_ms=None) if lease is None else lease
         self._world = world
         self._partitions = partitions
         self._topic = InternalTopic(controller, OFFSETS_TOPIC)
@@ -143,6 +146,14 @@ class GroupCoordinator:
         this broker does not coordinate the group, or not yet.
         """
         return self._ask(self._shards.find(group_id), request, origin)
+
+    def read(self, group_id: str, request: object, origin: Origin) -> Any | asyncio.Future[Any]:
+        """As `ask`, for a question whose answer no write confirms and clients go on from: it is
+        refused, too, when another broker may coordinate the group without this one knowing it.
+        """
+        led = self._shards.find(group_id)
+        require_lease(self._lease, self._world.clock)
+        return self._ask(led, request, origin)
 
     def index_of(self, group_id: str) -> int:
         """The partition of a group's offsets. RequestError while there is no such topic."""

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
+from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.coordinators.led_host import LedHost, Stage
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.partitioning import partition_of
@@ -194,3 +195,11 @@ def require_loaded(host: LedHost[Any]) -> None:
         raise RequestError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it is being loaded")
     if host.stage is not Stage.LOADED:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "it cannot be read")
+
+
+def require_lease(
+    lease: BrokerLease, clock: Clock, *, code: ErrorCode = ErrorCode.NOT_COORDINATOR
+) -> None:
+    """RequestError while another broker may coordinate what this one leads by its metadata."""
+    if not lease.is_valid(clock.monotonic_ms()):
+        raise RequestError(code, "no controller has confirmed this broker lately")

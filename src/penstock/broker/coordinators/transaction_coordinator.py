@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.links import Links
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
-from penstock.broker.coordinators.led_shards import LedShards, require_loaded
+from penstock.broker.coordinators.led_shards import LedShards, require_lease, require_loaded
 from penstock.broker.coordinators.led_transactions import LedTransactions
 from penstock.broker.coordinators.loading import load
 from penstock.broker.coordinators.marker_sending import MarkerSending, Written, write_marker
@@ -66,9 +67,11 @@ class TransactionCoordinator:
         node_id: NodeId,
         links: Links | None,
         may_be_alone: bool = True,
+        lease: BrokerLease | None = None,  # None: nobody else can take over
     ) -> None:
         self._world = world
         self._may_be_alone = may_be_alone
+        self._lease = BrokerLease(timeout_ms=None) if lease is None else lease
         self._partitions = partitions
         self._producer_ids = producer_ids
         self._write_to_offsets = write_to_offsets
@@ -139,6 +142,16 @@ class TransactionCoordinator:
             )
         return reply
 
+    def read(
+        self, transactional_id: str, request: TransactionRequest, *, version: int
+    ) -> Any | asyncio.Future[Any]:
+        """As `ask`, for a question whose answer no write confirms: it is refused, too, when another
+        broker may coordinate the id without this one knowing it.
+        """
+        led = self._shards.find(transactional_id)
+        require_lease(self._lease, self._world.clock)
+        return self._ask(led, request, version=version)
+
     def enlist(self, request: Enlist) -> Enlisted | asyncio.Future[Any]:
         """Asks the coordinator of a transactional id, wherever that is, for a broker that leads
         partitions. Returns the reply or a future of it. RequestError as with `ask`.
@@ -207,6 +220,10 @@ class TransactionCoordinator:
                 if led.host.stage is Stage.ENDED:
                     break
                 require_loaded(led.host)
+                # The client asks this broker again: it has not asked for one id.
+                require_lease(
+                    self._lease, self._world.clock, code=ErrorCode.COORDINATOR_NOT_AVAILABLE
+                )
                 some = ids[start : start + TRANSACTIONAL_IDS_PER_STEP]
                 request = ListTransactions(filters=filters, transactional_ids=some)
                 reply = self._ask(led, request, version=version)

@@ -112,21 +112,24 @@ class Cluster:
             raise Unreachable(f"no broker {node} is known in the cluster")
         return await self._channel_to(broker.address, lane)
 
-    async def any_channel(self) -> Channel:
+    async def any_channel(self, *, avoid: NodeId | None = None) -> Channel:
         """An open channel to whichever broker answers: known ones first, then those named at the
-        start. Unreachable when none has answered in the time that the rules give them.
+        start. `avoid` is asked only if no other broker can be. Unreachable when none has answered
+        in the time that the rules give them.
         """
         deadline_ms = self.clock.monotonic_ms() + self.rules.reach_ms_max
         while True:
             try:
-                return await self._any_channel()
+                return await self._any_channel(avoid)
             except Unreachable:
                 if self.clock.monotonic_ms() >= deadline_ms:
                     raise
             await asyncio.sleep(self.rules.backoff_ms / 1000)
 
-    async def ask_any(self, request: Message, reply_type: type[AnyReply]) -> AnyReply:
-        channel = await self.any_channel()
+    async def ask_any(
+        self, request: Message, reply_type: type[AnyReply], *, avoid: NodeId | None = None
+    ) -> AnyReply:
+        channel = await self.any_channel(avoid=avoid)
         return await channel.ask(request, reply_type, timeout_ms=self.rules.request_ms_max)
 
     async def ask_controller(self, request: Message, reply_type: type[AnyReply]) -> AnyReply:
@@ -223,13 +226,16 @@ class Cluster:
         self.view = merged(self.view, reply, all_topics=all_topics)
         self._refreshes += 1
 
-    async def _any_channel(self) -> Channel:
-        for (_, lane), channel in self._channels.items():
-            if lane is Lane.QUESTIONS and channel.is_open:
+    async def _any_channel(self, avoid: NodeId | None) -> Channel:
+        avoided = self.view.brokers.get(avoid) if avoid is not None else None
+        last = None if avoided is None else avoided.address
+        for (address, lane), channel in self._channels.items():
+            if lane is Lane.QUESTIONS and channel.is_open and address != last:
                 return channel
         known = [broker.address for broker in self.view.brokers.values()]
         reasons: dict[str, None] = {}
-        for address in dict.fromkeys((*known, *self.bootstrap)):
+        addresses = dict.fromkeys((*known, *self.bootstrap))
+        for address in sorted(addresses, key=lambda one: one == last):
             try:
                 return await self._channel_to(address, Lane.QUESTIONS)
             except ClientError as error:

@@ -48,6 +48,7 @@ class Coordinators:
         self.cluster = cluster
         self.kind = kind
         self._known: dict[str, NodeId] = {}
+        self._former: dict[str, NodeId] = {}  # another one than this says who it is now
 
     async def ask(
         self,
@@ -133,7 +134,12 @@ class Coordinators:
             await asyncio.sleep(rules.backoff_ms / 1000)
 
     def forget(self, key: str) -> None:
-        self._known.pop(key, None)
+        """It has moved, or cannot be reached. A broker that was cut off from the others may still
+        take itself for the coordinator: others are asked first.
+        """
+        former = self._known.pop(key, None)
+        if former is not None:
+            self._former[key] = former
 
     def about(self, key: str) -> str:
         return f"{'group' if self.kind is CoordinatorKind.GROUP else 'transactional id'} {key}"
@@ -141,7 +147,8 @@ class Coordinators:
     async def _find(self, key: str) -> tuple[NodeId, ErrorCode, str | None]:
         # One question in two forms: up to version 3 one key, later ones many.
         request = FindCoordinatorRequest(key=key, key_type=self.kind, coordinator_keys=[key])
-        reply = await self.cluster.ask_any(request, FindCoordinatorResponse)
+        avoid = self._former.pop(key, None)
+        reply = await self.cluster.ask_any(request, FindCoordinatorResponse, avoid=avoid)
         for told in reply.coordinators:
             return NodeId(told.node_id), error_code(told.error_code), told.error_message
         return NodeId(reply.node_id), error_code(reply.error_code), reply.error_message

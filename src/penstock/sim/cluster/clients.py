@@ -21,7 +21,7 @@ from penstock.client.produce.producer import Delivery, Producer, ProducerRules
 from penstock.metadata.image.image import Image
 from penstock.model.configs import Operation, ResourceKind
 from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicPartition
+from penstock.model.identity import NodeId, TopicPartition
 from penstock.sim.cluster.history import ClusterHistory, Presence, TopicHistory
 from penstock.sim.cluster.layout import address
 from penstock.sim.cluster.scenario import ORDERS, ClusterScenario
@@ -83,7 +83,7 @@ class WatchedCluster(Cluster):
 class ThroughOneNode(WatchedCluster):
     """A client that asks one node for everything, so that this one has to forward it."""
 
-    async def any_channel(self) -> Channel:
+    async def any_channel(self, *, avoid: NodeId | None = None) -> Channel:
         return await self._channel_to(self.bootstrap[0], Lane.QUESTIONS)
 
     async def ask_controller(self, request: Message, reply_type: type[AnyReply]) -> AnyReply:

@@ -3,10 +3,14 @@ fenced or shut down (KIP-631).
 
 Version 1 names log directories that failed (KIP-858), version 2 those that take no new partitions
 (KIP-1066): None there means that the broker does not know yet.
+
+A tagged field of our own in the response says where the controller's committed metadata ends (ADR
+41); -1 where it was answered in the same process.
 """
 
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import (
+    OWN_TAGS_FROM,
     Message,
     array,
     boolean,
@@ -37,3 +41,4 @@ class BrokerHeartbeatResponse(
     is_caught_up: bool = boolean()
     is_fenced: bool = boolean(default=True)
     should_shut_down: bool = boolean()
+    metadata_offset: int = tagged(OWN_TAGS_FROM, int64("0+", default=-1))
