@@ -89,6 +89,11 @@ class ReplicaDisk:
         return [*self.snapshot_content[: self.start_offset], *self.entries]
 
     @property
+    def durable(self) -> list[LogEntry]:
+        """What of `entries` a crash leaves, or brings back."""
+        return list(self._durable)
+
+    @property
     def durable_end(self) -> Offset:
         return Offset(self.start_offset + len(self._durable))
 

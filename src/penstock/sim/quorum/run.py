@@ -261,10 +261,10 @@ class Run:
         process.syncing = False
         process.disk.sync(changes)
         process.replica.synced(self.now_ms)
-        if process.disk.changes:
-            self._sync(process)
         self._settle(process)
         if process.alive:
+            if process.disk.changes:
+                self._sync(process)
             process.snapshot_if(self._snapshot_entries)
 
     # The network
@@ -415,7 +415,8 @@ class Run:
             return node not in self._replaced and len(self._replaced) < self._replaced_max
         sets = [self.voters]
         for disk in self._disks.values():
-            sets += [at.voters for at in self._book.named_in(disk.everything(), start=Offset(0))]
+            for entries in (disk.everything(), disk.durable):  # what was cut off may be back
+                sets += [at.voters for at in self._book.named_in(entries, start=Offset(0))]
         return all(self._intact(one, node) >= one.majority for one in self._possible(sets))
 
     def _possible(self, sets: list[VoterSet]) -> list[VoterSet]:
