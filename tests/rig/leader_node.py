@@ -35,6 +35,7 @@ from penstock.wire.messages.list_offsets import (
 from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
 from rig.produced import produced
+from rig.sole_controller import sole_controller
 
 LISTENER = "PLAINTEXT"
 HOST = "127.0.0.1"
@@ -209,7 +210,8 @@ class LeaderNode:
         services = Services(
             node_id=self.node_id, cluster_id="test", settings=settings, world=self._world,
             image=Image(), endpoints=(), controller=nothing, partitions=nothing, groups=nothing,
-            transactions=nothing, producer_ids=nothing, fetch_sessions=nothing, local=nothing,
+            transactions=nothing, producer_ids=nothing, fetch_sessions=nothing,
+            local=sole_controller(self._world, node_id=self.node_id, settings=settings),
             served=versions_served(apis),
         )  # fmt: skip
         listening = ListenAddress(listener=LISTENER, host=HOST, port=port)

@@ -33,6 +33,7 @@ from penstock.world.errors import NetworkError
 from penstock.world.ports import Address, Stream, World
 from penstock.world.real import real_world
 from penstock.world.tasks import TaskGroup
+from rig.sole_controller import sole_controller
 
 VERSION = 9
 HOST = "127.0.0.1"
@@ -130,7 +131,7 @@ async def serving(
         node_id=NodeId(1), cluster_id="test", settings=settings, world=world, image=Image(),
         endpoints=(), controller=nothing, partitions=nothing, groups=nothing, transactions=nothing,
         producer_ids=nothing, fetch_sessions=nothing, served=versions_served(apis),
-        local=nothing,
+        local=sole_controller(world, node_id=NodeId(1), settings=settings),
     )  # fmt: skip
     async with TaskGroup() as group:
         address = ListenAddress(listener="PLAINTEXT", host=HOST, port=0)

@@ -17,6 +17,7 @@ from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.sim.cluster.layout import configs, format_nodes
 from penstock.sim.entropy import stream
+from penstock.world.ports import Address
 from rig.control import CLUSTER_ID, NODE, Control, run_with
 from rig.machines import Machines
 from rig.memory_disk import MemoryDisk
@@ -47,6 +48,7 @@ def replica_that_hears_nothing(control: Control) -> LocalController:
             endpoints=(),
             times=Times(),
             request_timeout_ms=0,
+            addresses={NODE: Address(host="controller", port=9093)},
         ),
         settings=control.settings,
         publish=lambda delta, image: None,
@@ -60,7 +62,6 @@ def membership_of(control: Control, *, timeout_ms: int) -> Membership:
         controller=control.controller,
         local=replica_that_hears_nothing(control),
         node_id=TWO,
-        voters=VOTERS,
         heartbeat_interval_ms=100,
         registration_timeout_ms=timeout_ms,
         session_timeout_ms=timeout_ms,

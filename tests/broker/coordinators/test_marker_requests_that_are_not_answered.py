@@ -32,6 +32,7 @@ from penstock.wire.messages.write_txn_markers import (
 from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
 from rig.raw_serving import HOST, run_in_virtual_time
+from rig.sole_controller import sole_controller
 
 HERE, LEADER = NodeId(1), NodeId(2)
 ORDERS = TopicPartition("orders", 0)
@@ -100,7 +101,8 @@ async def serve(
     services = Services(
         node_id=LEADER, cluster_id="test", settings=settings, world=world, image=Image(),
         endpoints=(), controller=nothing, partitions=nothing, groups=nothing, transactions=nothing,
-        producer_ids=nothing, fetch_sessions=nothing, local=nothing,
+        producer_ids=nothing, fetch_sessions=nothing,
+        local=sole_controller(world, node_id=LEADER, settings=settings),
         served=versions_served(leader.apis),
     )  # fmt: skip
     port = 0 if address is None else address.port

@@ -26,6 +26,7 @@ from penstock.wire.messages.add_partitions_to_txn import (
 from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
 from rig.raw_serving import HOST, run_in_virtual_time
+from rig.sole_controller import sole_controller
 
 FORMER, LATER = NodeId(2), NodeId(3)
 ORDERS = TopicPartition("orders", 0)
@@ -77,7 +78,8 @@ class CoordinatorNode:
         services = Services(
             node_id=FORMER, cluster_id="test", settings=settings, world=world, image=Image(),
             endpoints=(), controller=nothing, partitions=nothing, groups=nothing,
-            transactions=nothing, producer_ids=nothing, fetch_sessions=nothing, local=nothing,
+            transactions=nothing, producer_ids=nothing, fetch_sessions=nothing,
+            local=sole_controller(world, node_id=FORMER, settings=settings),
             served=versions_served(apis),
         )  # fmt: skip
         listening = ListenAddress(listener=LISTENER, host=HOST, port=0)

@@ -11,7 +11,7 @@ class Unserved(Enum):
     """Why an API is not served, as docs/protocol.md says it."""
 
     ENDED = "never: it ended with ZooKeeper"
-    OPERATION = "with clusters: moving partitions and changing the nodes"
+    OPERATION = "with clusters: moving partitions between log directories"
     SECURITY = "with security: authentication, ACLs and delegation tokens"
     QUOTAS = "with security: quotas of clients"
     SHARE_GROUPS = "later: share groups (KIP-932)"
@@ -29,13 +29,7 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.UPDATE_METADATA,
                 ApiKey.CONTROLLED_SHUTDOWN,
             ),
-            Unserved.OPERATION: (
-                ApiKey.ALTER_REPLICA_LOG_DIRS,
-                ApiKey.UPDATE_FEATURES,
-                ApiKey.ADD_RAFT_VOTER,
-                ApiKey.REMOVE_RAFT_VOTER,
-                ApiKey.UPDATE_RAFT_VOTER,
-            ),
+            Unserved.OPERATION: (ApiKey.ALTER_REPLICA_LOG_DIRS,),
             Unserved.SECURITY: (
                 ApiKey.SASL_HANDSHAKE,
                 ApiKey.SASL_AUTHENTICATE,
