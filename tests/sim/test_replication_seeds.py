@@ -31,7 +31,7 @@ FOUND_BY = {
 # records that were cut off are back after a power loss, among later ones; a leader learns that it
 # was deposed, and that fewer in-sync replicas are enough, at the same time; a leader that was
 # paused commits what its successor has lost with its power.
-TELLING = (6200, 23926, 26647, 32548, 33763, 41504, 50259)
+TELLING = (6200, 23926, 26647, 32548, 33763, 41504, 50259, 53422)
 
 
 @pytest.mark.parametrize("seed", [*range(12), *TELLING])
