@@ -1,6 +1,6 @@
 """How soon a partition can be written again when its leader is killed, or stops cleanly.
 
-    python bench/failover.py [--rounds 20] [--controllers 5] [--broker penstock]
+    python bench/failover.py [--rounds 20] [--controllers 5] [--kafka-every 1] [--broker penstock]
 
 Three nodes of Penstock and three of Apache Kafka, each a process, with the same times of quorum and
 sessions, which are Kafka's defaults; partitions with three replicas, min.insync.replicas=2, acks of
@@ -63,7 +63,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, lambda *_: interrupted.set())
         for number in range(options.rounds):
             for name, run in runs.items():
-                if interrupted.is_set():
+                if interrupted.is_set() or (name == KAFKA and number % options.kafka_every):
                     continue
                 began = time.monotonic()
                 is_controller = number < options.controllers
@@ -89,6 +89,13 @@ def parsed() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=20, help="each a kill and a stop")
     parser.add_argument("--controllers", type=int, default=5, help="of them, of the controller")
+    parser.add_argument(
+        "--kafka-every",
+        type=int,
+        default=1,
+        metavar="N",
+        help="Apache Kafka has every N-th round only: its nodes come back slowly",
+    )
     parser.add_argument("--broker", choices=(PENSTOCK, KAFKA))
     parser.add_argument("--logs", type=Path, help="a new folder for data and logs, which are kept")
     return parser.parse_args()
