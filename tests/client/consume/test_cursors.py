@@ -68,7 +68,7 @@ def cursors(
 
 
 def arrive(made: Cursors, data: FetchedData) -> None:
-    made.fetched(data, seeks=made.by_partition[data.partition].seeks)
+    made.fetched(data, move=made.by_partition[data.partition].move)
     made.check()
 
 
@@ -107,9 +107,9 @@ def test_nothing_is_fetched_beyond_the_bound() -> None:
 def test_seek_drops_what_was_fetched_and_what_is_under_way() -> None:
     made = cursors()
     arrive(made, fetched(batch(0, 5), 0))
-    under_way = made.by_partition[PLACE].seeks
+    under_way = made.by_partition[PLACE].move
     made.seek(PLACE, Offset(90))
-    made.fetched(fetched(batch(5, 5), 5), seeks=under_way)
+    made.fetched(fetched(batch(5, 5), 5), move=under_way)
     made.check()
     assert offsets(made) == []
     assert made.by_partition[PLACE].position == 90
@@ -133,6 +133,24 @@ def test_partition_given_back_is_forgotten() -> None:
     made.assign([OTHER])
     assert offsets(made) == []
     assert made.buffered_bytes == 0
+
+
+def test_what_was_asked_before_a_partition_was_given_back_is_void_when_it_is_given_again() -> None:
+    made = cursors(PLACE, reset=Reset.EARLIEST)
+    fetch = made.by_partition[PLACE].move
+    made.assign([])
+    made.assign([PLACE])
+    look_up = made.by_partition[PLACE].move
+    made.assign([])
+    made.assign([PLACE])
+    made.looked_up(PLACE, Offset(3), move=look_up)
+    assert made.by_partition[PLACE].position is None
+    made.seek(PLACE, Offset(7))
+    made.fetched(fetched(batch(0, 5), 0), move=fetch)
+    assert made.out_of_range(PLACE, move=fetch)
+    made.check()
+    assert offsets(made) == []
+    assert made.by_partition[PLACE].position == 7
 
 
 def test_batch_cut_off_at_the_end_of_a_reply_is_fetched_again() -> None:
@@ -187,22 +205,22 @@ def test_a_fetch_that_begins_at_an_abort_marker_hides_nothing_behind_it() -> Non
 
 def test_position_out_of_range_starts_over_as_the_rule_says() -> None:
     made = cursors(reset=Reset.EARLIEST)
-    assert made.out_of_range(PLACE, seeks=made.by_partition[PLACE].seeks)
+    assert made.out_of_range(PLACE, move=made.by_partition[PLACE].move)
     (cursor,) = made.without_position(0)
     assert cursor.look_up is Reset.EARLIEST
-    made.looked_up(PLACE, Offset(17), seeks=cursor.seeks)
+    made.looked_up(PLACE, Offset(17), move=cursor.move)
     assert cursor.position == 17
 
 
 def test_position_out_of_range_without_a_rule_is_an_error() -> None:
     made = cursors(reset=Reset.NONE)
-    assert not made.out_of_range(PLACE, seeks=made.by_partition[PLACE].seeks)
+    assert not made.out_of_range(PLACE, move=made.by_partition[PLACE].move)
 
 
 def test_records_fetched_before_the_log_was_cut_are_handed_out_first() -> None:
     made = cursors(reset=Reset.EARLIEST)
     arrive(made, fetched(batch(0, 2), 0))
-    assert made.out_of_range(PLACE, seeks=made.by_partition[PLACE].seeks)
+    assert made.out_of_range(PLACE, move=made.by_partition[PLACE].move)
     assert offsets(made) == [0, 1]
 
 
@@ -210,7 +228,7 @@ def test_look_up_that_comes_after_a_seek_is_void() -> None:
     made = Cursors(buffered_bytes_max=1, reset=Reset.EARLIEST)
     made.assign([PLACE])
     (cursor,) = made.without_position(0)
-    before = cursor.seeks
+    before = cursor.move
     made.seek(PLACE, Offset(5))
-    made.looked_up(PLACE, Offset(0), seeks=before)
+    made.looked_up(PLACE, Offset(0), move=before)
     assert cursor.position == 5

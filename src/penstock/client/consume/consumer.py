@@ -246,9 +246,7 @@ class Consumer:
     ) -> None:
         self._fetching.discard(node)
         for one in asked:
-            cursor = self._cursors.by_partition.get(one.partition)
-            if cursor is not None:
-                cursor.fetching = False
+            one.cursor.fetching = False
         lost = answer.cancelled() or answer.exception() is not None
         if self._closed:
             return
@@ -260,14 +258,16 @@ class Consumer:
                 if isinstance(result, FetchFailed):
                     self._failed(result)
                 else:
-                    self._cursors.fetched(result.data, seeks=result.asked.seeks)
+                    self._cursors.fetched(result.data, move=result.asked.move)
         self._changed()
 
     def _failed(self, failed: FetchFailed) -> None:
         partition, code = failed.asked.partition, failed.code
+        if self._cursors.by_partition.get(partition) is not failed.asked.cursor:
+            return  # given back meanwhile
         refused = Refused(code, f"{partition} at offset {failed.asked.position}")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            if not self._cursors.out_of_range(partition, seeks=failed.asked.seeks):
+            if not self._cursors.out_of_range(partition, move=failed.asked.move):
                 self._errors[partition] = refused
         elif code not in RETRIABLE:
             self._errors[partition] = refused
@@ -312,7 +312,7 @@ class Consumer:
                 self._errors[cursor.partition] = Refused(
                     ErrorCode.OFFSET_OUT_OF_RANGE, str(cursor.partition), "no position is set"
                 )
-        seeks = {c.partition: c.seeks for c in cursors if c.look_up is not Reset.NONE}
+        move = {c.partition: c.move for c in cursors if c.look_up is not Reset.NONE}
         wanted = {
             c.partition: When.EARLIEST if c.look_up is Reset.EARLIEST else When.LATEST
             for c in cursors
@@ -328,4 +328,4 @@ class Consumer:
                 self._errors[one] = result
             else:
                 assert result.offset is not None
-                self._cursors.looked_up(one, result.offset, seeks=seeks[one])
+                self._cursors.looked_up(one, result.offset, move=move[one])

@@ -2,8 +2,8 @@
 
 Plain state without tasks: `fetchable` says which partitions to ask for from where, `fetched`
 takes what came, `take` hands records out. A partition is fetched ahead of what was handed out,
-until the bound is reached. A seek while a fetch is under way makes its answer void, by a count of
-seeks.
+until the bound is reached. The answer to a fetch or look-up is void when the cursor has been moved
+since, or the partition been given back, even if it was given again: each move has a number.
 
 Invariants:
  1. Data of a partition stands in `_arrived` in the order of its offsets, without gaps: `position`
@@ -36,7 +36,7 @@ class Cursor:
     position: Offset | None = None  # the next record to hand out; None until it has been looked up
     fetch_position: Offset | None = None
     look_up: Reset  # which end of the log to look up while there is no position
-    seeks: int = 0  # how often the position was set from outside
+    move: int = 0  # the number of the last one from outside: no two of `Cursors` share one
     paused: bool = False
     fetching: bool = False
     retry_at_ms: int = 0
@@ -50,13 +50,14 @@ class Cursors:
         self.buffered_bytes = 0
         self.by_partition: dict[TopicPartition, Cursor] = {}
         self._arrived: deque[FetchedData] = deque()
+        self._last_move = 0
         self._error: CorruptBatch | None = None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """These partitions and no others; the ones kept keep their positions."""
         before = self.by_partition
         self.by_partition = {
-            partition: before.get(partition) or Cursor(partition=partition, look_up=self.reset)
+            partition: before.get(partition) or self._new_cursor(partition)
             for partition in partitions
         }
         for partition in before:
@@ -75,10 +76,10 @@ class Cursors:
         cursor.look_up = end
         self._moved(cursor)
 
-    def looked_up(self, partition: TopicPartition, position: Offset, *, seeks: int) -> None:
+    def looked_up(self, partition: TopicPartition, position: Offset, *, move: int) -> None:
         """The answer to a look-up; void when the user has moved the cursor meanwhile."""
         cursor = self.by_partition.get(partition)
-        if cursor is not None and cursor.seeks == seeks:
+        if cursor is not None and cursor.move == move:
             assert cursor.position is None
             cursor.position = cursor.fetch_position = position
             cursor.retry_at_ms = 0
@@ -103,24 +104,24 @@ class Cursors:
             and cursor.retry_at_ms <= now_ms
         ]
 
-    def fetched(self, data: FetchedData, *, seeks: int) -> None:
+    def fetched(self, data: FetchedData, *, move: int) -> None:
         """Takes in what came; in vain when the partition was given back or moved meanwhile."""
         cursor = self.by_partition.get(data.partition)
-        if cursor is None or cursor.seeks != seeks or data.size_bytes == 0:
+        if cursor is None or cursor.move != move or data.size_bytes == 0:
             return
         assert cursor.fetch_position == data.position, (cursor.fetch_position, data.position)
         self._arrived.append(data)
         self.buffered_bytes += data.size_bytes
         cursor.fetch_position = data.end_offset
 
-    def out_of_range(self, partition: TopicPartition, *, seeks: int) -> bool:
+    def out_of_range(self, partition: TopicPartition, *, move: int) -> bool:
         """The broker has no such offset. Starts over as the reset rule says; false when that is
         an error.
 
         Records fetched before are handed out first: until then the fetch is simply tried again.
         """
         cursor = self.by_partition.get(partition)
-        if cursor is None or cursor.seeks != seeks or cursor.position != cursor.fetch_position:
+        if cursor is None or cursor.move != move or cursor.position != cursor.fetch_position:
             return True
         if self.reset is Reset.NONE:
             return False
@@ -164,8 +165,15 @@ class Cursors:
         for partition, cursor in self.by_partition.items():
             assert cursor.fetch_position == expected[partition], "invariant 1"
 
+    def _new_cursor(self, partition: TopicPartition) -> Cursor:
+        return Cursor(partition=partition, look_up=self.reset, move=self._next_move())
+
+    def _next_move(self) -> int:
+        self._last_move += 1
+        return self._last_move
+
     def _moved(self, cursor: Cursor) -> None:
-        cursor.seeks += 1
+        cursor.move = self._next_move()
         cursor.retry_at_ms = 0
         self._drop_arrived(cursor.partition)
 

@@ -42,9 +42,10 @@ class FetchRules:
 class Asked:
     """What was asked of one partition, so that the answer can be told from an older one's."""
 
+    cursor: Cursor
     partition: TopicPartition
     position: Offset
-    seeks: int
+    move: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +82,12 @@ def fetch_request(
             )
         )
         asked.append(
-            Asked(partition=cursor.partition, position=cursor.fetch_position, seeks=cursor.seeks)
+            Asked(
+                cursor=cursor,
+                partition=cursor.partition,
+                position=cursor.fetch_position,
+                move=cursor.move,
+            )
         )
     request = FetchRequest(
         max_wait_ms=rules.wait_ms_max,
