@@ -31,6 +31,7 @@ def followers(*, in_sync: tuple[int, ...] = (2, 3, 4, 5), **ends: int) -> Follow
         made.fetched(
             NodeId(int(name[1:])),
             offset=Offset(end),
+            leader_start_offset=Offset(0),
             leader_end_offset=END,
             broker_epoch=1,
             log_start_offset=Offset(10),

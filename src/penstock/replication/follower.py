@@ -230,9 +230,7 @@ class Follower(Replica):
         if leader_end < self.log.end_offset:
             self._cut_to(leader_end, in_steps=in_steps)
         elif leader_start > self.log.end_offset:
-            self.log.truncate_fully_and_start_at(leader_start)
-            self._log_was_cut()
-            self.high_watermark = leader_start
+            self._begin_anew(leader_start)
         elif self._last_epoch() > self.leader_epoch:
             self._cut_to(self.log.epochs.entries[-1].start_offset, in_steps=in_steps)
         return True
@@ -276,6 +274,10 @@ class Follower(Replica):
         now_ms: int,
         moves_start: bool,
     ) -> Taken:
+        log = self.log
+        if self.high_watermark < log.end_offset == leader_start <= high_watermark:
+            # The leader has nothing to compare our records with: not all are known as committed.
+            self._begin_anew(leader_start)
         appended = len(records) > 0 and self._append(records, now_ms=now_ms)
         self._advance(high_watermark)
         self._leader_start = leader_start
@@ -337,6 +339,12 @@ class Follower(Replica):
             return Taken.CUTTING
         self._truncate(offset, cut)
         return Taken.TRUNCATED
+
+    def _begin_anew(self, offset: Offset) -> None:
+        """All that is here is below the start of the leader's log."""
+        self.log.truncate_fully_and_start_at(offset)
+        self._log_was_cut()
+        self.high_watermark = offset
 
     def _truncate(self, offset: Offset, cut: Cut) -> None:
         self.cut_below_watermark = self.high_watermark if offset < self.high_watermark else None

@@ -10,9 +10,11 @@ whichever set the controller has stored, each of its members has everything belo
 watermark. The committed set decides whether there are enough replicas (`min.insync.replicas`, or
 all replicas where there are fewer; while they change, before or after, whichever are fewer).
 
-A follower joins when it has reached the high watermark and the start of the leader epoch. Under a
-steady load it would always be one fetch behind; so the high watermark waits for a follower that
-reaches, with each fetch, the end that the log had at its fetch before.
+A follower joins when it has reached the high watermark and the start of the leader epoch. If it
+ends where the leader's log begins, the leader has nothing to compare its records with, and they may
+be those of a deposed leader: it joins once it has dropped them. Under a steady load it would always
+be one fetch behind; so the high watermark waits for a follower that reaches, with each fetch, the
+end that the log had at its fetch before.
 
 Invariants:
  1. The leader is in the committed set and in every change; both contain assigned replicas only.
@@ -53,6 +55,7 @@ class FollowerState:
         "end_offset",
         "fetched_ms",
         "is_awaited",
+        "is_comparable",
         "keeps_up",
         "leader_end_offset",
         "log_start_offset",
@@ -71,6 +74,7 @@ class FollowerState:
         self.broker_epoch = NO_BROKER_EPOCH
         self.fetched_ms = NEVER_MS
         self.leader_end_offset = NO_OFFSET  # the leader's, as of that fetch
+        self.is_comparable = False  # its records, if any, are known not to differ from the leader's
         self.keeps_up = False  # it had then what the leader had at the fetch before
         self.is_awaited = False  # the high watermark waits for it, although it is not in sync
 
@@ -78,6 +82,7 @@ class FollowerState:
         self,
         *,
         offset: Offset,
+        leader_start_offset: Offset,
         leader_end_offset: Offset,
         broker_epoch: int,
         log_start_offset: Offset,
@@ -91,6 +96,10 @@ class FollowerState:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         self.keeps_up = offset >= leader_end_offset or (
             self.leader_end_offset != NO_OFFSET and offset >= self.leader_end_offset
+        )
+        self.is_comparable = offset > leader_start_offset or log_start_offset in (
+            NO_OFFSET,
+            offset,
         )
         self.end_offset = offset
         self.log_start_offset = log_start_offset
@@ -181,7 +190,11 @@ class Followers:
 
     def can_be_added(self, state: FollowerState, *, high_watermark: Offset) -> bool:
         """Whether the follower has everything that an in-sync replica must have."""
-        return state.end_offset >= high_watermark and state.end_offset >= self.epoch_start_offset
+        return (
+            state.end_offset >= high_watermark
+            and state.end_offset >= self.epoch_start_offset
+            and state.is_comparable
+        )
 
     def require(self, in_sync_min: int) -> None:
         """The setting `min.insync.replicas` has changed."""
@@ -226,6 +239,7 @@ class Followers:
         node: NodeId,
         *,
         offset: Offset,
+        leader_start_offset: Offset,
         leader_end_offset: Offset,
         broker_epoch: int,
         log_start_offset: Offset,
@@ -238,6 +252,7 @@ class Followers:
         was_awaited = state.is_awaited
         state.fetched(
             offset=offset,
+            leader_start_offset=leader_start_offset,
             leader_end_offset=leader_end_offset,
             broker_epoch=broker_epoch,
             log_start_offset=log_start_offset,

@@ -210,6 +210,7 @@ class LedReplica(Replica):
         state = followers.fetched(
             node,
             offset=Offset(offset),
+            leader_start_offset=self.log.start_offset,
             leader_end_offset=self.log.end_offset,
             broker_epoch=broker_epoch,
             log_start_offset=Offset(log_start_offset),
