@@ -162,7 +162,7 @@ def test_everything_fails_when_the_producer_is_closed() -> None:
 
 
 def test_batch_built_elsewhere_leaves_at_once_under_the_producers_numbers() -> None:
-    accumulator = Accumulator(BatchRules(linger_ms=1_000, transactional=True))
+    accumulator = Accumulator(BatchRules(linger_ms=1_000))
     accumulator.begin_epoch(7)
     built = build_batch([Record(None, b"a", (), 5), Record(None, b"b", (), 6)], codec=Codec.ZSTD)
     tickets = [Ticket(), Ticket()]
@@ -198,6 +198,7 @@ def test_records_before_and_after_a_built_batch_keep_their_order() -> None:
     values = []
     while batches := accumulator.drain(leads_all, NODE, 0):
         (batch,) = batches
+        accumulator.acked(batch, Offset(len(values)), None)
         assert batch.data is not None
         view = BatchView(memoryview(batch.data))
         values += [(record.value, batch.sequence) for record in records_of(view)]
@@ -205,7 +206,7 @@ def test_records_before_and_after_a_built_batch_keep_their_order() -> None:
 
 
 def test_first_batch_that_was_given_up_is_remembered_with_its_reason() -> None:
-    accumulator = Accumulator(BatchRules(linger_ms=0, transactional=True))
+    accumulator = Accumulator(BatchRules(linger_ms=0))
     append(accumulator)
     (batch,) = accumulator.drain(leads_all, NODE, 0)
     error = Refused(ErrorCode.INVALID_RECORD, str(PLACE))

@@ -1,8 +1,8 @@
 """Retries: no duplicates, no reordering, and one lost batch holds back none behind it.
 
 The broker here is the protocol's own rule and nothing else: a batch is taken when its sequence
-number is the next one of its epoch, acked again when it is one of the last five, and refused as out
-of order otherwise.
+number is the next one of its epoch or its producer is not known, acked again when it is one of the
+last five, and refused as out of order otherwise.
 """
 
 from collections import deque
@@ -49,20 +49,20 @@ class SequencedLog:
     """A partition as a broker keeps it."""
 
     values: list[bytes] = field(default_factory=list)
-    epoch: int = -1
+    epoch: int | None = None  # None: the producer is not known, and may begin anywhere
     next_sequence: int = 0
     remembered: deque[tuple[int, int, Offset]] = field(default_factory=lambda: deque(maxlen=5))
 
     def append(self, batch: PendingBatch) -> Offset | ErrorCode:
         assert batch.sequence is not None
         assert batch.epoch is not None
-        if batch.epoch < self.epoch:
+        if self.epoch is not None and batch.epoch < self.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         for epoch, sequence, offset in self.remembered:
             if (epoch, sequence) == (batch.epoch, batch.sequence):
                 return offset
         expected = self.next_sequence if batch.epoch == self.epoch else 0
-        if batch.sequence != expected:
+        if self.epoch is not None and batch.sequence != expected:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         offset = Offset(len(self.values))
         self.values += [record.value or b"" for record in batch.records]
@@ -70,6 +70,10 @@ class SequencedLog:
         self.next_sequence = batch.sequence + batch.record_count
         self.remembered.append((batch.epoch, batch.sequence, offset))
         return offset
+
+    def forget_producer(self) -> None:
+        self.epoch = None
+        self.remembered.clear()
 
 
 class Bench:
@@ -82,6 +86,12 @@ class Bench:
         self.log = SequencedLog()
         self.wire: deque[PendingBatch] = deque()
         self.tickets: list[Recorded] = []
+
+    def begin(self) -> None:
+        """A record that is acked: the broker knows the producer from now on."""
+        self.send()
+        self.drain()
+        self.answer()
 
     def send(self, count: int = 1) -> None:
         for _ in range(count):
@@ -147,18 +157,19 @@ class Bench:
 
 def test_five_batches_are_on_the_wire_at_once_and_no_more() -> None:
     bench = Bench()
+    bench.begin()
     bench.send(8)
     bench.drain()
     assert len(bench.wire) == 5
     bench.settle()
-    assert bench.log.values == [b"%d" % n for n in range(1, 9)]
+    assert bench.log.values == [b"%d" % n for n in range(1, 10)]
 
 
 def test_lost_connection_neither_loses_nor_doubles_nor_reorders() -> None:
     bench = Bench()
-    bench.send(5)
+    bench.begin()
+    bench.send(4)
     bench.drain()
-    bench.answer()
     bench.lose_answer()
     bench.lose_answer()
     bench.lose_request()
@@ -170,14 +181,25 @@ def test_lost_connection_neither_loses_nor_doubles_nor_reorders() -> None:
 
 def test_batch_given_up_holds_back_none_behind_it() -> None:
     bench = Bench()
+    bench.begin()
     bench.send(3)
     bench.drain()
     bench.refuse(ErrorCode.INVALID_RECORD)
     bench.answer()
     bench.answer()
     bench.settle()
+    assert bench.log.values == [b"1", b"3", b"4"]
+    assert bench.acked == [b"1", b"3", b"4"]
+    assert isinstance(bench.tickets[1].error, Refused)
+
+
+def test_first_batch_given_up_holds_back_none_behind_it() -> None:
+    bench = Bench()
+    bench.send(3)
+    bench.drain()
+    bench.refuse(ErrorCode.INVALID_RECORD)
+    bench.settle()
     assert bench.log.values == [b"2", b"3"]
-    assert bench.acked == [b"2", b"3"]
     assert isinstance(bench.tickets[0].error, Refused)
 
 
@@ -248,12 +270,15 @@ def test_without_idempotence_one_batch_is_on_the_wire() -> None:
     assert accumulator.drain(lambda _: NODE, NODE, 0) == []
 
 
-def test_in_a_transaction_nothing_follows_the_first_batch_before_it_is_acked() -> None:
-    bench = Bench(transactional=True)
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CONCURRENT_TRANSACTIONS]
+)
+def test_nothing_follows_the_first_batch_before_it_is_acked(code: ErrorCode) -> None:
+    bench = Bench()
     bench.send(4)
     bench.drain()
     assert len(bench.wire) == 1
-    bench.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
+    bench.refuse(code)
     bench.pass_time(5)
     bench.drain()
     assert len(bench.wire) == 1
@@ -264,8 +289,40 @@ def test_in_a_transaction_nothing_follows_the_first_batch_before_it_is_acked() -
     assert bench.log.values == [b"1", b"2", b"3", b"4"]
 
 
+def test_broker_that_leads_only_after_a_refusal_gets_the_refused_batch_first() -> None:
+    bench = Bench()
+    bench.send()
+    bench.drain()
+    refused = bench.wire.popleft()  # its answer is still on the way
+    bench.send(2)
+    bench.drain()
+    while bench.wire:
+        bench.answer()
+    bench.report(refused, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.settle()
+    assert bench.log.values == [b"1", b"2", b"3"]
+    assert bench.acked == bench.log.values
+
+
+def test_batch_is_given_up_if_a_broker_that_forgot_the_producer_acked_a_later_one() -> None:
+    bench = Bench()
+    bench.begin()
+    bench.send(4)
+    bench.drain()
+    bench.log.forget_producer()
+    bench.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.answer()
+    bench.answer()
+    bench.send()
+    bench.settle()
+    assert bench.log.values == [b"1", b"4", b"5", b"6"]
+    assert bench.acked == bench.log.values
+    assert [isinstance(ticket.error, Refused) for ticket in bench.tickets[1:3]] == [True, True]
+
+
 def test_markers_that_are_on_their_way_are_not_waited_for_long() -> None:
-    bench = Bench(transactional=True, backoff_ms=1_000)
+    bench = Bench(backoff_ms=1_000)
     bench.send()
     bench.drain()
     bench.refuse(ErrorCode.CONCURRENT_TRANSACTIONS)

@@ -35,14 +35,12 @@ class BatchRules:
     buffer_bytes_max: int = 32 * MIB
     delivery_ms_max: int = 120_000
     backoff_ms: int = 100
-    transactional: bool = False
 
     def __post_init__(self) -> None:
         assert self.linger_ms >= 0
         assert self.batch_bytes_max > 0
         assert self.buffer_bytes_max >= self.batch_bytes_max
         assert self.delivery_ms_max > 0
-        assert self.idempotent or not self.transactional
 
 
 class Accumulator:
@@ -203,12 +201,7 @@ class Accumulator:
         assert charged == self.buffered_bytes, (charged, self.buffered_bytes)
 
     def _new_queue(self, partition: TopicPartition) -> PartitionQueue:
-        queue = PartitionQueue(
-            partition,
-            idempotent=self.rules.idempotent,
-            transactional=self.rules.transactional,
-            epoch=self.epoch,
-        )
+        queue = PartitionQueue(partition, idempotent=self.rules.idempotent, epoch=self.epoch)
         self._queues[partition] = queue
         return queue
 

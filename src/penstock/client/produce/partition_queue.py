@@ -13,12 +13,15 @@ Invariants:
  4. No batch is numbered while there is a `gap`: sequence numbers in use whose batch was given up.
     The batches behind it are sent again first. Their answer tells whether the given-up one was
     written (they succeed) or not (they are out of order, thus certainly not written either); in
-    the second case a new epoch begins and they are numbered again.
+    the second case a new epoch begins and they are numbered again, unless a later one has been
+    acked: then they are given up too, because they could only be written behind it.
  5. At most `ON_WIRE_MAX` batches are on the wire, because a broker remembers that many; one
     without idempotence.
- 6. In a transaction nothing follows the first batch of an epoch before that is acked: a broker
-    that knows nothing of a producer takes whatever number comes first, and the first batch may
-    have been refused a moment before, as the markers of the last transaction were on their way.
+ 6. With idempotence nothing follows the first batch of an epoch before that is acked. A broker
+    that knows nothing of a producer accepts any sequence number, and would accept the second batch
+    although it has refused the first one a moment before: it did not lead the partition yet, or
+    the markers of the last transaction were on their way. Or the first batch went to another
+    broker, which led until then.
 
 A transaction that has lost a batch is lost as a whole: its queues are abandoned, and invariant 4
 is for those who write without one.
@@ -33,7 +36,7 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import REMEMBERED_BATCHES
 from penstock.model.offset import Offset
-from penstock.model.sequence import advance
+from penstock.model.sequence import advance, is_later
 
 ON_WIRE_MAX = REMEMBERED_BATCHES
 EPOCH_MAX = 2**15 - 1
@@ -53,17 +56,15 @@ class PartitionQueue:
         partition: TopicPartition,
         *,
         idempotent: bool,
-        transactional: bool = False,
         epoch: int = 0,
     ) -> None:
         self.partition = partition
         self.idempotent = idempotent
-        self.transactional = transactional
         self.given_up: ClientError | None = None  # why the first batch was not delivered
         self.waiting: deque[PendingBatch] = deque()
         self.on_wire: list[PendingBatch] = []
         self.epoch = epoch
-        self.epoch_acked = False  # something of it is in the log
+        self.acked_sequence: int | None = None  # of the latest batch of this epoch that was acked
         self.next_sequence = 0
         self.gap = False
         self.number_again = False
@@ -91,7 +92,7 @@ class PartitionQueue:
             return True
         if head.attempts > 0 or self.gap or not self.idempotent:
             return False
-        if self.transactional and not self.epoch_acked:
+        if self.acked_sequence is None:
             return False
         return len(self.on_wire) < ON_WIRE_MAX and all(b.attempts == 1 for b in self.on_wire)
 
@@ -106,7 +107,7 @@ class PartitionQueue:
         if any(batch.attempts > 1 for batch in self.on_wire):
             assert len(self.on_wire) == 1, "invariant 3"
         assert len(self.on_wire) <= (ON_WIRE_MAX if self.idempotent else 1), "invariant 5"
-        if self.transactional and not self.epoch_acked:
+        if self.idempotent and self.acked_sequence is None:
             assert len(self.on_wire) <= 1, "invariant 6"
 
     def take(self) -> PendingBatch:
@@ -124,7 +125,7 @@ class PartitionQueue:
 
     def acked(self, batch: PendingBatch, base_offset: Offset | None, time_ms: int | None) -> None:
         self.on_wire.remove(batch)
-        self.epoch_acked = True
+        self._note_acked(batch)
         batch.succeed(base_offset, time_ms)
         self._settle_gap()
 
@@ -135,7 +136,7 @@ class PartitionQueue:
         self.on_wire.remove(batch)
         code = error.code if isinstance(error, Refused) else None
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self.epoch_acked = True
+            self._note_acked(batch)
             batch.succeed(None, None)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and batch.divisible and not batch.settled:
             self._split(batch)
@@ -178,6 +179,9 @@ class PartitionQueue:
             # All before it was acked, and yet the broker does not know of it: acked data was lost
             # there.
             self._give_up(batch, error)
+        elif self._is_overtaken(batch):
+            # Numbered again, it would be written behind the later one.
+            self._give_up(batch, error)
         else:
             # A batch before it failed. Once that one is settled this one is sent again, or
             # numbered again.
@@ -189,11 +193,24 @@ class PartitionQueue:
         assert not self.on_wire
         assert all(batch.sequence is None for batch in self.waiting)
         self.epoch = epoch
-        self.epoch_acked = False
+        self.acked_sequence = None
         self.next_sequence = 0
         self.gap = False
         self.number_again = False
         assert self.epoch <= EPOCH_MAX, "a producer id has no epochs left"
+
+    def _note_acked(self, batch: PendingBatch) -> None:
+        latest = self.acked_sequence
+        if batch.sequence is not None and (latest is None or is_later(batch.sequence, than=latest)):
+            self.acked_sequence = batch.sequence
+
+    def _is_overtaken(self, batch: PendingBatch) -> bool:
+        """Whether a later batch of its epoch was acked: a broker that had lost what it knew of the
+        producer accepted that one first.
+        """
+        assert batch.sequence is not None
+        latest = self.acked_sequence
+        return latest is not None and is_later(latest, than=batch.sequence)
 
     def _fail(self, batch: PendingBatch, error: ClientError) -> None:
         batch.fail(error)

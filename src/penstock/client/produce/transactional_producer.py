@@ -112,7 +112,7 @@ class TransactionalProducer:
         self._groups = Coordinators(cluster)
         self._sender = BatchSender(
             cluster,
-            batches=replace(self.rules.batches, idempotent=True, transactional=True),
+            batches=replace(self.rules.batches, idempotent=True),
             partitioner=partitioner or Sticky(),
             acks=ACKS_ALL,
             block_ms_max=self.rules.block_ms_max,
