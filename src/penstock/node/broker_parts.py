@@ -20,6 +20,7 @@ from penstock.broker.partitions.directory_assignments import DirectoryAssignment
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.reopening import Reopening
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.listed_brokers import ListedBrokers
 from penstock.broker.request.services import Services
@@ -220,6 +221,11 @@ class BrokerParts:
             settings=lambda: self.services.settings,
             world=self._world,
         ).start(self._group)
+        reopening = Reopening(
+            partitions=self.partitions,
+            publish=lambda delta: self.publish(delta, self.services.image),
+        )
+        self._group.start(reopening.keep(), name="open logs again")
         self.server.open()
         if self._is_alone:
             await self._register()

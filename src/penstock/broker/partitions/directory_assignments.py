@@ -52,25 +52,35 @@ class DirectoryAssignments:
         self._broker_epoch = broker_epoch
         self._image = Image()
         self._wanted: dict[Replica, bytes] = {}
+        self._unopened: set[Replica] = set()  # whose logs were not open when last looked at
         self._news = asyncio.Event()
 
     def note(self, delta: Delta, image: Image) -> None:
-        """The logs of the image are open; what is elsewhere than the metadata says is told."""
+        """The logs of the image are open, unless they cannot be; what is elsewhere than the
+        metadata says is told.
+        """
         before, self._image = self._image, image
+        for topic in delta.topics_deleted:
+            self._unopened.difference_update(
+                (topic.topic_id, index) for index in range(len(topic.partitions))
+            )
         for topic in (*delta.topics_created, *delta.topics_changed):
             known = before.topics_by_id.get(topic.topic_id)
             for index, partition in enumerate(topic.partitions):
                 was = None
                 if known is not None and index < len(known.partitions):
                     was = known.partitions[index]
-                if was is partition:
-                    continue
                 replica = (topic.topic_id, index)
+                if was is partition and replica not in self._unopened:
+                    continue
                 self._wanted.pop(replica, None)
+                self._unopened.discard(replica)
                 if self._node_id not in partition.replicas:
                     continue
                 home = self._home(TopicPartition(topic.name, index))
-                if home is not None and home != partition.directory(self._node_id):
+                if home is None:
+                    self._unopened.add(replica)
+                elif home != partition.directory(self._node_id):
                     self._wanted[replica] = home
         if self._wanted:
             self._news.set()

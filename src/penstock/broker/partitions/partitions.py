@@ -4,11 +4,13 @@
 and epochs. Where another broker leads from now on, or this one does, the replica becomes the other
 kind on the same log, and takes over the high watermark. Between two changes `find` is two
 dictionary look-ups. A partition whose log cannot be opened, or whose directory has failed, is
-offline (KAFKA_STORAGE_ERROR) and does not stop the others.
+offline (KAFKA_STORAGE_ERROR) and does not stop the others; if only room lacked, its log is opened
+once there is some (`reopening`).
 
 Invariants:
  1. A partition has at most one replica here, led or followed; its log is open.
  2. What is led or followed here is so by the metadata, and in the same leader epoch.
+ 3. What waits for room is offline.
 """
 
 import logging
@@ -85,6 +87,7 @@ class Partitions:
         self._by_id: dict[TopicId, dict[int, Partition]] = {}  # the same
         self._followed: dict[str, dict[int, Follower]] = {}
         self._offline: set[TopicPartition] = set()
+        self._without_room: set[TopicPartition] = set()  # of those, whose disk was full
         self._full_logged_ms: dict[str, int] = {}  # by directory
         self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
@@ -150,8 +153,18 @@ class Partitions:
             return False
         return self._image.topics_by_name[topic].partitions[index].leader == self._node_id
 
+    def without_room(self) -> tuple[TopicImage, ...]:
+        """The topics of partitions whose logs could not be opened for want of room; `apply` tries
+        again with a change that names them.
+        """
+        if not self._without_room or self._closed:
+            return ()
+        topics = sorted({name.topic for name in self._without_room})
+        return tuple(self._image.topics_by_name[topic] for topic in topics)
+
     def check(self) -> None:
         self.directories.check()
+        assert self._without_room <= self._offline, "invariant 3"
         for name, partitions in self._by_name.items():
             topic = self._image.topics_by_name[name]
             assert self._by_id[topic.topic_id] is partitions
@@ -407,13 +420,20 @@ class Partitions:
         except (DiskError, CorruptData) as error:
             self._not_opened(log.partition, error)
         else:
+            if log.partition in self._offline:
+                logger.info("partition=%s state=online", log.partition)
             self._offline.discard(log.partition)
+            self._without_room.discard(log.partition)
 
     def _not_opened(self, name: TopicPartition, error: OpenError) -> None:
-        """Told once: it is tried again with each change of its topic."""
+        """Told once: it is tried again with each change of its topic, and when there is room."""
         if name not in self._offline:
             logger.error("partition=%s state=offline reason=%s", name, error)
         self._offline.add(name)
+        if isinstance(error, DiskError) and error.full:
+            self._without_room.add(name)
+        else:
+            self._without_room.discard(name)
 
     def _begin(
         self,
@@ -481,6 +501,7 @@ class Partitions:
     def _give_up(self, name: TopicPartition, applied: Applied) -> None:
         """This broker has no replica of the partition any more."""
         self._offline.discard(name)
+        self._without_room.discard(name)
         replica = self.replica(name)
         if replica is not None:
             self._end(replica, applied)
