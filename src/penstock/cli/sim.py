@@ -2,7 +2,7 @@
 
 `run` tries many seeds and names those that broke a promise; `replay` runs one again, the very
 same, and shows what happened. With `--nodes` it is a cluster; see `penstock.sim.cluster.run`.
-The commands for the pure cores alone are in `sim_cores`.
+The commands for the pure cores alone are in `sim_cores`, that for many partitions in `sim_scale`.
 """
 
 import time
@@ -25,6 +25,7 @@ from penstock.cli.sim_options import (
 )
 from penstock.cli.sim_progress import progress_bar, shown
 from penstock.cli.sim_replay import replay_cluster, replay_node
+from penstock.cli.sim_scale import scale
 from penstock.sim.campaign import Verdict, campaign
 from penstock.sim.cluster.campaign import ClusterVerdict, cluster_campaign
 from penstock.sim.cluster.flaws import ClusterFlaw
@@ -48,7 +49,7 @@ def sim() -> None:
     """Run a node in a simulated world of crashes and faults, from a seed."""
 
 
-for _command in (quorum, quorum_replay, replication, replication_replay):
+for _command in (quorum, quorum_replay, replication, replication_replay, scale):
     sim.add_command(_command)
 
 

@@ -1,6 +1,7 @@
 """The nodes of a simulated cluster: their settings, and their directories as they are formatted.
 
-Each node is broker and controller, on a machine of its own that has the node's name.
+Each node is broker and controller, or the first few alone are controllers too. A node is on a
+machine of its own that has the node's name.
 """
 
 from collections.abc import Mapping
@@ -33,14 +34,21 @@ def address(host: str) -> Address:
 
 
 def configs(
-    nodes: int, settings: Mapping[str, str], *, voters_in_log: bool = False
+    nodes: int,
+    settings: Mapping[str, str],
+    *,
+    voters: int | None = None,
+    voters_in_log: bool = False,
 ) -> dict[str, NodeConfig]:
-    """By machine. The voters are in the settings of each node (`kraft.version` 0), or in the
-    metadata log, with the ids of their directories (1).
+    """By machine. The first `voters` nodes are controllers too; all of them unless that is given.
+    They are in the settings of each node (`kraft.version` 0), or in the metadata log, with the ids
+    of their directories (1).
     """
+    voters = nodes if voters is None else voters
+    assert 0 < voters <= nodes, (voters, nodes)
     return {
         machine(number): node_config(
-            {**_properties(number, nodes, voters_in_log=voters_in_log), **settings}
+            {**_properties(number, nodes, voters, voters_in_log=voters_in_log), **settings}
         )
         for number in range(1, nodes + 1)
     }
@@ -86,21 +94,22 @@ def format_nodes(
             write_format(world.disk, directory)
 
 
-def _properties(number: int, nodes: int, *, voters_in_log: bool) -> dict[str, str]:
+def _properties(number: int, nodes: int, voters: int, *, voters_in_log: bool) -> dict[str, str]:
     host = machine(number)
     clients = f"PLAINTEXT://{address(host)}"
     if nodes == 1:
         return {"node.id": str(number), "listeners": clients}
-    places = {one: f"{machine(one)}:{CONTROLLER_PORT}" for one in range(1, nodes + 1)}
+    places = {one: f"{machine(one)}:{CONTROLLER_PORT}" for one in range(1, voters + 1)}
     if voters_in_log:
         quorum = "controller.quorum.bootstrap.servers", ",".join(places.values())
     else:
-        voters = (f"{one}@{place}" for one, place in places.items())
-        quorum = "controller.quorum.voters", ",".join(voters)
+        named = (f"{one}@{place}" for one, place in places.items())
+        quorum = "controller.quorum.voters", ",".join(named)
+    votes = number <= voters
     return {
         "node.id": str(number),
-        "process.roles": "broker,controller",
-        "listeners": f"{clients},CONTROLLER://{host}:{CONTROLLER_PORT}",
+        "process.roles": "broker,controller" if votes else "broker",
+        "listeners": f"{clients},CONTROLLER://{host}:{CONTROLLER_PORT}" if votes else clients,
         "controller.listener.names": "CONTROLLER",
         quorum[0]: quorum[1],
     }
