@@ -92,6 +92,33 @@ def test_an_unsynced_rename_is_whole_or_has_not_been() -> None:
     assert fates(prepare, "/a") == {b"old", b"new"}
 
 
+@pytest.mark.parametrize("synced", ["/from", "/to"])
+def test_a_rename_between_folders_is_kept_once_either_of_them_is_synced(synced: str) -> None:
+    def prepare(disk: SimDisk) -> None:
+        for folder in ("/from", "/to"):
+            disk.make_directory(folder)
+        disk.sync_directory("/")
+        disk.write_whole("/from/a", b"moved")
+        disk.rename("/from/a", "/to/b")
+        disk.sync_directory(synced)
+
+    assert fates(prepare, "/from/a") == {None}
+    assert fates(prepare, "/to/b") == {b"moved"}
+
+
+def test_a_name_of_another_folder_is_not_kept_by_a_sync_of_this_one() -> None:
+    def prepare(disk: SimDisk) -> None:
+        for folder in ("/one", "/other"):
+            disk.make_directory(folder)
+        disk.sync_directory("/")
+        for path in ("/one/a", "/other/a"):
+            disk.open(path, create=True)
+        disk.sync_directory("/one")
+
+    assert fates(prepare, "/one/a") == {b""}
+    assert fates(prepare, "/other/a") == {b"", None}
+
+
 def test_a_file_replaced_whole_is_there_after_any_power_loss() -> None:
     def prepare(disk: SimDisk) -> None:
         disk.write_whole("/a", b"old")

@@ -119,7 +119,9 @@ class FileSystem:
     def __init__(self, chance: Random) -> None:
         self.root = Folder()
         self._folders: dict[str, Folder] = {}  # found before, by path, until folders change
-        self.unsynced: list[tuple[Edit, ...]] = []
+        self.unsynced: dict[int, tuple[Edit, ...]] = {}  # by number, oldest first
+        self._changes = 0
+        self._unsynced_in: dict[Folder, list[int]] = {}  # the numbers of those that concern it
         self.locks: set[str] = set()
         self.room: int | None = None  # bytes until it is full; None: no end of it
         self.squeeze = 0.0  # chance that others have just taken all room, to give it back at once
@@ -153,17 +155,16 @@ class FileSystem:
             if isinstance(before, Folder) or isinstance(edit.entry, Folder):
                 self._folders.clear()
             edit.apply(edit.folder.entries)
-        self.unsynced.append(edits)
+        self._changes += 1
+        self.unsynced[self._changes] = edits
+        for folder in {edit.folder for edit in edits}:
+            self._unsynced_in.setdefault(folder, []).append(self._changes)
 
     def sync_folder(self, folder: Folder) -> None:
-        left = []
-        for edits in self.unsynced:
-            if any(edit.folder is folder for edit in edits):
-                for edit in edits:
-                    edit.apply(edit.folder.durable)
-            else:
-                left.append(edits)
-        self.unsynced = left
+        for number in self._unsynced_in.pop(folder, ()):
+            # A rename from one folder to another is synced with either of them.
+            for edit in self.unsynced.pop(number, ()):
+                edit.apply(edit.folder.durable)
 
     def take_room(self, path: str, byte_count: int) -> None:
         squeezed = self.squeeze > 0 and self.chance.random() < self.squeeze
@@ -184,11 +185,11 @@ class FileSystem:
         """What a start after a power loss finds."""
         self.locks.clear()
         keep = self.chance.choice(KEEP_CHANCES)
-        for edits in self.unsynced:
+        for edits in self.unsynced.values():
             if self.chance.random() < keep:
                 for edit in edits:
                     edit.apply(edit.folder.durable)
-        self.unsynced.clear()
+        self._forget_unsynced()
         self._folders.clear()
         self._restore(self.root, keep)
 
@@ -197,7 +198,7 @@ class FileSystem:
         assert not self.locks, self.locks
         self.root = Folder()
         self._folders.clear()
-        self.unsynced.clear()
+        self._forget_unsynced()
         self.room = None
 
     def wipe(self, path: str) -> None:
@@ -208,9 +209,8 @@ class FileSystem:
         folder.entries.clear()
         folder.durable.clear()
         self._folders.clear()
-        self.unsynced = [
-            edits for edits in self.unsynced if all(edit.folder is not folder for edit in edits)
-        ]
+        for number in self._unsynced_in.pop(folder, ()):
+            self.unsynced.pop(number, None)
 
     def check(self, entry: Entry | None = None) -> None:
         entry = entry or self.root
@@ -221,6 +221,10 @@ class FileSystem:
         length = max(len(entry.data), len(entry.durable))
         for sector in range(length // SECTOR_BYTES + 1):
             assert sector in entry.dirty or entry.agrees(sector), "invariant 1"
+
+    def _forget_unsynced(self) -> None:
+        self.unsynced.clear()
+        self._unsynced_in.clear()
 
     def _walk(self, path: str) -> Entry | None:
         entry: Entry = self.root
