@@ -18,11 +18,11 @@ Invariants:
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from penstock.broker.partitions.homes import Homes
 from penstock.log.directory import NO_BROKER_EPOCH, LogDirectory, LogWanted, OpenError
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
@@ -61,7 +61,7 @@ class LogDirectories:
         self._metadata = metadata
         self._made_anew = False  # whether a partition that should have been there was not
         self._watermarks_unsaved: set[str] = set()  # by path: told already
-        self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._homes = Homes()
         # Those found in several directories, until `settle_copies`: none of these logs is open.
         self._copies: dict[TopicPartition, list[LogDirectory]] = {}
         for directory in self.online.values():
@@ -160,6 +160,7 @@ class LogDirectories:
             for partition in directory.logs:
                 known = partition.topic == METADATA_TOPIC
                 assert known or self._homes[partition] is directory, "invariant 1"
+        self._homes.check()
 
     # Commands
 
@@ -223,7 +224,6 @@ class LogDirectories:
         """
         opened: dict[TopicPartition, PartitionLog | OpenError] = {}
         by_home: dict[str, list[LogWanted]] = {}
-        held = Counter(home.path for home in self._homes.values())
         for one in wanted:
             home = self._homes.get(one.partition)
             if home is None and self.failed and one.partition not in unheard_of:
@@ -232,9 +232,8 @@ class LogDirectories:
                 continue
             if home is None:
                 self._made_anew |= one.partition not in unheard_of
-                home = min(self.online.values(), key=lambda directory: held[directory.path])
-                held[home.path] += 1
-                self._homes[one.partition] = home
+                home = self._homes.emptiest(self.online.values())
+                self._homes.put(one.partition, home)
             by_home.setdefault(home.path, []).append(one)
         for path, ones in by_home.items():
             opened.update(self.online[path].open_logs(ones, now_ms=now_ms))
@@ -246,7 +245,7 @@ class LogDirectories:
         """Deletes partitions, opened or not; which could not be, and why."""
         by_home: dict[str, dict[TopicPartition, TopicId]] = {}
         for partition, topic_id in partitions.items():
-            home = self._homes.pop(partition, None)
+            home = self._homes.remove(partition)
             if home is not None:
                 by_home.setdefault(home.path, {})[partition] = topic_id
         failed: dict[TopicPartition, DiskError] = {}
@@ -281,7 +280,7 @@ class LogDirectories:
             if not copies:
                 continue
             home = self._right_copy(partition, copies, belongs.get(partition), now_ms)
-            self._homes[partition] = home
+            self._homes.put(partition, home)
             for directory in copies:
                 if directory is not home:
                     path = directory.set_aside_stray(partition)
@@ -319,7 +318,7 @@ class LogDirectories:
                 if not isinstance(topic_id, bytes) or belongs.get(partition) == topic_id:
                     continue
                 path = directory.set_aside_stray(partition)
-                del self._homes[partition]
+                self._homes.remove(partition)
                 logger.warning("partition=%s stray=true set_aside=%s", partition, path)
 
     def partitions_claimed(self) -> list[TopicPartition]:
@@ -360,7 +359,7 @@ class LogDirectories:
             return
         self.io_failed(directory)
         self.failed[path] = reason
-        self._homes = {name: home for name, home in self._homes.items() if home is not directory}
+        self._homes.drop(directory)
         if directory is self._metadata:
             raise DirectoryLost(path, f"the directory of the metadata log has failed: {reason}")
         directory.abandon()
@@ -418,8 +417,10 @@ class LogDirectories:
     def _found(self, partition: TopicPartition, directory: LogDirectory) -> None:
         if partition.topic == METADATA_TOPIC:
             return
-        home = self._homes.setdefault(partition, directory)
-        if home is not directory:
+        home = self._homes.get(partition)
+        if home is None:
+            self._homes.put(partition, directory)
+        else:
             self._copies.setdefault(partition, [home]).append(directory)
 
     def _right_copy(
