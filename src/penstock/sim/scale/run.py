@@ -183,8 +183,8 @@ class ScaleRun:
             if number > 0:  # the first one compiles methods
                 controller_ns.append(taken.pop(controller))
                 other_ns.append(sum(taken.values()) / (len(self._hosts) - 1))
-            if kind is Change.ALTER_PARTITION:  # the leader takes the replica in again
-                await self._until(self._all_in_sync, look_s=SLOW_LOOK_S)
+        # Leaders take the replicas in again that an AlterPartition has put out of sync.
+        await self._until(self._all_in_sync, look_s=SLOW_LOOK_S)
         return ChangeCost(
             controller_cpu_ms=statistics.median(controller_ns) / NS_PER_MS,
             other_cpu_ms=statistics.median(other_ns) / NS_PER_MS,
@@ -203,25 +203,28 @@ class ScaleRun:
                 )
                 return lambda: self._alter(client, topic, change)
             case Change.ALTER_PARTITION:
-                return self._shrink(number)
+                return self._shrink()
 
     async def _alter(self, client: Cluster, topic: Resource, change: ConfigChange) -> None:
         first_refusal((await alter_configs(client, {topic: [change]})).values())
 
-    def _shrink(self, number: int) -> Callable[[], Awaitable[object]]:
+    def _shrink(self) -> Callable[[], Awaitable[object]]:
         """The leader of a partition, which is not on the controller's node, asks for an in-sync set
-        without the last replica.
+        without one of its followers.
         """
         controller = self._controller()
         image = self._image(controller)
         leader, topic_id, index, partition = next(
             (one.leader, topic.topic_id, index, one)
-            for topic in list(image.topics_by_id.values())[number:]
+            for topic in image.topics_by_id.values()
             for index, one in enumerate(topic.partitions)
-            if one.leader is not None and self._hosts[one.leader] != controller
+            if one.leader is not None
+            and self._hosts[one.leader] != controller
+            and len(one.isr) == len(one.replicas)
         )
         assert leader is not None
-        stays = [node for node in partition.isr if node != partition.replicas[-1]]
+        leaves = next(node for node in reversed(partition.replicas) if node != leader)
+        stays = [node for node in partition.isr if node != leaves]
         request = AlterPartitionRequest(
             broker_id=leader,
             broker_epoch=image.brokers[leader].epoch,
