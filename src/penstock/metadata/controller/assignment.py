@@ -9,7 +9,7 @@ added for the first target, and is not in the second one, is in both lists. It s
 since it may be in sync by now. Without a reassignment both lists are empty.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Self
 
 from penstock.metadata.image.topic import PartitionImage
@@ -78,5 +78,7 @@ class Assignment:
         return type(self)(replicas=self.original)
 
 
-def _without(nodes: Iterable[NodeId], others: Container[NodeId]) -> Nodes:
+def _without(nodes: Sequence[NodeId], others: Sequence[NodeId]) -> Nodes:
+    if not others:  # nearly always: thousands of partitions may be asked when a broker is lost
+        return tuple(nodes)
     return tuple(node for node in nodes if node not in others)
