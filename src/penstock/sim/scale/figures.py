@@ -22,7 +22,9 @@ class Loss(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeCost:
-    """Medians of several changes, each until all nodes know it."""
+    """The least of several changes, each until all nodes know it: what else runs on this machine
+    takes caches away, and makes others dearer.
+    """
 
     controller_cpu_ms: float  # of the node with the active controller, which is a broker too
     other_cpu_ms: float  # of any other node, on average
