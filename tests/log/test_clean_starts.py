@@ -276,6 +276,29 @@ def test_a_log_that_cannot_be_opened_makes_a_start_unclean() -> None:
     assert opened.clean_epoch(BOOT) is None
 
 
+def test_a_kill_of_a_broker_that_had_started_unclean_loses_nothing_either() -> None:
+    disk = formatted()
+    _, log = running(disk)
+    left = disk.after_kill()
+    left.files[log.segments[-1].file.path].data[-1] ^= 1
+    running(left, epoch=EPOCH + 1)
+    assert epoch_after(left.after_kill()) == EPOCH + 1
+
+
+def test_a_log_that_loses_records_when_the_broker_has_its_epoch_makes_the_next_start_unclean() -> (
+    None
+):
+    disk = formatted()
+    _, log = running(disk)
+    left = disk.after_kill()
+    left.files[log.segments[-1].file.path].data[-1] ^= 1
+    directory = LogDirectory.open(disk=left, path="/data")
+    directory.note_start(boot_id=BOOT, broker_epoch=EPOCH + 1)
+    directory.open_log(PARTITION, TOPIC_ID, SMALL, now_ms=NOW_MS)
+    directory.note_start(boot_id=BOOT, broker_epoch=EPOCH + 2)
+    assert epoch_after(left.after_kill()) is None
+
+
 def test_a_start_file_that_was_removed_is_not_written_again() -> None:
     disk = formatted()
     directory, _ = running(disk)

@@ -17,6 +17,7 @@ FOUND_BUGS = (
     3,  # a forwarding connection that had fallen silent was used for ever
     39,  # so was that of heartbeats, and the broker stayed fenced
     7,  # records were taken for a partition that had been given back and given again
+    163,  # a kill after an unclean start counted as another one
     325,  # a producer's first batches were refused by a broker that then led, and took a later one
     328,  # a topic created on a full disk was not made when there was room again
 )

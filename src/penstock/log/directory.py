@@ -84,6 +84,7 @@ class LogDirectory:
         self._stopped_epoch = stopped_epoch
         self._refused: set[TopicPartition] = set()  # could not be opened
         self.start_file = StartFile(disk=disk, path=path)
+        self._has_epoch = False  # the broker whose directory this is
 
     @classmethod
     def open(
@@ -228,6 +229,7 @@ class LogDirectory:
 
     def note_start(self, *, boot_id: str, broker_epoch: int) -> None:
         """The broker has this epoch from now on: what a kill leaves here is its."""
+        self._has_epoch = True
         identity = self.identity
         if identity is not None:
             self.start_file.write(
@@ -349,6 +351,11 @@ class LogDirectory:
         self.start_file.remove()
         self.recovery.intact = False
 
+    def _about_to_lose_found(self) -> None:
+        """The same, before the broker has an epoch: it gets one that is known to have lost it."""
+        self.start_file.forget()
+        self.recovery.intact = False
+
     def _claim_of(self, partition: TopicPartition) -> TopicId | CorruptCheckpoint | None:
         try:
             return topic_id_of(self._disk, self._directory(partition))
@@ -367,7 +374,7 @@ class LogDirectory:
             if directory not in names:
                 if not any(_is_retired(name, directory) for name in names):
                     # Neither deleted nor set aside by a node, as far as it is known.
-                    self._about_to_lose()
+                    self._about_to_lose_found()
                     self.recovery.reasons.append(f"{self.path}/{directory}: is gone")
                 self._checkpoints.forget(partition)
 
@@ -384,6 +391,8 @@ class LogDirectory:
         assert partition not in self.logs, partition
         recovery_point = self._checkpoints.recovery_point(partition)
         watermark = self._checkpoints.watermark(partition)
+        is_before = wanted.found and not self._has_epoch
+        about_to_lose = self._about_to_lose_found if is_before else self._about_to_lose
         log = open_log(
             disk=self._disk,
             directory=self._directory(partition),
@@ -403,7 +412,7 @@ class LogDirectory:
             loaded=self._loaded,
             checkpoints=self._checkpoints,
             removals=self._removals,
-            about_to_lose=self._about_to_lose,
+            about_to_lose=about_to_lose,
         )
         if wanted.whole and log.end_offset < recovery_point:
             log.abandon()
@@ -414,7 +423,7 @@ class LogDirectory:
         self._add_up(log.recovery)
         if watermark is not None and log.end_offset < watermark:
             # Nothing was truncated to end here, so somebody has removed what was committed.
-            self._about_to_lose()
+            about_to_lose()
             self.recovery.reasons.append(
                 f"{log.directory}: ends at offset {log.end_offset}, below its high watermark"
                 f" {watermark}"

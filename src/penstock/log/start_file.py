@@ -14,7 +14,8 @@ Invariants:
  1. It is written when the broker knows its epoch, and before it writes records in that epoch.
  2. It is removed before a failed write or sync is acted on, and before recovery removes anything
     but an incomplete batch at the very end of a log: from then on it would not be true.
- 3. Once removed, it is not written again by the same process.
+ 3. Once removed, it is not written again in the same broker epoch. Recovery comes before the first
+    one: what it removes is no part of what the broker has in its new epoch.
 
 It is not synced: a power loss ends the boot of which it speaks. A device that is detached and
 attached again while the machine runs is not noticed, nor is one that is set back to a snapshot.
@@ -47,6 +48,7 @@ class StartFile:
         self._disk = disk
         self._path = f"{path}/{layout.START}"
         self._is_void = False
+        self._may_be_written = True
         self.found = decode_start(disk.read(self._path)) if disk.exists(self._path) else None
 
     @property
@@ -67,8 +69,8 @@ class StartFile:
         return found.broker_epoch
 
     def write(self, start: Start) -> None:
-        """Replaces the file at once. It stays away if it was removed: invariant 3."""
-        if self._is_void or not start.boot_id:
+        """Replaces the file at once. It stays away after a failure: invariant 3."""
+        if not self._may_be_written or not start.boot_id:
             return
         temporary = self._path + layout.TEMPORARY
         file = self._disk.open(temporary, create=True)
@@ -80,7 +82,13 @@ class StartFile:
         self._disk.rename(temporary, self._path)
 
     def remove(self) -> None:
-        """What it says is not true any more. DiskError: it is still there."""
+        """What this process has written may be lost. DiskError: the file is still there."""
+        self._may_be_written = False
+        self._is_void = True
+        self._disk.remove(self._path)
+
+    def forget(self) -> None:
+        """What the last process has written is not all here. DiskError as above."""
         self._is_void = True
         self._disk.remove(self._path)
 

@@ -119,10 +119,11 @@ class ReplicaWatch:
     def power_lost(self, node_id: NodeId, *, now_us: int) -> None:
         """The machine has lost what was not synced."""
         self._note_loss(node_id, self._powerless, now_us)
-        if not self._acks_synced:
-            for place, partition in self._partitions():
-                if len(partition.replicas) > 1 and not self._holders(partition):
-                    self._history.may_have_lost.add(place)
+        for place, partition in self._partitions():
+            # All start unclean, and one of them leads all the same: perhaps the damaged one.
+            may_lose = not self._acks_synced or place in self._history.damaged
+            if may_lose and len(partition.replicas) > 1 and not self._holders(partition):
+                self._history.may_have_lost.add(place)
 
     def may_be_wiped(self, node_id: NodeId) -> bool:
         """Whether others have all that is replicated there, and can be elected."""
