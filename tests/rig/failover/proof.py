@@ -1,22 +1,29 @@
 """What must hold when a cluster has come through: asked once, when all nodes run again."""
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
 
-from rig.cluster_questions import until
+from rig.cluster_questions import ClusterOfProcesses, until
 from rig.failover.acked_records import AckedRecords, judge
-from rig.failover.cluster import ReplicatedCluster
 from rig.failover.questions import (
     all_records,
     eventually_none,
     high_watermarks,
     is_in_sync,
+    partition_states,
     until_in_sync,
 )
 from rig.failover.replica_logs import differences
 
 
+class ClusterWithData(ClusterOfProcesses, Protocol):
+    def data(self, number: int) -> Path:
+        """Holds the partitions of a node."""
+
+
 def faults_at_the_end(
-    cluster: ReplicatedCluster, topic: str, promised: Iterable[AckedRecords], *, partitions: int
+    cluster: ClusterWithData, topic: str, promised: Iterable[AckedRecords], *, partitions: int
 ) -> list[str]:
     """Records that were acked and are not there once, and replicas that are not equal. A cluster
     that cannot be asked is a fault too.
@@ -33,14 +40,16 @@ def faults_at_the_end(
     return faults
 
 
-def unequal_replicas(
-    cluster: ReplicatedCluster, topic: str, watermarks: dict[int, int]
-) -> list[str]:
+def unequal_replicas(cluster: ClusterWithData, topic: str, watermarks: dict[int, int]) -> list[str]:
+    states = partition_states(next(iter(cluster.addresses.values())), topic)
     return [
         f"{topic}-{index}: {fault}"
         for index, watermark in watermarks.items()
         for fault in differences(
-            {f"node {one}": cluster.data(one) / f"{topic}-{index}" for one in cluster.nodes},
+            {
+                f"node {one}": cluster.data(one) / f"{topic}-{index}"
+                for one in sorted(states[index].replicas)
+            },
             watermark=watermark,
         )
     ]
