@@ -126,7 +126,7 @@ def test_what_cannot_be_is_one_line_and_changes_nothing(
         "penstock: --to-brokers: there is no broker 9, only 1,2,3\n"
     )
     assert refused("--topic fixed --to-brokers 3") == (
-        "penstock: fixed-0: 2 replicas cannot be on 1 brokers\n"
+        "penstock: fixed-0: 2 replicas cannot be on 1 broker\n"
     )
     assert refused("--topic nope --to-brokers 3") == "penstock: nope: there is no such topic\n"
     twice = moves_file(tmp_path, "fixed", [3, 3])

@@ -1,4 +1,4 @@
-"""`penstock cluster`: describe, quorum, features, log-dirs."""
+"""`penstock cluster`: describe, quorum, features, log-dirs, and who belongs to it."""
 
 import time
 from collections.abc import Mapping
@@ -8,6 +8,13 @@ from functools import partial
 import click
 
 from penstock.cli.cluster_log_dirs import log_dirs
+from penstock.cli.cluster_members import (
+    add_controller,
+    controllers_option,
+    remove_controller,
+    unregister,
+    upgrade,
+)
 from penstock.cli.command_group import CommandGroup
 from penstock.cli.connect import with_cluster
 from penstock.cli.options import cluster_options
@@ -32,20 +39,13 @@ class ClusterReport:
     versions: Mapping[NodeId, Mapping[int, VersionRange] | ClientError]
 
 
-controllers_option = click.option(
-    "--bootstrap-controller",
-    "controllers",
-    metavar="HOST:PORT[,...]",
-    help="Ask controllers, at their own listeners, instead of brokers.",
-)
-
-
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Describe a cluster, its metadata quorum and its log directories."""
+    """Describe a cluster, its metadata quorum and its log directories; change who belongs to it."""
 
 
-cluster.add_command(log_dirs)
+for command in (log_dirs, unregister, add_controller, remove_controller, upgrade):
+    cluster.add_command(command)
 
 
 @cluster.command()

@@ -25,6 +25,7 @@ from penstock.client.admin.moving import (
 from penstock.client.admin.reassignment_plan import (
     Targets,
     check_targets,
+    drained,
     parse_reassignments,
     spread,
 )
@@ -50,16 +51,20 @@ class Wanted:
     file: Path | None
     scopes: tuple[str, ...]
     to_brokers: tuple[NodeId, ...]
+    drain: tuple[NodeId, ...]
 
     async def targets(self, cluster: Cluster) -> Targets:
         """Where they are to be; Refused where that cannot be."""
         view = await cluster.refresh_all()
+        described = await Admin(cluster).describe_cluster()
+        if self.drain:
+            running = {broker.node_id: not broker.fenced for broker in described.brokers}
+            return drained(view, self.drain, running)
         if self.file is None:
             places = partitions_in(view, self.scopes)
             targets = spread(view, places, self.to_brokers)
         else:
             targets = self._read(self.file)
-        described = await Admin(cluster).describe_cluster()
         check_targets(view, targets, [broker.node_id for broker in described.brokers])
         return targets
 
@@ -101,6 +106,12 @@ def brokers_option(
     help="Spread the partitions of --topic over these brokers.",
 )
 @click.option(
+    "--drain",
+    callback=brokers_option,
+    metavar="ID[,ID...]",
+    help="Move all replicas of these brokers to the others that run.",
+)
+@click.option(
     "--throttle",
     "rate_bytes",
     type=click.IntRange(min=1),
@@ -116,6 +127,7 @@ def reassign(
     file: Path | None,
     topic_scopes: tuple[str, ...],
     to_brokers: tuple[NodeId, ...],
+    drain: tuple[NodeId, ...],
     rate_bytes: int | None,
     dry_run: bool,
     verify: bool,
@@ -131,18 +143,20 @@ def reassign(
     \b
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 5, 2]}]}
 
-    Or name topics and brokers: replicas that are on one of the brokers already stay. With --verify
-    and --cancel, FILE or --topic select which moves are meant; without them it is all.
+    Or name topics and brokers: replicas that are on one of the brokers already stay. Or brokers
+    that are to hold nothing any more. With --verify and --cancel, FILE or --topic select which
+    moves are meant; without them it is all.
     """
-    if file is not None and topic_scopes:
-        raise click.UsageError("give FILE or --topic, not both")
+    if (file is not None) + bool(topic_scopes) + bool(drain) > 1:
+        raise click.UsageError("give one of FILE, --topic and --drain")
     if sum((verify, cancel, dry_run)) > 1:
         raise click.UsageError("give one of --verify, --cancel and --dry-run")
-    if (verify or cancel) and (to_brokers or rate_bytes):
-        raise click.UsageError("--to-brokers and --throttle are for the begin of a move")
-    if not verify and not cancel and file is None and not (topic_scopes and to_brokers):
-        raise click.UsageError("what is to move? Give FILE, or --topic and --to-brokers")
-    wanted = Wanted(file=file, scopes=topic_scopes, to_brokers=to_brokers)
+    if (verify or cancel) and (to_brokers or drain or rate_bytes):
+        raise click.UsageError("--to-brokers, --drain and --throttle are for the begin of a move")
+    named = file is not None or drain or (topic_scopes and to_brokers)
+    if not verify and not cancel and not named:
+        raise click.UsageError("what is to move? Give FILE, --drain, or --topic and --to-brokers")
+    wanted = Wanted(file=file, scopes=topic_scopes, to_brokers=to_brokers, drain=drain)
     if cancel:
         _cancel(wanted, bootstrap, as_json)
     elif verify:

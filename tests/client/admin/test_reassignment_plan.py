@@ -1,6 +1,6 @@
 """Topics that are spread over brokers: few copies, as many replicas as before, racks apart."""
 
-from penstock.client.admin.reassignment_plan import spread
+from penstock.client.admin.reassignment_plan import drained, spread
 from penstock.client.network.routing import BrokerView, ClusterView, PartitionView, TopicView
 from penstock.model.identity import NO_TOPIC_ID, NodeId, TopicPartition
 from penstock.model.offset import LeaderEpoch
@@ -52,3 +52,28 @@ def test_new_replicas_and_leaders_are_spread_evenly() -> None:
 def test_new_replicas_are_in_racks_without_one() -> None:
     for held in spread_over(view(*[(1, 2)] * 6), 1, 3, 4):
         assert {RACKS[node] for node in held} == {"a", "b"}
+
+
+def drained_of(known: ClusterView, *leaving: int, down: int = 0) -> dict[int, tuple[int, ...]]:
+    """The new replicas of the partitions that move."""
+    running = {node: node != down for node in known.brokers}
+    targets = drained(known, list(map(NodeId, leaving)), running)
+    return {place.partition: tuple(held) for place, held in targets.items()}
+
+
+def test_only_partitions_of_drained_brokers_move_and_their_other_replicas_stay() -> None:
+    found = drained_of(view((1, 2), (3, 4), (5, 1)), 1)
+    assert sorted(found) == [0, 2]
+    assert 2 in found[0] and 5 in found[2]
+    assert all(len(held) == 2 and 1 not in held for held in found.values())
+
+
+def test_drained_replicas_go_where_few_are() -> None:
+    found = drained_of(view((3,), (3,), (2,), (1,), (1,)), 1)
+    assert sorted(found.values()) == [(4,), (5,)]
+
+
+def test_a_replica_on_a_broker_that_is_down_stays_and_no_new_one_goes_there() -> None:
+    found = drained_of(view((1, 3), (1, 2), (1, 2), (1, 2)), 1, down=3)
+    assert set(found[0]) > {3} and found[0][0] != 3
+    assert all(3 not in found[index] for index in (1, 2, 3))

@@ -49,28 +49,36 @@ def check_targets(view: ClusterView, targets: Targets, brokers: Collection[NodeI
 
 
 def spread(
-    view: ClusterView, partitions: Sequence[TopicPartition], to_brokers: Sequence[NodeId]
+    view: ClusterView,
+    partitions: Sequence[TopicPartition],
+    to_brokers: Sequence[NodeId],
+    *,
+    also_kept: Collection[NodeId] = (),
 ) -> Targets:
     """As many replicas as each partition has, on these brokers only. Those that are there already
-    stay; others go to the rack, and then the broker, that has the fewest of these replicas.
+    stay, also those on brokers of `also_kept`; others go to the rack, and then the broker, that has
+    the fewest of these replicas.
     """
     _check_replicas("--to-brokers", to_brokers, view.brokers)
-    racks = {node: view.brokers[node].rack or "" for node in to_brokers}
+    kept_on = dict.fromkeys((*to_brokers, *also_kept))
+    racks = {node: view.brokers[node].rack or "" for node in kept_on if node in view.brokers}
     count: dict[NodeId, int] = dict.fromkeys(to_brokers, 0)
-    leads: dict[NodeId, int] = dict.fromkeys(to_brokers, 0)
+    leads: dict[NodeId, int] = dict.fromkeys(kept_on, 0)
     kept: dict[TopicPartition, list[NodeId]] = {}
     for place in partitions:
         known = view.partition(place)
         assert known is not None
-        if len(known.replicas) > len(to_brokers):
+        kept[place] = [node for node in known.replicas if node in kept_on]
+        holding = len({*kept[place], *to_brokers})
+        if len(known.replicas) > holding:
             raise Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 str(place),
-                f"{len(known.replicas)} replicas cannot be on {len(to_brokers)} brokers",
+                f"{len(known.replicas)} replicas cannot be on {_counted(holding)}",
             )
-        kept[place] = [node for node in known.replicas if node in count]
         for node in kept[place]:
-            count[node] += 1
+            if node in count:
+                count[node] += 1
     targets: Targets = {}
     for place, replicas in kept.items():
         known = view.partition(place)
@@ -81,7 +89,7 @@ def spread(
             count[node] += 1
         if known.replicas[0] != replicas[0]:
             # The preferred leader is a new one in any case: whoever has the fewest.
-            first = min(replicas, key=lambda node: (leads[node], node))
+            first = min(replicas, key=lambda node: (node not in count, leads[node], node))
             replicas.remove(first)
             replicas.insert(0, first)
         leads[replicas[0]] += 1
@@ -89,12 +97,43 @@ def spread(
     return targets
 
 
+def drained(
+    view: ClusterView, leaving: Sequence[NodeId], brokers: Mapping[NodeId, bool]
+) -> Targets:
+    """Where partitions are to be so that the leaving brokers hold none. Replicas on other brokers
+    stay. `brokers`: all that are registered, and whether each is running.
+    """
+    _check_replicas("--drain", leaving, brokers)
+    others = [node for node in brokers if node not in leaving]
+    running = [node for node in others if brokers[node] and node in view.brokers]
+    if not running:
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "--drain", "no broker that runs would be left"
+        )
+    # All partitions count when a broker is chosen. Those that need not move keep their replicas.
+    places = [
+        TopicPartition(name, partition.index)
+        for name, topic in sorted(view.topics.items())
+        for partition in topic.partitions
+    ]
+    held = [place for place in places if not _is_within(view, place, others)]
+    within = [place for place in places if _is_within(view, place, others)]
+    targets = spread(view, [*within, *held], running, also_kept=others)
+    return {place: targets[place] for place in held}
+
+
+def _is_within(view: ClusterView, place: TopicPartition, nodes: Collection[NodeId]) -> bool:
+    known = view.partition(place)
+    return known is not None and all(node in nodes for node in known.replicas)
+
+
 def _next_replica(
     replicas: Sequence[NodeId], count: Mapping[NodeId, int], racks: Mapping[NodeId, str]
 ) -> NodeId:
     in_rack = dict.fromkeys(racks.values(), 0)
     for node in replicas:
-        in_rack[racks[node]] += 1
+        if node in racks:
+            in_rack[racks[node]] += 1
     return min(
         (node for node in count if node not in replicas),
         key=lambda node: (in_rack[racks[node]], count[node], node),
@@ -133,6 +172,10 @@ def _entry(one: object, *, where: str) -> tuple[TopicPartition, tuple[NodeId, ..
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _counted(brokers: int) -> str:
+    return f"{brokers} broker{'s' * (brokers != 1)}"
 
 
 def _listed(nodes: Collection[NodeId]) -> str:

@@ -4,14 +4,24 @@ A rate is a setting of each broker, in bytes a second. Which replicas it holds b
 each topic: the copies to read from (`leader`), and those that are made (`follower`). A throttle
 that is left behind holds back every later copy, so whoever sets one removes it: `throttles` finds
 what is set.
+
+A broker answers for its own rate. One that cannot be reached copies nothing either, so that it is
+left out: partitions can be moved away from it. The settings of topics are removed without it, and a
+rate that it keeps has no effect then.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.client.admin.admin import first_refusal
-from penstock.client.admin.configs import Change, Resource, alter_configs, describe_configs
+from penstock.client.admin.configs import (
+    Change,
+    Entry,
+    Resource,
+    alter_configs,
+    describe_configs,
+)
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import Refused
+from penstock.client.network.errors import ConnectionLost, Refused, Unreachable
 from penstock.model.configs import Operation, ResourceKind, Source
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
@@ -22,6 +32,7 @@ LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 RATES = (LEADER_RATE, FOLLOWER_RATE)
 REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+GONE = (Unreachable, ConnectionLost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,21 +76,27 @@ async def throttle(cluster: Cluster, moves: Sequence[Move], *, rate_bytes: int) 
             Change(name=name, operation=Operation.SET, value=value)
             for name, value in settings.items()
         ]
+    rates = [Change(name=name, operation=Operation.SET, value=str(rate_bytes)) for name in RATES]
     for node in sorted({node for move in moves if move.added for node in move.brokers}):
-        changes[Resource(ResourceKind.BROKER, str(node))] = [
-            Change(name=name, operation=Operation.SET, value=str(rate_bytes)) for name in RATES
-        ]
-    first_refusal((await alter_configs(cluster, changes)).values())
+        changes[Resource(ResourceKind.BROKER, str(node))] = rates
+    await _alter(cluster, changes)
 
 
 async def throttles(
     cluster: Cluster, topics: Iterable[str], brokers: Iterable[NodeId]
 ) -> dict[Resource, list[str]]:
     """Which of these have settings of throttles now."""
-    wanted = [Resource(ResourceKind.TOPIC, topic) for topic in topics]
-    wanted += [Resource(ResourceKind.BROKER, str(node)) for node in brokers]
+    asked = [[Resource(ResourceKind.TOPIC, topic) for topic in topics]]
+    asked += [[Resource(ResourceKind.BROKER, str(node))] for node in brokers]
+    described: dict[Resource, list[Entry] | Refused] = {}
+    for resources in asked:
+        try:
+            described.update(await describe_configs(cluster, resources))
+        except GONE:
+            if resources is asked[0]:
+                raise
     found: dict[Resource, list[str]] = {}
-    for resource, entries in (await describe_configs(cluster, wanted)).items():
+    for resource, entries in described.items():
         if isinstance(entries, Refused):
             raise entries
         names, own = _OWN[resource.kind]
@@ -94,7 +111,20 @@ async def remove_throttles(cluster: Cluster, there: Mapping[Resource, Sequence[s
         resource: [Change(name=name, operation=Operation.DELETE) for name in names]
         for resource, names in there.items()
     }
-    first_refusal((await alter_configs(cluster, changes)).values())
+    await _alter(cluster, changes)
+
+
+async def _alter(cluster: Cluster, changes: Mapping[Resource, Sequence[Change]]) -> None:
+    """Brokers one by one, before topics."""
+    brokers = [one for one in changes if one.kind is ResourceKind.BROKER]
+    for resource in brokers:
+        try:
+            results = await alter_configs(cluster, {resource: changes[resource]})
+        except GONE:
+            continue
+        first_refusal(results.values())
+    topics = {one: wanted for one, wanted in changes.items() if one not in brokers}
+    first_refusal((await alter_configs(cluster, topics)).values())
 
 
 _OWN = {
