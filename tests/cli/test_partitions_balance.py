@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
 
 import pytest
 from confluent_kafka import Producer
@@ -22,38 +21,10 @@ from penstock.testing import Broker, running_broker
 from rig.client_cluster import run_with_cluster
 from rig.cluster_questions import until
 from rig.command import Outcome
+from rig.operating.balancing import SkewedLoad
 from rig.reassigning import create_on
 
 Run = Callable[..., Outcome]
-HOT = 10  # records of a busy partition for each of a quiet one
-ROUND_SECONDS = 0.1
-
-
-class SkewedLoad:
-    """Writes to all partitions of a topic, ten times as much to those of the first broker."""
-
-    def __init__(self, cluster: Broker, topic: str, *, partitions: int) -> None:
-        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "1"})
-        self._topic = topic
-        self._partitions = partitions
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _write(self) -> None:
-        while not self._over.wait(ROUND_SECONDS):
-            for index in range(self._partitions):
-                for number in range(HOT if index % 3 == 0 else 1):
-                    key = "loud" if number else f"quiet-{index}"
-                    self._producer.produce(self._topic, bytes(1_000), key, partition=index)
-            self._producer.flush(60)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +39,7 @@ def create(cluster: Broker, topic: str, assignments: list[list[int]]) -> None:
 
 def test_sixty_partitions_with_a_skew_of_ten_to_one_are_balanced(run: Run, cluster: Broker) -> None:
     create(cluster, "skewed", [[index % 3 + 1] for index in range(60)])
-    with SkewedLoad(cluster, "skewed", partitions=60):
+    with SkewedLoad(cluster.bootstrap, "skewed", partitions=60):
         planned = run(
             "partitions balance --for 3s --dry-run --json", bootstrap=cluster.bootstrap
         ).json()
@@ -88,7 +59,7 @@ def test_sixty_partitions_with_a_skew_of_ten_to_one_are_balanced(run: Run, clust
 
 def test_leaders_are_moved_where_that_is_enough(run: Run, cluster: Broker) -> None:
     create(cluster, "led", [[1, 2, 3] for _ in range(6)])
-    with SkewedLoad(cluster, "led", partitions=6):
+    with SkewedLoad(cluster.bootstrap, "led", partitions=6):
         done = run("partitions balance --for 3s --yes --json", bootstrap=cluster.bootstrap).json()
     assert done["bytes_to_copy"] == 0
     assert {change["leader"] for change in done["changes"]} == {1}
@@ -142,7 +113,7 @@ def test_a_balance_that_is_stopped_says_so_and_leaves_nothing_half_moved(
 ) -> None:
     """`--stop` in another terminal, while the throttle makes a copy last."""
     create(cluster, "stopped", [[1], [1], [1]])
-    with SkewedLoad(cluster, "stopped", partitions=3):
+    with SkewedLoad(cluster.bootstrap, "stopped", partitions=3):
         stopper = threading.Thread(target=stop_when_something_moves, args=(cluster,))
         stopper.start()
         stopped = run(
@@ -167,7 +138,7 @@ def stop_when_something_moves(cluster: Broker) -> None:
 
 def test_hot_partitions_and_the_keys_that_heat_them(run: Run, cluster: Broker) -> None:
     create(cluster, "heated", [[1], [2], [3]])
-    with SkewedLoad(cluster, "heated", partitions=3):
+    with SkewedLoad(cluster.bootstrap, "heated", partitions=3):
         told = run(
             "partitions hot --for 2s --count 2 --keys 2 --json", bootstrap=cluster.bootstrap
         ).json()
@@ -183,7 +154,7 @@ def test_hot_partitions_and_the_keys_that_heat_them(run: Run, cluster: Broker) -
 def test_ctrl_c_cancels_the_copies_at_hand_and_says_so(run: Run, cluster: Broker) -> None:
     create(cluster, "cut-short", [[1], [1], [1]])
     command = ["partitions", "balance", "--for", "3s", "--yes", "--throttle", "1000"]
-    with SkewedLoad(cluster, "cut-short", partitions=3):
+    with SkewedLoad(cluster.bootstrap, "cut-short", partitions=3):
         process = subprocess.Popen(
             [sys.executable, "-m", "penstock.cli.main", *command],
             env={**os.environ, "PENSTOCK_BOOTSTRAP": cluster.bootstrap},

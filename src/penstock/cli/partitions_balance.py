@@ -230,6 +230,7 @@ def _value(plan: BalancePlan, done: Sequence[TopicPartition]) -> dict[str, objec
                 "target": list(change.target),
                 "leader": change.before.leader,
                 "leader_then": change.leader,
+                "load": round(change.before.leader_load, 1),
                 "bytes": change.copied_bytes,
                 "done": change.partition in done,
             }
