@@ -70,7 +70,7 @@ class BalanceReport:
         limit = self.plan["limit"] * self.plan["mean"]
         excess = sum(max(0, one["load"] - limit) for one in self.plan["brokers"])
         prices = [one["bytes"] / one["load"] for one in self.plan["changes"] if one["bytes"]]
-        return excess * min(prices, default=0)
+        return float(excess * min(prices, default=0))
 
     @property
     def spare_changes(self) -> int:

@@ -146,7 +146,10 @@ class OperatedCluster:
         )  # fmt: skip
 
     def _described(self) -> ClusterDescription:
-        return run_with_cluster(self.bootstrap, lambda cluster: Admin(cluster).describe_cluster())
+        described: ClusterDescription = run_with_cluster(
+            self.bootstrap, lambda cluster: Admin(cluster).describe_cluster()
+        )
+        return described
 
     def _is_fenced(self, number: int) -> bool:
         brokers = self._described().brokers

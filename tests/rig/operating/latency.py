@@ -14,7 +14,7 @@ from rig.failover.producers import ConfluentLedgerProducer
 class Latency(NamedTuple):
     """Of the records that were sent within a span of time, in milliseconds."""
 
-    count: int
+    records: int
     p50_ms: float
     p99_ms: float
     max_ms: float
@@ -57,7 +57,7 @@ def latency(
     if not taken:
         return None
     return Latency(
-        count=len(taken),
+        records=len(taken),
         p50_ms=taken[len(taken) // 2],
         p99_ms=taken[min(len(taken) - 1, len(taken) * 99 // 100)],
         max_ms=taken[-1],
