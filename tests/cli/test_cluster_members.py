@@ -4,11 +4,16 @@ A refusal is one line, and nothing has changed.
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from penstock.client.admin.membership import remove_voter
+from penstock.client.admin.quorum import describe_quorum
+from penstock.model.identity import NodeId
 from penstock.testing import Broker, running_broker
+from rig.client_cluster import run_with_cluster
 from rig.cluster_questions import until
 from rig.command import Outcome
 from rig.held_port import HeldPort
@@ -155,6 +160,19 @@ def test_the_last_voter_is_not_removed(run: Run, penstock: Broker) -> None:
     assert refused(run, "cluster remove-controller 1", penstock) == (
         "penstock: controller 1: The last voter cannot be removed.\n"
     )
+
+
+@pytest.mark.penstock(nodes=3)
+def test_quorum_is_told_at_once_when_the_active_controller_was_removed(penstock: Broker) -> None:
+    """By both of the others: one of them is elected while it is asked."""
+    active = penstock.active_controller()
+    others = [address for node, address in penstock.nodes.items() if node != active]
+    before = run_with_cluster(others[0], describe_quorum)
+    [directory_id] = [one.directory_id for one in before.voters if one.node_id == active]
+    run_with_cluster(others[0], lambda one: remove_voter(one, NodeId(active), directory_id))
+    with ThreadPoolExecutor() as pool:
+        told = list(pool.map(lambda at: run_with_cluster(at, describe_quorum), others))
+    assert active not in {one.node_id for quorum in told for one in quorum.voters}
 
 
 def test_voters_that_are_fixed_are_not_removed(run: Run) -> None:

@@ -179,6 +179,12 @@ class ActiveController:
             try:
                 return await self._forward(request, reply_type, deadline_ms)
             except (_NotActive, _MayBeDone) as error:
+                leader_id = self._local.leader_id
+                if leader_id is not None and self._local.is_own(leader_id):
+                    # Nobody else is going to lead: whoever asks again is answered here.
+                    raise RequestError(
+                        ErrorCode.NOT_CONTROLLER, "this node was elected meanwhile"
+                    ) from error
                 await self._wait_for_another(error, deadline_ms)
 
     async def image_reaches(self, offset: Offset, *, deadline_ms: int) -> bool:
