@@ -1,6 +1,8 @@
-"""A log directory fails while its broker goes on: others lead what was in it (KIP-858)."""
+"""A log directory fails while its broker goes on: others lead what was in it (KIP-858). So they do
+if a single log of it is damaged.
+"""
 
-from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY
+from penstock.metadata.image.topic import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.wire.messages.assign_replicas_to_dirs import (
@@ -11,12 +13,14 @@ from penstock.wire.messages.assign_replicas_to_dirs import (
     TopicOfDirectory,
 )
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from penstock.wire.messages.elect_leaders import ElectedTopicPartitions, ElectLeadersRequest
 from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 from rig.cluster import Cluster
 from rig.replicated_topic import add_topic, partition_of
 
 ONE, TWO, THREE = NodeId(1), NodeId(2), NodeId(3)
 FIRST, SECOND = b"a" * 16, b"b" * 16
+UNCLEAN = 1  # election
 
 
 def with_two_directories(*replicas: NodeId, in_sync_min: int = 2) -> Cluster:
@@ -187,3 +191,72 @@ def test_a_replica_that_is_elsewhere_by_the_metadata_is_not_moved_to_a_failed_di
     count = len(cluster.records)
     assert assign(cluster, FIRST, topic="payments") is ErrorCode.LOG_DIR_NOT_FOUND
     assert len(cluster.records) == count
+
+
+def test_another_replica_leads_what_its_leader_cannot_open() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    before = partition_of(cluster)
+    assert assign(cluster, LOST_DIRECTORY) is ErrorCode.NONE
+    after = partition_of(cluster)
+    assert (after.leader, after.isr, after.elr) == (TWO, (TWO, THREE), ())
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert after.directory(ONE) == LOST_DIRECTORY
+    assert partition_of(cluster, "payments").leader == ONE
+    count = len(cluster.records)
+    assign(cluster, LOST_DIRECTORY)
+    assert len(cluster.records) == count
+
+
+def test_an_eligible_replica_leads_what_its_leader_cannot_open() -> None:
+    cluster = with_two_directories(ONE, TWO)
+    cluster.alter_isr("orders", ONE)
+    assert partition_of(cluster).elr == (TWO,)
+    assign(cluster, LOST_DIRECTORY)
+    after = partition_of(cluster)
+    assert (after.leader, after.isr, after.elr) == (TWO, (TWO,), ())
+
+
+def test_a_replica_that_cannot_be_opened_is_not_eligible() -> None:
+    cluster = with_two_directories(TWO, ONE)
+    cluster.alter_isr("orders", TWO)
+    assert partition_of(cluster).elr == (ONE,)
+    assign(cluster, LOST_DIRECTORY)
+    assert partition_of(cluster).elr == ()
+
+
+def unopened_by_the_last_in_sync() -> Cluster:
+    """The other replica may have lost records when ONE finds that it cannot open its own."""
+    cluster = with_two_directories(ONE, TWO, in_sync_min=1)
+    cluster.alter_isr("orders", ONE)
+    assign(cluster, LOST_DIRECTORY)
+    return cluster
+
+
+def test_an_operator_gives_a_partition_a_leader_whose_last_one_cannot_open_it() -> None:
+    cluster = unopened_by_the_last_in_sync()
+    after = partition_of(cluster)
+    assert (after.leader, after.isr, after.last_known_elr) == (None, (), (ONE,))
+    cluster.ask(
+        ElectLeadersRequest(
+            election_type=UNCLEAN,
+            topic_partitions=[ElectedTopicPartitions(topic="orders", partitions=[0])],
+        )
+    )
+    after = partition_of(cluster)
+    assert (after.leader, after.isr) == (TWO, (TWO,))
+
+
+def test_a_last_leader_does_not_lead_again_with_a_log_that_was_made_anew() -> None:
+    """The others would throw their records away."""
+    cluster = unopened_by_the_last_in_sync()
+    request = cluster.registration(ONE, incarnation=2)
+    request.log_dirs = [FIRST, SECOND]
+    cluster.ask(request)
+    cluster.unfence(ONE)
+    assert partition_of(cluster).leader is None
+    assert assign(cluster, FIRST) is ErrorCode.NONE
+    after = partition_of(cluster)
+    assert (after.directory(ONE), after.last_known_elr) == (FIRST, ())
+    cluster.fence(ONE)
+    cluster.unfence(ONE)
+    assert partition_of(cluster).leader is None

@@ -20,6 +20,8 @@ FOUND_BUGS = (
     163,  # a kill after an unclean start counted as another one
     325,  # a producer's first batches were refused by a broker that then led, and took a later one
     328,  # a topic created on a full disk was not made when there was room again
+    544,  # a last known leader that could not open its log led for ever, and no operator could help
+    1925,  # the same, after both replicas in sync had been damaged and killed
 )
 
 

@@ -134,6 +134,7 @@ class BrokerParts:
             node_id=node_id,
             directories=directories,
             ids=directory_ids,
+            is_damaged=self.partitions.is_damaged,
             controller=controller,
             broker_epoch=self.broker_epoch,
         )

@@ -203,6 +203,7 @@ def test_the_controller_is_told_where_a_log_is_that_was_made_late(disk: MemoryDi
         node_id=NODE,
         directories=broker.directories,
         ids={"/a": b"a" * 16, "/b": b"b" * 16},
+        is_damaged=broker.partitions.is_damaged,
         controller=cast(Any, controller),
         broker_epoch=lambda: 1,
     )

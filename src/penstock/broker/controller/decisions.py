@@ -31,6 +31,7 @@ from penstock.metadata.controller.fencing import FenceBroker, waiting_for_operat
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import BrokerSettingsInEffect
 from penstock.metadata.framing import FrameReader
+from penstock.metadata.image.topic import LOST_DIRECTORY
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
@@ -38,6 +39,7 @@ from penstock.model.identity import NodeId, TopicId, random_id
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
+from penstock.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
@@ -243,18 +245,20 @@ class Decisions:
             self.watch.note(request, reply, connection=connection, last_offset=last_offset)
             if fenced_before is not None and not self._state.brokers[fenced_before].fenced:
                 self._say_what_waits(fenced_before)
+            if (damaged := _sender_of_damage(request)) is not None:
+                self._say_what_waits(damaged)
         if self._journal.end_offset > end_offset:
             driver.appended()
         return None
 
     def _say_what_waits(self, node_id: NodeId) -> None:
-        """A broker was unfenced, and some of its partitions still have no leader."""
+        """A broker was unfenced, or cannot open logs, and some of its partitions have no leader."""
         waiting = waiting_for_operator(self._state, node_id)
         for place in waiting[:WAITING_SAID_MAX]:
             name = self._state.topics_by_id[place.topic_id].name
             logger.warning(
-                "partition=%s-%d leader=none broker=%d has come back without the log directory in"
-                " which it led last; if that is lost: kafka-leader-election --election-type"
+                "partition=%s-%d leader=none broker=%d does not have the log, or the log directory,"
+                " with which it led last; if that is lost: kafka-leader-election --election-type"
                 " unclean --topic %s --partition %d",
                 name, place.partition, node_id, name, place.partition,
             )  # fmt: skip
@@ -324,6 +328,14 @@ def _fenced_sender(state: ControllerState, request: ControllerRequest) -> NodeId
         return None
     broker = state.brokers.get(NodeId(request.broker_id))
     return None if broker is None or not broker.fenced else broker.node_id
+
+
+def _sender_of_damage(request: ControllerRequest) -> NodeId | None:
+    """The broker that says with this request that it cannot open some of its logs."""
+    if not isinstance(request, AssignReplicasToDirsRequest):
+        return None
+    is_told = any(directory.id == LOST_DIRECTORY for directory in request.directories)
+    return NodeId(request.broker_id) if is_told else None
 
 
 def _code(outcome: NotDone) -> ErrorCode:

@@ -3,6 +3,10 @@
 A broker with one directory has nothing to tell: its new replicas are in that one. With several it
 chooses itself. If a directory is lost, the cluster then knows what was in it, and does not let this
 broker lead that as if it still had the records.
+
+A replica whose log cannot be opened because it is damaged is told to be in a lost directory: others
+lead the partition, until the log is repaired, or removed and copied again, and its directory told.
+The only replica of a partition is not: nobody else could lead, and once it is repaired it leads on.
 """
 
 import asyncio
@@ -13,6 +17,7 @@ from contextlib import suppress
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.metadata.image.image import Delta, Image
+from penstock.metadata.image.topic import LOST_DIRECTORY
 from penstock.model.error import RequestError
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -33,7 +38,7 @@ Replica = tuple[TopicId, int]
 
 class DirectoryAssignments:
     """Call `note` after each change of the metadata, and keep `run` running. `ids` are those of the
-    directories, by path.
+    directories, by path; `is_damaged` tells whether the log of a replica cannot be opened for that.
     """
 
     def __init__(
@@ -42,12 +47,14 @@ class DirectoryAssignments:
         node_id: NodeId,
         directories: LogDirectories,
         ids: Mapping[str, bytes],
+        is_damaged: Callable[[TopicPartition], bool],
         controller: ControllerLink,
         broker_epoch: Callable[[], int],
     ) -> None:
         self._node_id = node_id
         self._directories = directories
         self._ids = ids
+        self._is_damaged = is_damaged
         self._controller = controller
         self._broker_epoch = broker_epoch
         self._image = Image()
@@ -77,10 +84,13 @@ class DirectoryAssignments:
                 self._unopened.discard(replica)
                 if self._node_id not in partition.replicas:
                     continue
-                home = self._home(TopicPartition(topic.name, index))
-                if home is None:
+                name = TopicPartition(topic.name, index)
+                home, is_damaged = self._home(name), self._is_damaged(name)
+                if home is None or is_damaged:
                     self._unopened.add(replica)
-                elif home != partition.directory(self._node_id):
+                if is_damaged and len(partition.replicas) > 1:
+                    home = LOST_DIRECTORY
+                if home is not None and home != partition.directory(self._node_id):
                     self._wanted[replica] = home
         if self._wanted:
             self._news.set()

@@ -5,12 +5,13 @@ and epochs. Where another broker leads from now on, or this one does, the replic
 kind on the same log, and takes over the high watermark. Between two changes `find` is two
 dictionary look-ups. A partition whose log cannot be opened, or whose directory has failed, is
 offline (KAFKA_STORAGE_ERROR) and does not stop the others; if only room lacked, its log is opened
-once there is some (`reopening`).
+once there is some (`reopening`); if it is damaged, the controller is told, so that others lead it
+(`directory_assignments`).
 
 Invariants:
  1. A partition has at most one replica here, led or followed; its log is open.
  2. What is led or followed here is so by the metadata, and in the same leader epoch.
- 3. What waits for room is offline.
+ 3. What waits for room, or is damaged, is offline.
 """
 
 import logging
@@ -88,6 +89,7 @@ class Partitions:
         self._followed: dict[str, dict[int, Follower]] = {}
         self._offline: set[TopicPartition] = set()
         self._without_room: set[TopicPartition] = set()  # of those, whose disk was full
+        self._damaged: set[TopicPartition] = set()  # of those, whose files are corrupt
         self._full_logged_ms: dict[str, int] = {}  # by directory
         self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
@@ -153,6 +155,10 @@ class Partitions:
             return False
         return self._image.topics_by_name[topic].partitions[index].leader == self._node_id
 
+    def is_damaged(self, name: TopicPartition) -> bool:
+        """Whether the replica here is offline because its files are corrupt."""
+        return name in self._damaged
+
     def without_room(self) -> tuple[TopicImage, ...]:
         """The topics of partitions whose logs could not be opened for want of room; `apply` tries
         again with a change that names them.
@@ -165,6 +171,7 @@ class Partitions:
     def check(self) -> None:
         self.directories.check()
         assert self._without_room <= self._offline, "invariant 3"
+        assert self._damaged <= self._offline, "invariant 3"
         for name, partitions in self._by_name.items():
             topic = self._image.topics_by_name[name]
             assert self._by_id[topic.topic_id] is partitions
@@ -422,18 +429,24 @@ class Partitions:
         else:
             if log.partition in self._offline:
                 logger.info("partition=%s state=online", log.partition)
-            self._offline.discard(log.partition)
-            self._without_room.discard(log.partition)
+            self._forget_offline(log.partition)
 
     def _not_opened(self, name: TopicPartition, error: OpenError) -> None:
         """Told once: it is tried again with each change of its topic, and when there is room."""
         if name not in self._offline:
             logger.error("partition=%s state=offline reason=%s", name, error)
+        self._forget_offline(name)
         self._offline.add(name)
         if isinstance(error, DiskError) and error.full:
             self._without_room.add(name)
-        else:
-            self._without_room.discard(name)
+        elif isinstance(error, CorruptData):
+            self._damaged.add(name)
+
+    def _forget_offline(self, name: TopicPartition) -> None:
+        """Nothing is known any more that keeps the replica from being served."""
+        self._offline.discard(name)
+        self._without_room.discard(name)
+        self._damaged.discard(name)
 
     def _begin(
         self,
@@ -500,8 +513,7 @@ class Partitions:
 
     def _give_up(self, name: TopicPartition, applied: Applied) -> None:
         """This broker has no replica of the partition any more."""
-        self._offline.discard(name)
-        self._without_room.discard(name)
+        self._forget_offline(name)
         replica = self.replica(name)
         if replica is not None:
             self._end(replica, applied)

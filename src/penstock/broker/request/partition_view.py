@@ -28,7 +28,7 @@ def view_partition(
     So is one whose disk has failed (`leader_offline`), or whose process has just ended
     (`leader_lost`): a client that is told of it again tries it again, and librdkafka then asks for
     another only once a second; while there is none it asks ten times as often. A replica is offline
-    if its broker is not there, or has come back without the replica's log directory.
+    if its broker is not there, or does not have the replica's log directory, or log, any more.
     """
     offline = [
         node

@@ -128,7 +128,7 @@ def led_again(context: DecisionContext, node_id: NodeId) -> Iterator[PartitionCh
 
 def waiting_for_operator(state: ControllerState, node_id: NodeId) -> list[Place]:
     """Partitions of a broker that lives which only an unclean election gives a leader: nobody has
-    all records, and the last leader has come back without its log directory, or is not known.
+    all records, and the last leader does not have its log any more, or is not known.
     """
     return [
         place

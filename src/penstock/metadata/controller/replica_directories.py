@@ -4,6 +4,9 @@ The broker tells it, for replicas that the metadata has in another directory or 
 known leader may lead again only from the directory in which it led (`partition_change`); once its
 replica begins anew in another one, it is not the last known leader any more, and an operator has to
 decide.
+
+A replica whose log the broker cannot open is in LOST_DIRECTORY: it is neither in sync nor eligible,
+and does not lead, until the broker names a directory that has it.
 """
 
 from penstock.machine.decision import Decision
@@ -12,7 +15,7 @@ from penstock.metadata.controller.fencing import without_replica
 from penstock.metadata.controller.heartbeat import registered_broker
 from penstock.metadata.controller.state import Place
 from penstock.metadata.image.broker import BrokerImage
-from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY
+from penstock.metadata.image.topic import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId
@@ -67,7 +70,8 @@ def _assign(
     if broker.node_id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     is_unassigned = partition.directory(broker.node_id) == UNASSIGNED_DIRECTORY
-    if directory not in broker.directories and not is_unassigned:
+    is_lost = directory == LOST_DIRECTORY
+    if directory not in broker.directories and not is_lost and not is_unassigned:
         return ErrorCode.LOG_DIR_NOT_FOUND
     directories = [
         directory if replica == broker.node_id else partition.directory(replica)

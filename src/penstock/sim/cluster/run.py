@@ -250,6 +250,8 @@ class ClusterSimulation:
             await self._judge("after the faults")
             if self.scenario.power_lost_at_end:
                 await self._lose_all_power()
+                await require_healthy(self._missing_brokers, within_ms=HEALTHY_MS)
+                await self._elect_by_operator()
                 await self._judge("after a power loss of all machines")
             group.cancel()
 
@@ -407,8 +409,7 @@ class ClusterSimulation:
     async def _end_clients(self) -> None:
         """Everything is served again, to clients that have been there all along and to new ones."""
         await require_healthy(self._missing_brokers, within_ms=HEALTHY_MS)
-        if self._wiped:
-            await self._elect_by_operator()
+        await self._elect_by_operator()
         for client in self._clients:
             client.ending = True
         if self.applications is not None:
@@ -420,14 +421,20 @@ class ClusterSimulation:
             raise Violation("answers", f"{running} have not ended after {CLIENTS_END_MS} ms")
 
     async def _elect_by_operator(self) -> None:
-        """What waits for the directory of a replica that is wiped: an operator gives its records
-        up, as the log of the active controller asks for.
+        """What waits for the directory of a replica that is wiped, or for a log that is damaged: an
+        operator gives its records up, as the log of the active controller asks for.
         """
+        if not self._wiped and not self.history.damaged:
+            return
         addresses = [address(host) for host in self._hosts.values()]
         async with self.cluster.client("operator", addresses) as cluster:
             for _ in range(HEALTHY_MS // OPERATOR_MS):
                 await asyncio.sleep(OPERATOR_MS / 1000)
-                waiting = self.replica_watch.without_leader()
+                waiting = [
+                    place
+                    for place in self.replica_watch.without_leader()
+                    if self._wiped or place in self.history.damaged
+                ]
                 if not waiting:
                     return
                 self.cluster.trace.note("operator", f"elects leaders of {waiting}")
