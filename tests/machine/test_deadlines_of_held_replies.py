@@ -50,8 +50,8 @@ def test_those_that_are_due_are_told_in_the_order_of_their_decisions() -> None:
     replies: HeldReplies[int] = HeldReplies()
     for offset, deadline_ms in ((1, 30), (2, 10), (3, 20), (4, 90)):
         replies.hold(held(offset, deadline_ms=deadline_ms, told=told))
-    for answer in replies.expire(50):
-        answer(0)
+    for expired in replies.expire(50):
+        expired.answer(0)
     assert told == [1, 2, 3]
     assert replies.next_deadline_ms() == 90
     assert [one.reply for one in replies.release(Offset(4))] == [1, 2, 3, 4]

@@ -45,11 +45,13 @@ class Case:
         self.words = Words()
         self.answers: list[str | NotDone] = []
         self.effects: list[object] = []
+        self.overdue: list[object] = []
         self.host: Host[str, str] = Host(
             journal=self.journal,
             machine=self.words,
             watermark=Offset(watermark),
             carry_out=self.effects.append,
+            overdue=self.overdue.append,
         )
 
     def say(self, *words: str, deadline_ms: int = 100, effects: tuple[str, ...] = ()) -> None:
@@ -130,6 +132,20 @@ def test_an_expired_reply_keeps_its_effects() -> None:
     case.host.advance(Offset(1))
     assert case.answers == [NotDone.TIMED_OUT]
     assert case.effects == ["notify"]
+
+
+def test_effects_of_a_decision_that_is_not_committed_in_time_are_overdue_once() -> None:
+    case = opened()
+    case.say("a", deadline_ms=50, effects=("answer one", "answer another"))
+    case.say("b", deadline_ms=60, effects=("answer a third",))
+    case.host.expire(49)
+    assert case.overdue == []
+    case.host.expire(50)
+    case.host.expire(51)
+    assert case.overdue == ["answer one", "answer another"]
+    case.host.advance(Offset(2))
+    case.host.expire(60)
+    assert case.overdue == ["answer one", "answer another"]
 
 
 def test_loss_of_leadership_fails_what_is_held_and_drops_its_effects() -> None:

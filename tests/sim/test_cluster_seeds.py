@@ -22,6 +22,8 @@ FOUND_BUGS = (
     328,  # a topic created on a full disk was not made when there was room again
     544,  # a last known leader that could not open its log led for ever, and no operator could help
     1925,  # the same, after both replicas in sync had been damaged and killed
+    1084,  # a parked SyncGroup was not answered while its group's assignment was not committed
+    1704,  # the same, with too few replicas in sync
 )
 
 

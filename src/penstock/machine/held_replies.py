@@ -3,7 +3,8 @@
 Invariants:
 1. Held replies are ordered by the offset they wait for.
 2. Each waits for an offset beyond the watermark.
-3. An expired reply has been answered already; it stays because its effects may still commit.
+3. An expired reply has been answered already; it stays because its decision may still commit, and
+   its effects are then carried out.
 4. Every reply that is not answered yet has its deadline in `_deadlines`, which may hold others too.
 """
 
@@ -45,6 +46,14 @@ class Held(Generic[Reply]):
     answer: Answer[Reply] | None  # None once it has answered
 
 
+@dataclass(slots=True, kw_only=True)
+class Expired(Generic[Reply]):
+    """What is owed for a reply whose deadline has passed."""
+
+    answer: Answer[Reply]
+    effects: tuple[object, ...]  # not carried out yet, and perhaps never
+
+
 class HeldReplies(Generic[Reply]):
     """The queue of held replies; `release`, `expire` and `fail` take replies out of it."""
 
@@ -73,15 +82,15 @@ class HeldReplies(Generic[Reply]):
             released.append(self._waiting.popleft())
         return released
 
-    def expire(self, now_ms: int) -> list[Answer[Reply]]:
+    def expire(self, now_ms: int) -> list[Expired[Reply]]:
         """The replies whose deadline has passed, in order. Their effects stay (invariant 3)."""
-        expired: list[tuple[int, Answer[Reply]]] = []
+        expired: list[tuple[int, Expired[Reply]]] = []
         while (next_ms := self.next_deadline_ms()) is not None and next_ms <= now_ms:
             _, number, held = heappop(self._deadlines)
             assert held.answer is not None
-            expired.append((number, held.answer))
+            expired.append((number, Expired(answer=held.answer, effects=held.effects)))
             held.answer = None
-        return [answer for _, answer in sorted(expired, key=itemgetter(0))]
+        return [one for _, one in sorted(expired, key=itemgetter(0))]
 
     def fail(self) -> list[Answer[Reply]]:
         """Drops everything, effects included; returns the replies that are not answered yet, in

@@ -53,7 +53,12 @@ class Machine(Protocol[RecordIn]):
 
 
 class Host(Generic[Record, Reply]):
-    """One state machine on its journal, from election to loss of leadership."""
+    """One state machine on its journal, from election to loss of leadership.
+
+    `carry_out` is called for each effect of a decision that is committed. `overdue` is called
+    before that, for each effect of a decision that is not committed by its deadline: an effect that
+    answers somebody else's request does so with an error then. It may still be carried out later.
+    """
 
     def __init__(
         self,
@@ -62,10 +67,12 @@ class Host(Generic[Record, Reply]):
         machine: Machine[Record],
         watermark: Offset,
         carry_out: Callable[[object], None],
+        overdue: Callable[[object], None] | None = None,
     ) -> None:
         self._journal = journal
         self._machine = machine
         self._carry_out = carry_out
+        self._overdue = overdue
         self._held: HeldReplies[Reply] = HeldReplies()
         self._watermark = watermark
         self._applied_offset = watermark
@@ -154,8 +161,11 @@ class Host(Generic[Record, Reply]):
 
     def expire(self, now_ms: int) -> None:
         """Answers replies whose deadline has passed with an error; the state stays as it is."""
-        for answer in self._held.expire(now_ms):
-            answer(NotDone.TIMED_OUT)
+        for expired in self._held.expire(now_ms):
+            expired.answer(NotDone.TIMED_OUT)
+            if self._overdue is not None:
+                for effect in expired.effects:
+                    self._overdue(effect)
 
     def lose_leadership(self) -> None:
         """Fails all held replies; nothing is decided here again, and the state is to be dropped."""

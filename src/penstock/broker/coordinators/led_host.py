@@ -51,7 +51,8 @@ class TimedMachine(Protocol[Given]):
 class LedHost(Generic[JournalRecord]):
     """See the module; an Observer of its partition.
 
-    `has_opened` is called once, when decisions are taken; `has_ended` when they are no more.
+    `carry_out` and `overdue` are those of the host. `has_opened` is called once, when decisions are
+    taken; `has_ended` when they are no more.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class LedHost(Generic[JournalRecord]):
         *,
         carry_out: Callable[[object], None],
         has_ended: Callable[[], None],
+        overdue: Callable[[object], None] | None = None,
         has_opened: Callable[[], None] | None = None,
     ) -> None:
         self.partition = partition
@@ -72,6 +74,7 @@ class LedHost(Generic[JournalRecord]):
             machine=machine,
             watermark=partition.log.start_offset,
             carry_out=carry_out,
+            overdue=overdue,
         )
         self._has_ended = has_ended
         self._has_opened = has_opened

@@ -47,6 +47,7 @@ class LedShard:
             journal,
             self.shard,
             carry_out=self._carry_out,
+            overdue=self._overdue,
             has_ended=self._notify_end,
             has_opened=lambda: has_opened(self),
         )
@@ -122,10 +123,15 @@ class LedShard:
         assert isinstance(effect, Deliver), effect
         self._answer(effect.ticket, effect.reply)
 
+    def _overdue(self, effect: object) -> None:
+        """A parked request waits no longer for the journal than the one that decided about it."""
+        assert isinstance(effect, Deliver), effect
+        self._answer(effect.ticket, NotDone.TIMED_OUT)
+
     def _answer(self, number: int, reply: object) -> None:
         ticket = self._tickets.pop(number, None)
         if ticket is None:
-            return  # its client has gone
+            return  # its client has gone, or was answered when the time was up
         ticket.reply = reply
         if ticket.future is None or ticket.future.done():
             return
