@@ -36,6 +36,7 @@ CHECKS: Mapping[str, str] = {
     "replicas": "replicas agree below their high watermarks, byte for byte",
     "restart": "a node starts and stops in bounded time, and ends by nothing but a fault",
     "retention": "retention takes what is old or too much, and nothing else",
+    "scale": "a cluster of any size is made, changed and whole again in bounded time",
     "served": "through each node a topic can be created, written to and deleted",
     "stable offset": "no transaction stays open when its time is over",
     "transaction offsets": "offsets committed in transactions follow each other without a gap",
