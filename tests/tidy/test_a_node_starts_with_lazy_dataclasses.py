@@ -16,6 +16,7 @@ NODE_PACKAGES = (
     "replication",
     "groups",
     "transactions",
+    "security",
     "client",
     "broker",
     "node",

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.model import limit
@@ -66,6 +67,7 @@ class Connection:
         request_bytes_max: int,
     ) -> None:
         self.stream = stream
+        self.identity = ConnectionIdentity()
         self.active_ms = clock.monotonic_ms()
         self._dispatch = dispatch
         self._clock = clock
@@ -205,7 +207,9 @@ class Connection:
             await self._flush()
 
     def _take(self, frame: memoryview, received_ms: int) -> None:
-        answer = self._dispatch.answer(frame, peer=self.stream.peer, received_ms=received_ms)
+        answer = self._dispatch.answer(
+            frame, peer=self.stream.peer, received_ms=received_ms, identity=self.identity
+        )
         if answer is None:
             return
         self.in_flight += 1

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Coroutine, Iterable
 from typing import Any
 
 from penstock.broker.api.api_versions import unsupported_version
+from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.request.api_table import AnyApi, by_key
 from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.broker.request.services import NodeServices, RequestContext
@@ -25,6 +26,8 @@ from penstock.wire.definition import Message
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import RequestHeader, decode_request_header, encode_response
 from penstock.world.ports import Address
+
+UNKNOWN = ConnectionIdentity()  # of a peer that nobody has asked who it is
 
 
 class Dispatch:
@@ -39,7 +42,12 @@ class Dispatch:
         }
 
     def answer(
-        self, frame: memoryview, *, peer: Address, received_ms: int
+        self,
+        frame: memoryview,
+        *,
+        peer: Address,
+        received_ms: int,
+        identity: ConnectionIdentity = UNKNOWN,
     ) -> Parts | PendingReply | Coroutine[Any, Any, Parts] | None:
         """The reply, or what to wait for to have it, or None when none is owed.
 
@@ -67,7 +75,11 @@ class Dispatch:
         except MalformedMessage as error:
             raise CloseConnection(f"malformed request: {error}") from error
         context = RequestContext(
-            header=header, listener=self.listener, peer=peer, received_ms=received_ms
+            header=header,
+            listener=self.listener,
+            peer=peer,
+            received_ms=received_ms,
+            principal=identity.principal,
         )
         try:
             response = api.handle(self._services, request, context)

@@ -27,6 +27,7 @@ from penstock.replication.fetch_session import FetchSessions
 from penstock.replication.follower_session import FollowerSessions
 from penstock.replication.partition import Partition
 from penstock.replication.throttle import ReplicationThrottle
+from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.header import RequestHeader
 from penstock.world.ports import Address, World
@@ -135,3 +136,4 @@ class RequestContext:
     listener: str
     peer: Address
     received_ms: int  # on the monotonic clock
+    principal: Principal = ANONYMOUS

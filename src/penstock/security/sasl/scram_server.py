@@ -1,0 +1,112 @@
+"""The broker's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677).
+
+    client first  -> server first     salt and iterations of the user
+    client final  -> server final     the proof fits the stored key; the signature proves the server
+
+A log-in costs the broker two hashes: the iterations are the client's. An unknown user is given a
+salt of its own, the same each time, and is rejected like a wrong password, so that nobody learns
+which users there are.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+
+from penstock.model.sasl import ScramMechanism
+from penstock.security.sasl.exchange import Accepted, Challenge, Rejected, Step
+from penstock.security.sasl.scram_credential import (
+    DIGESTS,
+    ITERATIONS_MIN,
+    SALT_BYTES,
+    ScramCredential,
+    exclusive_or,
+    sign,
+    stored_key,
+)
+from penstock.security.sasl.scram_messages import (
+    ClientFirst,
+    UnreadableMessage,
+    read_client_final,
+    read_client_first,
+    server_final,
+    server_first,
+)
+
+INVALID = "Invalid credentials"
+NONCE_CHARS_MAX = 1024
+SUPPORTED_EXTENSIONS = frozenset({"tokenauth"})  # Kafka's, of delegation tokens
+
+
+class ScramServer:
+    """`credential` looks a user up. `nonce` is fresh; `decoy_key` is this process's secret."""
+
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        credential: Callable[[str], ScramCredential | None],
+        *,
+        nonce: str,
+        decoy_key: bytes,
+    ) -> None:
+        self._mechanism = mechanism
+        self._look_up = credential
+        self._nonce = nonce
+        self._decoy_key = decoy_key
+        self._first: ClientFirst | None = None
+        self._sent = ""
+        self._is_known = False
+        self._credential: ScramCredential | None = None
+
+    def respond(self, token: bytes, *, now_ms: int) -> Step:
+        try:
+            return self._challenge(token) if self._first is None else self._verdict(token)
+        except UnreadableMessage as error:
+            return Rejected(reason=f"Unreadable message: {error}")
+
+    def _challenge(self, token: bytes) -> Step:
+        first = read_client_first(token)
+        if len(first.nonce) > NONCE_CHARS_MAX:
+            return Rejected(reason="Nonce is too long")
+        if first.authorization not in (None, first.user):
+            return Rejected(reason="Authorization id differs from the username")
+        if first.extensions.keys() - SUPPORTED_EXTENSIONS:
+            return Rejected(reason="Unsupported extension")
+        if first.extensions.get("tokenauth", "false").lower() == "true":
+            return Rejected(reason="Delegation tokens are not supported")
+        known = self._look_up(first.user)
+        self._first = first
+        self._is_known = known is not None
+        self._credential = self._decoy(first.user) if known is None else known
+        self._nonce = first.nonce + self._nonce
+        self._sent = server_first(self._nonce, self._credential.salt, self._credential.iterations)
+        return Challenge(token=self._sent.encode())
+
+    def _verdict(self, token: bytes) -> Step:
+        first, credential, mechanism = self._first, self._credential, self._mechanism
+        assert first is not None
+        assert credential is not None
+        final = read_client_final(token)
+        signed = f"{first.bare},{self._sent},{final.unsigned}".encode()
+        signature = sign(mechanism, credential.stored_key, signed)
+        if len(final.proof) != len(signature):
+            return Rejected(reason=INVALID)
+        proven = stored_key(mechanism, exclusive_or(final.proof, signature))
+        # All is computed for unknown users too, and one reason is given for all failures.
+        holds = hmac.compare_digest(proven, credential.stored_key)
+        is_same_talk = final.header == first.header and hmac.compare_digest(
+            final.nonce.encode(), self._nonce.encode()
+        )
+        if not (self._is_known and holds and is_same_talk):
+            return Rejected(reason=INVALID)
+        return Accepted(
+            user=first.user,
+            token=server_final(sign(mechanism, credential.server_key, signed)).encode(),
+        )
+
+    def _decoy(self, user: str) -> ScramCredential:
+        """What no password fits."""
+        size = hashlib.new(DIGESTS[self._mechanism]).digest_size
+        salt = hmac.digest(self._decoy_key, b"salt" + user.encode(), "sha256")[:SALT_BYTES]
+        return ScramCredential(
+            iterations=ITERATIONS_MIN, salt=salt, stored_key=bytes(size), server_key=bytes(size)
+        )
