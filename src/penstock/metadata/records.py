@@ -39,6 +39,10 @@ from penstock.wire.messages.metadata_records.transaction import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
+from penstock.wire.messages.metadata_records.user_scram_credential import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 
 FRAME_VERSION = 1
 
@@ -69,6 +73,8 @@ MetadataRecord = (
     | BrokerRegistrationChangeRecord
     | RegisterControllerRecord
     | ProducerIdsRecord
+    | UserScramCredentialRecord
+    | RemoveUserScramCredentialRecord
     | FeatureLevelRecord
     | NoOpRecord
 )
@@ -89,6 +95,8 @@ VERSION_WRITTEN: Mapping[type[LogRecord], int] = {
     BrokerRegistrationChangeRecord: 2,
     RegisterControllerRecord: 0,
     ProducerIdsRecord: 0,
+    UserScramCredentialRecord: 0,
+    RemoveUserScramCredentialRecord: 0,
     FeatureLevelRecord: 0,
     NoOpRecord: 0,
     BeginTransactionRecord: 0,

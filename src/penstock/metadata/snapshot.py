@@ -1,7 +1,8 @@
 """An image as records, and when a snapshot of it is due.
 
 A reader of `image_records` gets exactly the image that they were made from. The order is that of
-Apache Kafka: features, controllers, brokers, topics with their partitions, settings, producer ids.
+Apache Kafka: features, controllers, brokers, topics with their partitions, settings, producer ids,
+credentials.
 
 A snapshot is made once the log since the last one is a small multiple of that one, so the log and
 the time to read it at a start follow the size of the image, and making snapshots costs a small part
@@ -14,6 +15,7 @@ from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import NO_LEADER
 from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import Image
+from penstock.metadata.image.scram import credential_record
 from penstock.metadata.image.topic import TopicImage
 from penstock.metadata.records import METADATA_VERSION_FEATURE, MetadataRecord
 from penstock.model.lazy_dataclass import dataclass
@@ -61,6 +63,8 @@ def image_records(image: Image) -> Iterator[MetadataRecord]:
         yield ProducerIdsRecord(
             broker_id=NO_BROKER, broker_epoch=-1, next_producer_id=image.next_producer_id
         )
+    for user, credential in image.scram_credentials.items():
+        yield credential_record(user, credential)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

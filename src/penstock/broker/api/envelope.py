@@ -16,6 +16,7 @@ from penstock.broker.api import (
     add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     create_partitions,
     create_topics,
     delete_topics,
@@ -53,6 +54,7 @@ FORWARDABLE = by_key(
         add_raft_voter.API,
         remove_raft_voter.API,
         update_features.API,
+        alter_user_scram_credentials.API,
     )
 )
 SIZE_BYTES = 4

@@ -43,6 +43,10 @@ from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from penstock.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from penstock.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -104,6 +108,7 @@ FORWARDED: Mapping[type[Message], type[Message]] = {
     ElectLeadersRequest: ElectLeadersResponse,
     AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest: ListPartitionReassignmentsResponse,
+    AlterUserScramCredentialsRequest: AlterUserScramCredentialsResponse,
 }
 DIRECT: Mapping[type[Message], type[Message]] = {
     BrokerRegistrationRequest: BrokerRegistrationResponse,
@@ -130,6 +135,7 @@ REPEATABLE: tuple[type[Message], ...] = (
     ElectLeadersRequest,
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
+    AlterUserScramCredentialsRequest,
     *DIRECT,
 )
 

@@ -16,6 +16,10 @@ from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from penstock.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+)
 from penstock.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -135,6 +139,10 @@ class ControllerLink(Protocol):
     async def ask(
         self, request: AssignReplicasToDirsRequest, *, wait_ms_max: int = ...
     ) -> AssignReplicasToDirsResponse: ...
+    @overload
+    async def ask(
+        self, request: AlterUserScramCredentialsRequest, *, wait_ms_max: int = ...
+    ) -> AlterUserScramCredentialsResponse: ...
     @overload
     async def ask(self, request: FenceBroker, *, wait_ms_max: int = ...) -> BrokerFenced: ...
 

@@ -31,8 +31,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
             ),
             Unserved.OPERATION: (ApiKey.ALTER_REPLICA_LOG_DIRS,),
             Unserved.SECURITY: (
-                ApiKey.SASL_HANDSHAKE,
-                ApiKey.SASL_AUTHENTICATE,
                 ApiKey.DESCRIBE_ACLS,
                 ApiKey.CREATE_ACLS,
                 ApiKey.DELETE_ACLS,
@@ -40,8 +38,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.RENEW_DELEGATION_TOKEN,
                 ApiKey.EXPIRE_DELEGATION_TOKEN,
                 ApiKey.DESCRIBE_DELEGATION_TOKEN,
-                ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-                ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
             ),
             Unserved.QUOTAS: (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
             Unserved.SHARE_GROUPS: (

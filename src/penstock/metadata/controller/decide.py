@@ -23,6 +23,7 @@ from penstock.metadata.controller.partitions import create_partitions
 from penstock.metadata.controller.producer_ids import allocate_producer_ids
 from penstock.metadata.controller.reassignments import alter_reassignments, list_reassignments
 from penstock.metadata.controller.replica_directories import assign_replicas
+from penstock.metadata.controller.scram_credentials import alter_scram_credentials
 from penstock.metadata.controller.settings import alter_configs, incremental_alter_configs
 from penstock.metadata.controller.topics import create_topics, delete_topics
 from penstock.metadata.records import MetadataRecord
@@ -35,6 +36,10 @@ from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterP
 from penstock.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+)
+from penstock.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
 )
 from penstock.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -90,6 +95,7 @@ ControllerRequest = (
     | AlterPartitionReassignmentsRequest
     | ListPartitionReassignmentsRequest
     | AssignReplicasToDirsRequest
+    | AlterUserScramCredentialsRequest
     | FenceBroker
     | BalanceLeaders
 )
@@ -110,6 +116,7 @@ ControllerReply = (
     | AlterPartitionReassignmentsResponse
     | ListPartitionReassignmentsResponse
     | AssignReplicasToDirsResponse
+    | AlterUserScramCredentialsResponse
     | BrokerFenced
     | LeadersBalanced
 )
@@ -154,6 +161,8 @@ def decide(
             return list_reassignments(context, request)
         case AssignReplicasToDirsRequest():
             return assign_replicas(context, request)
+        case AlterUserScramCredentialsRequest():
+            return alter_scram_credentials(context, request)
         case FenceBroker():
             return fence_broker(context, request)
         case BalanceLeaders():

@@ -30,12 +30,14 @@ from penstock.metadata.image.changes import (
 )
 from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import NO_CONFIG, ConfigResource
+from penstock.metadata.image.scram import ScramUser, credential_in, user_of
 from penstock.metadata.image.topic import PartitionImage
 from penstock.metadata.records import MetadataRecord
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.topic_name import collision_key
+from penstock.security.sasl.scram_credential import ScramCredential
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -54,6 +56,10 @@ from penstock.wire.messages.metadata_records.partition import (
 )
 from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
 from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord, TopicRecord
+from penstock.wire.messages.metadata_records.user_scram_credential import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 
 
 class Place(NamedTuple):
@@ -91,6 +97,7 @@ class ControllerState:
         self.configs: dict[ConfigResource, dict[str, str]] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.scram_credentials: dict[ScramUser, ScramCredential] = {}
         self._led: dict[NodeId | None, Places] = {}
         self._replicated: dict[NodeId, Places] = {}
         self._imbalanced: Places = {}
@@ -201,6 +208,10 @@ class ControllerState:
                 self.next_producer_id = record.next_producer_id
             case FeatureLevelRecord():
                 self.features[record.name] = record.feature_level
+            case UserScramCredentialRecord():
+                self.scram_credentials[user_of(record)] = credential_in(record)
+            case RemoveUserScramCredentialRecord():
+                self.scram_credentials.pop(user_of(record), None)
             case NoOpRecord():
                 pass
             case _:

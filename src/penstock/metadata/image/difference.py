@@ -43,6 +43,7 @@ def difference(before: Image, after: Image) -> Delta:
         brokers_changed=tuple(_changed(before.brokers, after.brokers)),
         controllers_changed=tuple(_changed(before.controllers, after.controllers)),
         features_changed=tuple(_changed(before.features, after.features)),
+        scram_users_changed=tuple(_changed(before.scram_credentials, after.scram_credentials)),
     )
 
 

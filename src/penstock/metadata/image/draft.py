@@ -19,12 +19,14 @@ from penstock.metadata.image.changes import (
 )
 from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.image import ConfigResource, Delta, Image
+from penstock.metadata.image.scram import ScramUser, credential_in, user_of
 from penstock.metadata.image.shared_map import SharedMap, shared
 from penstock.metadata.image.topic import PartitionImage, TopicImage
 from penstock.metadata.records import MetadataRecord
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
+from penstock.security.sasl.scram_credential import ScramCredential
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -43,6 +45,10 @@ from penstock.wire.messages.metadata_records.partition import (
 )
 from penstock.wire.messages.metadata_records.producer_ids import ProducerIdsRecord
 from penstock.wire.messages.metadata_records.topic import RemoveTopicRecord, TopicRecord
+from penstock.wire.messages.metadata_records.user_scram_credential import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 
 
 class Draft:
@@ -57,6 +63,7 @@ class Draft:
         self._configs: dict[ConfigResource, dict[str, str]] = {}
         self._features: dict[str, int] = {}
         self._next_producer_id = base.next_producer_id
+        self._scram: dict[ScramUser, ScramCredential | None] = {}  # None: removed
 
     def apply(self, record: MetadataRecord) -> None:
         match record:
@@ -95,6 +102,10 @@ class Draft:
                 self._next_producer_id = record.next_producer_id
             case FeatureLevelRecord():
                 self._features[record.name] = record.feature_level
+            case UserScramCredentialRecord():
+                self._scram[user_of(record)] = credential_in(record)
+            case RemoveUserScramCredentialRecord():
+                self._scram[user_of(record)] = None
             case NoOpRecord():
                 pass
             case _:
@@ -129,6 +140,7 @@ class Draft:
             brokers_changed=tuple(self._brokers),
             controllers_changed=tuple(self._controllers),
             features_changed=tuple(self._features),
+            scram_users_changed=tuple(self._scram),
         )
         image = Image(
             offset=offset,
@@ -140,6 +152,7 @@ class Draft:
             configs=self._finished_configs(),
             features={**base.features, **self._features} if self._features else base.features,
             next_producer_id=self._next_producer_id,
+            scram_credentials=self._finished_scram() if self._scram else base.scram_credentials,
         )
         return delta, image
 
@@ -159,6 +172,12 @@ class Draft:
             if not config and resource in base
         ]
         return base.changed(set_now, without=emptied)
+
+    def _finished_scram(self) -> SharedMap[ScramUser, ScramCredential]:
+        base = shared(self._base.scram_credentials)
+        set_now = {user: one for user, one in self._scram.items() if one is not None}
+        removed = [user for user, one in self._scram.items() if one is None and user in base]
+        return base.changed(set_now, without=removed)
 
     def _topic(self, topic_id: TopicId) -> list[PartitionImage]:
         """The partitions of a topic, to be changed."""

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.controller import ControllerImage
+from penstock.metadata.image.scram import ScramUser
 from penstock.metadata.image.shared_map import shared
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
+from penstock.security.sasl.scram_credential import ScramCredential
 
 FIRST_OFFSET = Offset(0)
 FIRST_EPOCH = LeaderEpoch(0)
@@ -41,6 +43,7 @@ class Image:
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=shared)
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
+    scram_credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=shared)
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
         """What was set on one resource; nothing for one that has no settings of its own."""
@@ -72,6 +75,7 @@ class Delta:
     brokers_changed: tuple[NodeId, ...] = ()  # registered, fenced, unfenced or gone
     controllers_changed: tuple[NodeId, ...] = ()  # registered
     features_changed: tuple[str, ...] = ()
+    scram_users_changed: tuple[ScramUser, ...] = ()  # set or removed
 
 
 NO_CONFIG: Mapping[str, str] = MappingProxyType({})

@@ -69,6 +69,10 @@ def stored_key(mechanism: ScramMechanism, key: bytes) -> bytes:
     return hashlib.new(DIGESTS[mechanism], key).digest()
 
 
+def digest_bytes(mechanism: ScramMechanism) -> int:
+    return hashlib.new(DIGESTS[mechanism]).digest_size
+
+
 def sign(mechanism: ScramMechanism, key: bytes, data: bytes) -> bytes:
     return hmac.digest(key, data, DIGESTS[mechanism])
 

@@ -8,17 +8,16 @@ salt of its own, the same each time, and is rejected like a wrong password, so t
 which users there are.
 """
 
-import hashlib
 import hmac
 from collections.abc import Callable
 
 from penstock.model.sasl import ScramMechanism
 from penstock.security.sasl.exchange import Accepted, Challenge, Rejected, Step
 from penstock.security.sasl.scram_credential import (
-    DIGESTS,
     ITERATIONS_MIN,
     SALT_BYTES,
     ScramCredential,
+    digest_bytes,
     exclusive_or,
     sign,
     stored_key,
@@ -105,7 +104,7 @@ class ScramServer:
 
     def _decoy(self, user: str) -> ScramCredential:
         """What no password fits."""
-        size = hashlib.new(DIGESTS[self._mechanism]).digest_size
+        size = digest_bytes(self._mechanism)
         salt = hmac.digest(self._decoy_key, b"salt" + user.encode(), "sha256")[:SALT_BYTES]
         return ScramCredential(
             iterations=ITERATIONS_MIN, salt=salt, stored_key=bytes(size), server_key=bytes(size)
