@@ -397,7 +397,7 @@ def test_replicas_of_internal_topics_may_be_those_of_a_larger_cluster(tmp_path: 
             "authorizer.class.name",
         ),
         ("listeners", "SSL://127.0.0.1:0", "SSL is a listener of SSL"),
-        ("listeners", "SASL_PLAINTEXT://127.0.0.1:0", "a listener of SASL_PLAINTEXT"),
+        ("listeners", "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms"),
         ("security_inter_broker_protocol", "SASL_SSL", "security.inter.broker.protocol"),
         ("create_topic_policy_class_name", "org.example.Policy", "create.topic.policy.class.name"),
     ],

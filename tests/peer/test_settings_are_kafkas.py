@@ -26,7 +26,12 @@ DEFAULT = 5
 SEEN_WITHIN_S = 60
 HERE = Standpoint(metadata=Image(), static=parse_broker(NO_RETENTION_ROUND), node_id=NodeId(1))
 # A listener cannot be changed here without a restart.
-AT_START_HERE = {"listeners", "listener.security.protocol.map"}
+AT_START_HERE = {
+    "listeners",
+    "listener.security.protocol.map",
+    "sasl.enabled.mechanisms",
+    "sasl.mechanism.inter.broker.protocol",
+}
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,9 @@ UNSENT_BYTES_HELD_MAX = 256 * MIB  # by all connections beyond that: then one of
 # reply at once. What it holds then are pages of its cache, and no memory of ours.
 FILE_SEND_BUFFER_BYTES = 4 * MIB
 UNANSWERED_BYTES_MAX = 8 * MIB  # of requests that wait for their answer, per connection: likewise
+AUTHENTICATION_MS_MAX = 10_000  # from the first byte of a log-in to its end
+AUTHENTICATION_REQUESTS_MAX = 32  # of one log-in, those for the versions served included
+UNAUTHENTICATED_BYTES_HELD_MAX = 32 * MIB  # of requests, by all who are not logged in yet
 STOP_WAIT_MS_MAX = 1000  # how long a stopping node lets the requests under way finish
 
 # Records

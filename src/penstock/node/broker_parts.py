@@ -38,6 +38,7 @@ from penstock.world.ports import Listener, World
 from penstock.world.tasks import TaskGroup
 
 if TYPE_CHECKING:
+    from penstock.broker.network.authentication import Authentication
     from penstock.broker.replication.replicating import Replicating
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class BrokerParts:
         links: Links | None,  # to other brokers; None: there are none
         replicating: "Callable[..., Replicating] | None",  # the same
         place: QuorumPlace,
+        authentications: "Mapping[str, Authentication]",  # of the listeners with SASL
     ) -> None:
         self._world = world
         self._config = config
@@ -162,7 +164,9 @@ class BrokerParts:
             self.services.in_sync_changes = self._replicating.in_sync_changes
             self.services.lost_nodes = self._replicating
             self.services.leader_throttle = self._replicating.leader_throttle
-        self.server = Server(self.services, SERVED, group, listeners)
+        self.server = Server(
+            self.services, SERVED, group, listeners, authentications=authentications
+        )
 
     def publish(self, delta: Delta, image: Image) -> None:
         """A metadata change takes effect: in one step, before those who asked for it are told."""

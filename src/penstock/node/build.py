@@ -29,6 +29,7 @@ from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import Role
 from penstock.model.settings.listener import ListenAddress
 from penstock.model.settings.topic import TopicSettings
+from penstock.node.authentications import NodeLogins
 from penstock.node.bootstrap import read_bootstrap
 from penstock.node.broker_parts import BrokerParts
 from penstock.node.config import NodeConfig
@@ -139,13 +140,22 @@ class OpenNode:
                 for one in cluster.listeners_of(Role.CONTROLLER)
             ),
         )
+        first_records = read_bootstrap(world.disk, directories.metadata.path)
         self.local = LocalController(
             log=open_metadata_log(directories, settings, self._place.member, world),
             world=world,
             member=self._place.member,
             settings=settings,
             publish=self._publish,
-            first_records=read_bootstrap(world.disk, directories.metadata.path),
+            first_records=first_records,
+        )
+        logins = NodeLogins(
+            settings=settings,
+            cluster=cluster,
+            world=world,
+            group=group,
+            image=lambda: self.local.image,
+            first_records=first_records,
         )
         self._connections: Connections | None = None
         self.controller: ControllerLink = self.local
@@ -160,6 +170,7 @@ class OpenNode:
                 local=self.local,
                 listeners=_of(listeners, config, Role.CONTROLLER),
                 group=group,
+                logins=logins,
             )
             self.controller = self._connections.controller
         self.broker: BrokerParts | None = None
@@ -176,6 +187,7 @@ class OpenNode:
                 links=None if self._connections is None else self._connections.broker_links,
                 replicating=None if self._connections is None else self._connections.replicating,
                 place=self._place,
+                authentications=logins.by_listener,
             )
 
     @property

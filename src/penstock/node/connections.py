@@ -10,6 +10,7 @@ stand in a module of their own.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from penstock.broker.controller.active_controller import ActiveController
 from penstock.broker.controller.links import Links
@@ -26,6 +27,7 @@ from penstock.broker.request.services import ControllerServices
 from penstock.client.network.channel import open_channel
 from penstock.client.network.view_channel import open_view_channel
 from penstock.model.identity import NodeId
+from penstock.node.authentications import NodeLogins
 from penstock.node.config import NodeConfig
 from penstock.node.quorum import QuorumPlace
 from penstock.wire.messages.controller_registration import ControllerRegistrationRequest
@@ -46,6 +48,7 @@ class Connections:
         local: LocalController,
         listeners: Mapping[str, Listener],
         group: TaskGroup,
+        logins: NodeLogins,
     ) -> None:
         self._world = world
         self._config = config
@@ -58,15 +61,15 @@ class Connections:
             client_id=f"node-{node_id}",
             address_of=lambda node_id: local.quorum.address_of(node_id),
             tasks=group,
-            open_channel=open_channel,
+            open_channel=partial(open_channel, login=logins.at_controllers),
         )
         self.broker_links = Links(
             network=world.network,
             client_id=f"broker-{node_id}",
             address_of=self._address_of,
             tasks=group,
-            open_channel=open_channel,
-            open_view_channel=open_view_channel,
+            open_channel=partial(open_channel, login=logins.at_brokers),
+            open_view_channel=partial(open_view_channel, login=logins.at_brokers),
         )
         self.controller = ActiveController(local=local, links=self._controller_links, world=world)
         self.peers = QuorumPeers(
@@ -85,6 +88,7 @@ class Connections:
             group,
             listeners,
             closed=local.watch.connection_lost,
+            authentications=logins.by_listener,
         )
 
     def replicating(

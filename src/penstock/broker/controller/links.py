@@ -151,7 +151,8 @@ class Links:
             if known is not None and known.is_open and known.address == address:
                 return known
             if known is not None:
-                known.close()
+                if not known.is_retired:  # else it closes by itself, after the last reply
+                    known.close()
                 del self._channels[key]
             channel = await self._open(address, timeout_ms=timeout_ms)
             if self._is_closed:

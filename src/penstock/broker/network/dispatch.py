@@ -54,6 +54,10 @@ class Dispatch:
         The frame may be overwritten when this returns. CloseConnection when the peer cannot be
         talked to.
         """
+        if identity.session is not None:
+            of_session = identity.session.answer(frame, received_ms)
+            if of_session is not None:
+                return of_session
         # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
         if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:
             reply = shortcut(self._services, frame, self.listener, received_ms)

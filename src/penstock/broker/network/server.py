@@ -4,6 +4,8 @@
     connections.max.idle.ms                    what has not moved for so long is closed
     queued.max.request.bytes                   memory for requests on their way, over all
 
+On a listener with SASL a client logs in first (`authentication`).
+
 Connections are tasks of the group that the owner gives; a bug in one ends the group, and so the
 node. Start reading at `bind_listeners` and `Server.open`.
 """
@@ -13,11 +15,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.connection import Connection
 from penstock.broker.network.conversation import converse
 from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.services import NodeServices
@@ -26,6 +30,9 @@ from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
 from penstock.world.ports import Address, Listener, Network, SocketOptions, Stream
 from penstock.world.tasks import TaskGroup
+
+if TYPE_CHECKING:
+    from penstock.broker.network.authentication import Authentication
 
 logger = logging.getLogger(__name__)
 
@@ -62,12 +69,17 @@ class Server:
         listeners: Mapping[str, Listener],
         *,
         closed: Callable[[Address], None] | None = None,
+        authentications: "Mapping[str, Authentication] | None" = None,
     ) -> None:
-        """`closed` is told the peer of each connection that has ended."""
+        """`closed` is told the peer of each connection that has ended. `authentications` are of the
+        listeners with SASL, by name.
+        """
         self.listeners = listeners  # by listener name
         self._closed = closed
         self.connections: dict[Connection, None] = {}  # in the order they came
         self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
+        self._logging_in: dict[Stream, None] = {}  # those of clients that are not logged in yet
+        self._authentications = authentications or {}
         self._services = services
         self._apis = tuple(apis)
         self._group = group
@@ -77,6 +89,7 @@ class Server:
         self._draining = False
         held_max = services.settings.queued_max_request_bytes
         self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
+        self._login_budget = Budget(limit.UNAUTHENTICATED_BYTES_HELD_MAX)
         self._unsent = UnsentReplies(limit.UNSENT_BYTES_HELD_MAX)
 
     def open(self) -> None:
@@ -95,6 +108,8 @@ class Server:
         for listener in self.listeners.values():
             listener.close()
         self._draining = True
+        for stream in list(self._logging_in):
+            stream.close()
         for connection in list(self.connections):
             connection.finish()
 
@@ -126,6 +141,11 @@ class Server:
             if refusal is not None:
                 logger.warning("connection refused peer=%s reason=%s", stream.peer, refusal)
                 return
+            identity: ConnectionIdentity | None = None
+            if dispatch.listener in self._authentications:
+                identity = await self._log_in(dispatch, stream)
+                if identity is None or self._draining:
+                    return
             connection = Connection(
                 stream,
                 dispatch,
@@ -134,6 +154,8 @@ class Server:
                 clock=self._services.world.clock,
                 request_bytes_max=self._services.settings.socket_request_max_bytes,
             )
+            if identity is not None:
+                connection.identity = identity
             self.connections[connection] = None
             self._per_host[stream.peer.host] += 1
             try:
@@ -144,11 +166,23 @@ class Server:
             stream.close()
             del self._streams[stream]
 
+    async def _log_in(self, dispatch: Dispatch, stream: Stream) -> ConnectionIdentity | None:
+        host = stream.peer.host
+        self._logging_in[stream] = None
+        self._per_host[host] += 1
+        try:
+            return await self._authentications[dispatch.listener].log_in(
+                stream, dispatch, self._login_budget
+            )
+        finally:
+            del self._logging_in[stream]
+            self._forget_host(host)
+
     def _refusal(self, host: str) -> str | None:
         settings = self._services.settings
         if self._draining:
             return "stopping"
-        if len(self.connections) >= settings.max_connections:
+        if len(self.connections) + len(self._logging_in) >= settings.max_connections:
             return f"max.connections={settings.max_connections}"
         if self._per_host[host] >= settings.max_connections_per_ip:
             return f"max.connections.per.ip={settings.max_connections_per_ip}"
@@ -158,12 +192,14 @@ class Server:
         del self.connections[connection]
         if self._closed is not None:
             self._closed(connection.stream.peer)
-        host = connection.stream.peer.host
+        self._forget_host(connection.stream.peer.host)
+        if not self.connections and self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
+
+    def _forget_host(self, host: str) -> None:
         self._per_host[host] -= 1
         if self._per_host[host] == 0:
             del self._per_host[host]
-        if not self.connections and self._empty is not None and not self._empty.done():
-            self._empty.set_result(None)
 
     async def _sweep(self) -> None:
         idle_ms = self._services.settings.connections_max_idle_ms

@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 from penstock.client.network.connection import Connection, Features, Ready, Reply, SendAgain
 from penstock.client.network.errors import BrokenProtocol, ClientError, ConnectionLost, TimedOut
+from penstock.client.network.sasl_login import SaslLogin, log_in
 from penstock.model.limit import REQUESTS_IN_FLIGHT_MAX
 from penstock.wire.api import VersionRange
 from penstock.wire.codec import Part
@@ -20,6 +21,8 @@ from penstock.world.ports import Address, Buffer, Network, Stream
 from penstock.world.tasks import TaskGroup
 
 AnyReply = TypeVar("AnyReply", bound=Message)
+# Of a session that ends: after so much of it no more requests are sent on its connection.
+SESSION_USED_MAX = 0.85
 
 
 class Channel:
@@ -32,10 +35,22 @@ class Channel:
         self._outgoing: list[Part] = []
         self._something_to_send = asyncio.Event()
         self._error: ClientError | None = None
+        self._ended = asyncio.Event()
+        self._is_retired = False
+        self._retirement: asyncio.TimerHandle | None = None
 
     @property
     def is_open(self) -> bool:
-        return self._error is None
+        """Whether new requests may be sent here."""
+        return self._error is None and not self._is_retired
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether its session is about to end: it closes by itself after the last reply."""
+        return self._is_retired and self._error is None
+
+    async def ended(self) -> None:
+        await self._ended.wait()
 
     @property
     def in_flight(self) -> int:
@@ -104,16 +119,33 @@ class Channel:
             return
         self._error = error or ConnectionLost(f"{self.address}: closed")
         self._stream.close()
+        self._ended.set()
+        if self._retirement is not None:
+            self._retirement.cancel()
         self._something_to_send.set()
         for future in self._awaiting.values():
             if not future.done():
                 future.set_exception(self._error)
         self._awaiting.clear()
 
+    def retire_after(self, lifetime_ms: int) -> None:
+        """The session lasts so long from now on: another channel takes over before its end."""
+        self._retirement = asyncio.get_running_loop().call_later(
+            lifetime_ms * SESSION_USED_MAX / 1000, self._retire
+        )
+
+    def _retire(self) -> None:
+        self._is_retired = True
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        if self._is_retired and self.in_flight == 0 and not self._outgoing:
+            self.close()
+
     async def read(self) -> None:
         """Hands out replies until the channel is closed."""
         try:
-            while self.is_open:
+            while self._error is None:
                 count = await self._stream.receive_into(self._connection.receive_view())
                 if count == 0:
                     raise NetworkError(f"{self.address}: the broker closed the connection")
@@ -122,6 +154,7 @@ class Channel:
                     future = self._awaiting.pop(event.correlation_id, None)
                     if future is not None and not future.done():
                         future.set_result(event.message)
+                self._close_if_done()
         except NetworkError as error:
             self.close(ConnectionLost(str(error)))
         except BrokenProtocol as error:
@@ -136,12 +169,13 @@ class Channel:
         try:
             while True:
                 await self._something_to_send.wait()
-                if not self.is_open:
+                if self._error is not None:
                     return
                 self._something_to_send.clear()
                 # A client sends buffers only: splices are for files, and it has none.
                 buffers, self._outgoing = cast("list[Buffer]", self._outgoing), []
                 await self._stream.send(buffers)
+                self._close_if_done()
         except NetworkError as error:
             self.close(ConnectionLost(str(error)))
         finally:
@@ -153,28 +187,48 @@ class Channel:
 
 
 async def open_channel(
-    network: Network, address: Address, *, client_id: str, tasks: TaskGroup, timeout_ms: int
+    network: Network,
+    address: Address,
+    *,
+    client_id: str,
+    tasks: TaskGroup,
+    timeout_ms: int,
+    login: SaslLogin | None = None,
 ) -> Channel:
-    """Connects and shakes hands; the channel's tasks belong to `tasks`. ClientError when that
-    fails.
+    """Connects, shakes hands and logs in; the channel's tasks belong to `tasks`. ClientError when
+    that fails.
     """
     connection = Connection(client_id=client_id)
-    stream = await shake_hands(network, address, connection, timeout_ms=timeout_ms)
+    stream, lifetime_ms = await shake_hands(
+        network, address, connection, timeout_ms=timeout_ms, login=login
+    )
     channel = Channel(stream, connection, address)
+    if lifetime_ms is not None:
+        channel.retire_after(lifetime_ms)
     tasks.start(channel.read(), name=f"read {address}")
     tasks.start(channel.write(), name=f"write {address}")
     return channel
 
 
 async def shake_hands(
-    network: Network, address: Address, connection: Connection, *, timeout_ms: int
-) -> Stream:
-    """Connects, and asks which versions are served. ClientError when that fails."""
+    network: Network,
+    address: Address,
+    connection: Connection,
+    *,
+    timeout_ms: int,
+    login: SaslLogin | None = None,
+) -> tuple[Stream, int | None]:
+    """Connects, asks which versions are served, and logs in. The stream, and how long its session
+    lasts; None: as long as the stream. ClientError when that fails.
+    """
     stream: Stream | None = None
+    lifetime_ms: int | None = None
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             stream = await network.connect(address)
             await _shake_hands(stream, connection)
+            if login is not None:
+                lifetime_ms = await log_in(stream, connection, login)
     except (NetworkError, TimeoutError, ClientError) as error:
         if stream is not None:
             stream.close()
@@ -186,7 +240,7 @@ async def shake_hands(
         if stream is not None:
             stream.close()
         raise
-    return stream
+    return stream, lifetime_ms
 
 
 async def _shake_hands(stream: Stream, connection: Connection) -> None:

@@ -15,6 +15,7 @@ from penstock.client.network.channel import Channel, open_channel
 from penstock.client.network.connection import Features
 from penstock.client.network.errors import (
     STALE_METADATA,
+    AuthenticationFailed,
     ClientError,
     ConnectionLost,
     Refused,
@@ -22,6 +23,7 @@ from penstock.client.network.errors import (
     error_code,
 )
 from penstock.client.network.routing import ClusterView, controllers_view, merged
+from penstock.client.network.security import ClientSecurity
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
@@ -56,6 +58,7 @@ class Lane(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterRules:
     client_id: str = "penstock"
+    security: ClientSecurity | None = None  # None: plain text, nobody in particular
     connect_ms_max: int = 10_000
     request_ms_max: int = 30_000
     backoff_ms: int = 100
@@ -238,6 +241,8 @@ class Cluster:
         for address in sorted(addresses, key=lambda one: one == last):
             try:
                 return await self._channel_to(address, Lane.QUESTIONS)
+            except AuthenticationFailed:
+                raise  # the others would say the same
             except ClientError as error:
                 reasons[str(error)] = None
         raise Unreachable("no broker can be reached: " + "; ".join(reasons))
@@ -249,13 +254,17 @@ class Cluster:
             return channel
         async with self._opening.setdefault(place, asyncio.Lock()):
             channel = self._channels.get(place)
+            if channel is not None and channel.is_retired:
+                await channel.ended()  # what was sent there comes before what will be sent now
             if channel is None or not channel.is_open:
+                security = self.rules.security
                 channel = await open_channel(
                     self.network,
                     address,
                     client_id=self.rules.client_id,
                     tasks=self.tasks,
                     timeout_ms=self.rules.connect_ms_max,
+                    login=None if security is None else security.login,
                 )
                 self._channels[place] = channel
                 if channel.features.epoch >= self.features.epoch:

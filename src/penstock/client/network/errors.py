@@ -46,6 +46,16 @@ class Refused(ClientError):
         self.message = message
 
 
+class AuthenticationFailed(ClientError):
+    """The broker did not accept who this client says it is, or is itself not to be trusted. Another
+    try would end the same way.
+    """
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class WrongStage(ClientError):
     """A producer was asked for what its transaction does not allow now."""
 

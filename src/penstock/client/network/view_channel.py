@@ -15,6 +15,7 @@ from typing import TypeVar, cast
 from penstock.client.network.channel import shake_hands
 from penstock.client.network.connection import Connection
 from penstock.client.network.errors import BrokenProtocol, ClientError, ConnectionLost, TimedOut
+from penstock.client.network.sasl_login import SaslLogin
 from penstock.wire.definition import Message
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import decode_response
@@ -118,9 +119,16 @@ class ViewChannel:
 
 
 async def open_view_channel(
-    network: Network, address: Address, *, client_id: str, timeout_ms: int
+    network: Network,
+    address: Address,
+    *,
+    client_id: str,
+    timeout_ms: int,
+    login: SaslLogin | None = None,
 ) -> ViewChannel:
-    """Connects and shakes hands. ClientError when that fails."""
+    """Connects, shakes hands and logs in. ClientError when that fails. A session that ends is ended
+    by the broker: who fetches connects again, as after any other loss.
+    """
     connection = Connection(client_id=client_id)
-    stream = await shake_hands(network, address, connection, timeout_ms=timeout_ms)
+    stream, _ = await shake_hands(network, address, connection, timeout_ms=timeout_ms, login=login)
     return ViewChannel(stream, connection, address)

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
+from penstock.model.sasl import Mechanism
 from penstock.model.settings.groups import GROUP_SETTINGS, GroupSettings
 from penstock.model.settings.listener import (
     ANY_HOSTS,
@@ -32,6 +33,15 @@ from penstock.model.settings.listener import (
 )
 from penstock.model.settings.replication import REPLICATION_SETTINGS, ReplicationSettings
 from penstock.model.settings.retired import RetiredSetting, refuse_retired, retired_setting
+from penstock.model.settings.sasl import (
+    JAAS_CONFIG,
+    SASL_SETTINGS,
+    SaslSettings,
+    is_sasl_of_listener,
+    mechanism_prefix,
+    parse_sasl,
+    sasl_values,
+)
 from penstock.model.settings.setting import (
     DOUBLE_MAX,
     INT_MAX,
@@ -425,6 +435,9 @@ class BrokerSettings:
     groups: GroupSettings = field(default_factory=GroupSettings)
     transactions: TransactionSettings = field(default_factory=TransactionSettings)
 
+    # Of listeners with SASL: see sasl.py, and `sasl_of` for a listener's own
+    sasl: SaslSettings = field(default_factory=SaslSettings)
+
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     unknown: tuple[str, ...] = ()  # names that were given and that no setting has
@@ -448,6 +461,21 @@ class BrokerSettings:
         """What a listener speaks; a controller's listener that the map leaves out is plaintext."""
         return self.listener_security_protocol_map.get(listener, SecurityProtocol.PLAINTEXT)
 
+    def sasl_of(self, listener: str, mechanism: Mechanism | None = None) -> SaslSettings:
+        """What a listener obeys, or one mechanism on it: its own settings go before the node's."""
+        own = listener_prefix(listener)
+        return parse_sasl(sasl_values(self.given, listener_prefix=own, mechanism=mechanism))
+
+    def jaas_of(self, listener: str, mechanism: Mechanism) -> tuple[str, str | None]:
+        """The name of the setting that holds users and own login of a listener, and its text."""
+        name = mechanism_prefix(listener_prefix(listener), mechanism) + JAAS_CONFIG
+        return name, self.given.get(name)
+
+
+def listener_prefix(listener: str) -> str:
+    """What the names of settings of one listener begin with, as in Kafka."""
+    return f"{LISTENER_PREFIX}{listener.lower()}."
+
 
 USED_SETTINGS: Mapping[str, Setting] = MappingProxyType(declared(BrokerSettings))
 _PARTS = (
@@ -456,6 +484,7 @@ _PARTS = (
     REPLICATION_SETTINGS,
     GROUP_SETTINGS,
     TRANSACTION_SETTINGS,
+    SASL_SETTINGS,
 )
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
     dict(sorted((item for part in _PARTS for item in part.items()), key=lambda item: item[0]))
@@ -494,7 +523,17 @@ def without_effect(settings: BrokerSettings) -> tuple[str, ...]:
     return tuple(
         name
         for name in sorted(settings.given)
-        if name not in BROKER_SETTINGS or not BROKER_SETTINGS[name].effective
+        if (name not in BROKER_SETTINGS or not BROKER_SETTINGS[name].effective)
+        and not _is_of_listener(name, settings)
+    )
+
+
+def _is_of_listener(name: str, settings: BrokerSettings) -> bool:
+    """Whether it is a setting that belongs to one of the listeners, or to that of controllers."""
+    listeners = [address.listener for address in settings.listeners]
+    return any(
+        is_sasl_of_listener(name, listener_prefix(listener))
+        for listener in (*listeners, *settings.controller_listener_names)
     )
 
 
@@ -503,6 +542,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     of_replication: dict[str, Any] = {}
     of_groups: dict[str, Any] = {}
     of_transactions: dict[str, Any] = {}
+    of_sasl: dict[str, Any] = {}
     unknown: list[str] = []
     retired: dict[str, RetiredSetting] = {}
     for name, text in values.items():
@@ -524,6 +564,8 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
             of_groups[setting.field] = value
         elif setting is not None and name in TRANSACTION_SETTINGS:
             of_transactions[setting.field] = value
+        elif setting is not None and name in SASL_SETTINGS:
+            of_sasl[setting.field] = value
         elif setting is not None and name in USED_SETTINGS:
             parsed[setting.field] = value
     if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
@@ -534,6 +576,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         replication=ReplicationSettings(**of_replication),
         groups=groups,
         transactions=TransactionSettings(**of_transactions),
+        sasl=SaslSettings(**of_sasl),
         given=MappingProxyType(
             {n: text for n, text in values.items() if n not in unknown and n not in retired}
         ),
@@ -574,6 +617,8 @@ def _check(settings: BrokerSettings) -> None:
             refuse("advertised.listeners", f"{address.listener} must be one of listeners")
         if address.host in ANY_HOSTS:
             refuse("advertised.listeners", "A host that clients can reach is needed")
+    for listener in listening:
+        settings.sasl_of(listener)  # raises for a wrong value of a listener's own setting
     named = settings.inter_broker_listener_name
     if named is not None and named not in listening:
         refuse("inter.broker.listener.name", "It must be the name of one of listeners")

@@ -24,6 +24,10 @@ class SecurityProtocol(IntEnum):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
 
 # As in Kafka, a listener that is named like a protocol speaks it.
 PROTOCOL_OF_ITS_NAME: Mapping[str, SecurityProtocol] = MappingProxyType(

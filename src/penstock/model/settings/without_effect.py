@@ -46,8 +46,6 @@ background.threads int 10 cluster-wide
 broker.id int -1
 client.quota.callback.class class -
 config.providers list "" cluster-wide
-connection.failed.authentication.delay.ms int 100
-connections.max.reauth.ms long 0
 controller.performance.always.log.threshold.ms long 2000 internal
 controller.performance.sample.period.ms long 60000 internal
 controller.quorum.fetch.max.bytes int 1048576
@@ -170,7 +168,6 @@ replication.quota.window.num int 11
 replication.quota.window.size.seconds int 1
 request.timeout.ms int 30000
 sasl.client.callback.handler.class class -
-sasl.enabled.mechanisms list GSSAPI per-broker
 sasl.jaas.config password - per-broker
 sasl.kerberos.kinit.cmd string /usr/bin/kinit per-broker
 sasl.kerberos.min.time.before.relogin long 60000 per-broker
@@ -188,8 +185,6 @@ sasl.login.refresh.window.factor double 0.8 per-broker
 sasl.login.refresh.window.jitter double 0.05 per-broker
 sasl.login.retry.backoff.max.ms long 10000
 sasl.login.retry.backoff.ms long 100
-sasl.mechanism.controller.protocol string GSSAPI
-sasl.mechanism.inter.broker.protocol string GSSAPI per-broker
 sasl.oauthbearer.assertion.algorithm string RS256
 sasl.oauthbearer.assertion.claim.aud string -
 sasl.oauthbearer.assertion.claim.exp.seconds int 300
@@ -203,21 +198,14 @@ sasl.oauthbearer.assertion.private.key.passphrase password -
 sasl.oauthbearer.assertion.template.file string -
 sasl.oauthbearer.client.credentials.client.id string -
 sasl.oauthbearer.client.credentials.client.secret password -
-sasl.oauthbearer.clock.skew.seconds int 30
-sasl.oauthbearer.expected.audience list ""
-sasl.oauthbearer.expected.issuer string -
-sasl.oauthbearer.jwks.endpoint.refresh.ms long 3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long 10000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long 100
-sasl.oauthbearer.jwks.endpoint.url string -
 sasl.oauthbearer.jwt.retriever.class class -
 sasl.oauthbearer.jwt.validator.class class -
 sasl.oauthbearer.scope string -
 sasl.oauthbearer.scope.claim.name string scope
-sasl.oauthbearer.sub.claim.name string sub
 sasl.oauthbearer.token.endpoint.url string -
 sasl.server.callback.handler.class class -
-sasl.server.max.receive.size int 524288
 security.providers string -
 server.max.startup.time.ms long 9223372036854775807 internal
 share.coordinator.append.linger.ms int -1

@@ -38,6 +38,10 @@ JWKS_BYTES_MAX = 1024 * 1024
 KEYS_MAX = 100
 
 
+class UnknownKey(InvalidToken):
+    """A token that names a key which is not among those known; perhaps it is new."""
+
+
 class UnusableKeys(PenstockError):
     """A JWKS document that has no keys that could be used."""
 
@@ -58,8 +62,15 @@ class TokenKeys:
     def __init__(self, document: bytes, expected: ExpectedClaims) -> None:
         self._expected = expected
         self._keys = read_keys(document)
+        self._names = [key.kid for key in self._keys.keys]
 
     def verify(self, token: str, *, now_ms: int) -> Bearer:
+        try:
+            named = jws.extract_compact(token.encode()).headers().get("kid")
+        except (JoseError, ValueError, KeyError, TypeError):
+            raise InvalidToken("The token is unreadable") from None
+        if named is not None and named not in self._names:
+            raise UnknownKey("The token was signed with an unknown key")
         try:
             signed = jws.deserialize_compact(token.encode(), self._keys, algorithms=ALGORITHMS)
         except (JoseError, ValueError, KeyError, TypeError):
