@@ -6,6 +6,7 @@ import pytest
 
 from penstock.client.network.bootstrap import BadAddress
 from penstock.client.network.cluster import Cluster
+from penstock.model.sasl import Mechanism
 from penstock.spark.connection import connect, run
 from penstock.spark.options import BadOption, ConnectionOptions
 from penstock.world.ports import Address
@@ -31,11 +32,33 @@ def test_settings_of_the_client_are_obeyed() -> None:
     assert (rules.client_id, rules.request_ms_max, rules.reach_ms_max) == ("me", 1234, 5)
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
+@pytest.mark.parametrize("protocol", ["SSL", "sasl_ssl"])
 def test_what_is_not_spoken_yet_is_refused(protocol: str) -> None:
     told = ConnectionOptions(bootstrap="a:1", kafka=(("security.protocol", protocol),))
-    with pytest.raises(BadOption, match=f"'{protocol}': only PLAINTEXT is supported so far"):
+    with pytest.raises(BadOption, match=r"kafka\.security\.protocol=.* is not supported yet"):
         connect(told)
+
+
+def test_a_log_in_is_read_from_kafkas_options_and_not_shown() -> None:
+    told = (
+        ("security.protocol", "SASL_PLAINTEXT"),
+        ("sasl.mechanism", "SCRAM-SHA-512"),
+        ("sasl.jaas.config", 'ScramLoginModule required username="u" password="secret";'),
+    )
+
+    async def cluster() -> Cluster:
+        return connect(ConnectionOptions(bootstrap="a:1", kafka=told))
+
+    rules = run(cluster()).rules
+    assert rules.security is not None and rules.security.login is not None
+    assert rules.security.login.mechanism is Mechanism.SCRAM_SHA_512
+    assert "secret" not in repr(rules)
+
+
+def test_a_log_in_without_a_password_is_refused() -> None:
+    told = (("security.protocol", "SASL_PLAINTEXT"), ("sasl.mechanism", "PLAIN"))
+    with pytest.raises(BadOption, match=r"sasl\.username is missing"):
+        connect(ConnectionOptions(bootstrap="a:1", kafka=told))
 
 
 def test_an_address_that_is_none_is_refused() -> None:

@@ -5,9 +5,12 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import TypeVar
 
+from penstock.cli.command_config import read_security
+from penstock.cli.options import given_command_config
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.world.clock import RealClock
@@ -23,6 +26,9 @@ def with_cluster(
 ) -> Result:
     """Connects, does the work, and closes. ClientError when no broker can be reached."""
     addresses = parse_addresses(bootstrap)
+    config = given_command_config()
+    if config is not None:
+        rules = replace(rules, security=read_security(config))
 
     async def run() -> Result:
         async with Cluster(TcpNetwork(), RealClock(), addresses, rules=rules) as cluster:

@@ -43,6 +43,7 @@ NOUNS = {
     ),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),
+    "users": Noun("penstock.cli.users", "Add, list and remove users that log in by SCRAM."),
     "transactions": Noun(
         "penstock.cli.transactions", "See transactions, find those that hang, and abort them."
     ),

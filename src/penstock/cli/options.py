@@ -1,6 +1,7 @@
 """Options that many commands have, written once."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -9,7 +10,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
-bootstrap_option = click.option(
+COMMAND_CONFIG = "penstock.command_config"  # in the meta of a command's context
+
+
+def _keep_command_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Kept where `connect` finds it: commands have nothing else to do with it."""
+    if path is not None:
+        context.meta[COMMAND_CONFIG] = path
+
+
+brokers_option = click.option(
     "--bootstrap",
     "--bootstrap-server",
     "bootstrap",
@@ -20,6 +30,30 @@ bootstrap_option = click.option(
     metavar="HOST:PORT[,...]",
     help="Brokers to begin with.",
 )
+command_config_option = click.option(
+    "--command-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="PENSTOCK_COMMAND_CONFIG",
+    show_envvar=True,
+    expose_value=False,
+    callback=_keep_command_config,
+    help="A file with security.protocol, sasl.mechanism, sasl.jaas.config, ...",
+)
+
+
+def bootstrap_option(command: Command) -> Command:
+    """Which brokers to begin with, and how to be let in there."""
+    return brokers_option(command_config_option(command))
+
+
+def given_command_config() -> Path | None:
+    """That of the running command."""
+    context = click.get_current_context(silent=True)
+    path = None if context is None else context.meta.get(COMMAND_CONFIG)
+    assert path is None or isinstance(path, Path)
+    return path
+
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: one value, over several lines."
 )

@@ -6,9 +6,11 @@ from pathlib import Path
 import click
 
 from penstock.broker.partitions.log_directories import normal
+from penstock.cli.command_config import resolved
 from penstock.cli.options import json_option
 from penstock.cli.properties import read_properties
 from penstock.cli.show import print_json
+from penstock.client.network.client_security import BadSecurity
 from penstock.log.checkpoint import DirectoryIdentity
 from penstock.model.error import PenstockError
 from penstock.model.identity import id_bytes, id_text, random_id
@@ -17,6 +19,7 @@ from penstock.model.settings.cluster_node import ClusterNode, cluster_node
 from penstock.model.settings.listener import DirectoryVoter, directory_voters
 from penstock.node.config import log_directories
 from penstock.node.directory_owners import cluster_of, owners_of
+from penstock.node.first_users import BadUser, parse_user
 from penstock.node.formatting import (
     FormatRequest,
     plan_format,
@@ -25,6 +28,7 @@ from penstock.node.formatting import (
     standalone_voter,
     write_format,
 )
+from penstock.wire.messages.metadata_records.user_scram_credential import UserScramCredentialRecord
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
@@ -74,6 +78,13 @@ class StorageError(PenstockError):
     metavar="VOTERS",
     help="The voters of a new cluster, as ID@HOST:PORT:DIRECTORY-ID,...",
 )
+@click.option(
+    "--add-scram",
+    "users",
+    multiple=True,
+    metavar="MECHANISM=[name=NAME,password=PASSWORD]",
+    help="A user of the new cluster, as kafka-storage takes it; ${env:NAME} stands for a variable.",
+)
 @json_option
 def format_storage(
     data: str,
@@ -84,6 +95,7 @@ def format_storage(
     standalone: bool,
     no_initial_controllers: bool,
     initial_controllers: str | None,
+    users: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Make directories a node's own. `serve` does this by itself for a node that is alone.
@@ -117,6 +129,7 @@ def format_storage(
         voters=voters,
         ignore_formatted=ignore_formatted,
         min_insync_replicas=settings.given.get("min.insync.replicas"),
+        users=_users(users, entropy),
     )
     planned = plan_format(
         request, owners, random_bytes=entropy.random_bytes, now_ms=RealClock().now_ms()
@@ -215,6 +228,18 @@ def _cluster_id(
             " `penstock storage random-uuid` makes one"
         )
     return id_text(random_id(entropy.random_bytes))
+
+
+def _users(texts: tuple[str, ...], entropy: RealEntropy) -> tuple[UserScramCredentialRecord, ...]:
+    try:
+        found = tuple(
+            parse_user(resolved(text), random_bytes=entropy.random_bytes) for text in texts
+        )
+    except (BadUser, BadSecurity) as error:
+        raise StorageError(f"--add-scram: {error}") from error
+    if len({(user.name, user.mechanism) for user in found}) < len(found):
+        raise StorageError("--add-scram: a user is named twice with one mechanism")
+    return found
 
 
 def _voters(text: str) -> tuple[DirectoryVoter, ...]:

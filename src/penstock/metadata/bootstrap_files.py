@@ -34,13 +34,15 @@ EPOCH = LeaderEpoch(0)
 VERSION = 0  # of header and footer
 
 
-def first_records(*, min_insync_replicas: str | None) -> tuple[MetadataRecord, ...]:
-    """The records of a new cluster: its features, and the default of `min.insync.replicas` as the
-    settings give it, since it counts only where all nodes know it.
+def first_records(
+    *, min_insync_replicas: str | None, users: Iterable[MetadataRecord] = ()
+) -> tuple[MetadataRecord, ...]:
+    """The records of a new cluster: its features, the default of `min.insync.replicas` as the
+    settings give it, since it counts only where all nodes know it, and its first users.
     """
     if min_insync_replicas is None:
-        return bootstrap_records()
-    return bootstrap_records(min_insync_replicas=min_insync_replicas)
+        return (*bootstrap_records(), *users)
+    return (*bootstrap_records(min_insync_replicas=min_insync_replicas), *users)
 
 
 def bootstrap_checkpoint(records: Iterable[MetadataRecord], *, now_ms: int) -> bytes:

@@ -31,6 +31,9 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.cluster_node import ClusterNode, Role
 from penstock.model.settings.listener import ANY_HOSTS, DirectoryVoter
 from penstock.node.directory_owners import cluster_of
+from penstock.wire.messages.metadata_records.user_scram_credential import (
+    UserScramCredentialRecord,
+)
 from penstock.world.ports import Disk
 
 METADATA_LOG = layout.partition_directory(TopicPartition(METADATA_TOPIC, 0))
@@ -51,6 +54,7 @@ class FormatRequest:
     voters: tuple[DirectoryVoter, ...] = ()  # those of a new cluster with `kraft.version` 1
     ignore_formatted: bool = False
     min_insync_replicas: str | None = None  # as the settings give it
+    users: tuple[UserScramCredentialRecord, ...] = ()  # that can log in from the first start on
 
     @property
     def directories(self) -> tuple[str, ...]:
@@ -186,7 +190,9 @@ def _planned(
 ) -> FormattedDirectory:
     files: dict[str, bytes] = {}
     if path == request.metadata_directory:
-        records = first_records(min_insync_replicas=request.min_insync_replicas)
+        records = first_records(
+            min_insync_replicas=request.min_insync_replicas, users=request.users
+        )
         files[BOOTSTRAP_FILE] = bootstrap_checkpoint(records, now_ms=now_ms)
         if request.voters:
             listener = request.node.quorum.listener

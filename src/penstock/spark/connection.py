@@ -10,15 +10,17 @@ import asyncio
 import socket
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.client_security import BadSecurity, client_security
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.spark.options import BadOption, ConnectionOptions
 from penstock.world.clock import RealClock
+from penstock.world.entropy import RealEntropy
 from penstock.world.tcp import TcpNetwork
 
-PLAINTEXT = "PLAINTEXT"
 REACH_MS = 15_000  # a broker that starts again is away for less
 
 Result = TypeVar("Result")
@@ -28,17 +30,21 @@ def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cl
     """A connection to the brokers, to be used as `async with`. `create_topics`: brokers may create
     each topic that it asks for.
     """
-    protocol = connection.setting("security.protocol") or PLAINTEXT
-    if protocol.upper() != PLAINTEXT:
-        raise BadOption(
-            f"option kafka.security.protocol is {protocol!r}: only {PLAINTEXT} is supported so far"
+    try:
+        security = client_security(
+            dict(connection.kafka),
+            random_bytes=RealEntropy().random_bytes,
+            read_file=lambda path: Path(path).read_text(),
         )
+    except BadSecurity as error:
+        raise BadOption(f"option kafka.{error}") from error
     rules = ClusterRules(
         client_id=connection.setting("client.id") or "penstock-spark",
         request_ms_max=connection.number("request.timeout.ms", 30_000, least=1),
         connect_ms_max=connection.number("socket.connection.setup.timeout.ms", 10_000, least=1),
         reach_ms_max=connection.number("default.api.timeout.ms", REACH_MS),
         create_topics=create_topics,
+        security=security,
     )
     return Cluster(TcpNetwork(), RealClock(), parse_addresses(connection.bootstrap), rules=rules)
 

@@ -28,7 +28,8 @@ def handle(
 def refuse(
     request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str | None
 ) -> AlterUserScramCredentialsResponse:
-    users = dict.fromkeys(one.name for one in (*request.deletions, *request.upsertions))
+    deleted = [deletion.name for deletion in request.deletions]
+    users = dict.fromkeys(deleted + [upsertion.name for upsertion in request.upsertions])
     return AlterUserScramCredentialsResponse(
         results=[AlteredUser(user=user, error_code=code, error_message=message) for user in users]
     )
