@@ -60,6 +60,16 @@ class NodeCluster:
             for one in laid_out
         }
 
+    def change_settings(self, changed: Mapping[str, str], *numbers: int) -> None:
+        """Of these nodes, or all, from their next start on."""
+        for number in numbers or tuple(self._configs):
+            config = self._configs[number]
+            given = {**config.settings.given, **changed}
+            self._configs[number] = replace(config, settings=parse_broker(given))
+
+    def metadata_directory(self, number: int) -> Path:
+        return Path(self._configs[number].metadata_directory)
+
     @property
     def bootstrap(self) -> str:
         return ",".join(str(node.addresses[0]) for node in self.running.values())
