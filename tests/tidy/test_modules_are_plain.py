@@ -11,6 +11,7 @@ from rig.source_tree import PACKAGE, imported_names, modules, parse, place
 LATE_LOADERS = {
     PACKAGE / "cli",
     PACKAGE / "node" / "build.py",  # what a node that is alone has no use for
+    PACKAGE / "node" / "authentications.py",  # what a node without SASL has no use for
     PACKAGE / "testing",
     PACKAGE / "spark" / "__init__.py",
     PACKAGE / "spark" / "data_source.py",

@@ -5,6 +5,7 @@ A node without SASL has none of it, and does not import what it is made of (`nod
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from penstock.metadata.image.image import Image
@@ -13,6 +14,7 @@ from penstock.metadata.records import MetadataRecord
 from penstock.model.sasl import Mechanism
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import ClusterNode
+from penstock.model.settings.setting import InvalidSetting
 from penstock.security.sasl.scram_credential import ScramCredential
 from penstock.wire.messages.metadata_records.user_scram_credential import (
     UserScramCredentialRecord,
@@ -50,7 +52,7 @@ class NodeLogins:
             taken = logins.logins_of(settings, listener)
             keys = None
             if Mechanism.OAUTHBEARER in taken.mechanisms:
-                token_keys = import_module("penstock.node.token_keys")
+                token_keys = _load_token_keys()
                 of_tokens = settings.sasl_of(listener, Mechanism.OAUTHBEARER)
                 keys = token_keys.TokenKeySource(of_tokens, world, listener=listener)
                 group.start(keys.run(), name=f"keys of tokens {listener}")
@@ -68,7 +70,9 @@ class NodeLogins:
 def check_logins(settings: BrokerSettings, cluster: ClusterNode) -> None:
     """InvalidSetting for the first setting by which nobody could log in, here or at others."""
     for listener in listeners_with_sasl(cluster):
-        import_module("penstock.node.logins").logins_of(settings, listener)
+        taken = import_module("penstock.node.logins").logins_of(settings, listener)
+        if Mechanism.OAUTHBEARER in taken.mechanisms:
+            _load_token_keys()
     own_logins(settings, cluster, random_bytes=bytes)
 
 
@@ -98,6 +102,17 @@ def own_logins(
         own(cluster.inter_broker_listener, "sasl.mechanism.inter.broker.protocol"),
         own(cluster.quorum.listener, "sasl.mechanism.controller.protocol"),
     )
+
+
+def _load_token_keys() -> ModuleType:
+    try:
+        return import_module("penstock.node.token_keys")
+    except ModuleNotFoundError as missing:
+        raise InvalidSetting(
+            name="sasl.enabled.mechanisms",
+            value=Mechanism.OAUTHBEARER.value,
+            expected=f"It needs the library {missing.name}: pip install 'penstock[oauth]'",
+        ) from missing
 
 
 def _credentials(records: Iterable[MetadataRecord]) -> dict[ScramUser, ScramCredential]:

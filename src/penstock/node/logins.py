@@ -10,7 +10,6 @@ does not import this.
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -42,7 +41,6 @@ MODULES = {
 }
 NONCE_BYTES = 24
 DECOY_KEY_BYTES = 32
-TOKEN_LIBRARY = "joserfc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +215,3 @@ def _check_token_settings(settings: BrokerSettings, listener: str) -> None:
         raise MissingSetting(
             "sasl.oauthbearer.expected.issuer", "the issuer that tokens must name in iss"
         )
-    try:
-        import_module(TOKEN_LIBRARY)
-    except ImportError:
-        raise InvalidSetting(
-            name="sasl.enabled.mechanisms",
-            value="OAUTHBEARER",
-            expected=f"It needs the library {TOKEN_LIBRARY}: pip install 'penstock[oauth]'",
-        ) from None
