@@ -228,6 +228,29 @@ def test_credentials_are_described_and_removed_by_confluent_kafka(address: str) 
     assert refused.value.args[0].code() == KafkaError.RESOURCE_NOT_FOUND
 
 
+def test_clients_go_on_when_their_sessions_end(tmp_path: Path) -> None:
+    running = RunningNode(tmp_path, sasl_listener("PLAIN", connections_max_reauth_ms="1500"))
+    running.start()
+    try:
+        address = str(running.node.addresses_by_listener["SASL_PLAINTEXT"])
+        failures: list[object] = []
+        confluent_producer = Producer(confluent(address, "PLAIN"))
+        python_producer = KafkaProducer(**others(address, "PLAIN"))
+        sent = 0
+        until = time.monotonic() + 4
+        while time.monotonic() < until:  # for more than two sessions
+            confluent_producer.produce(
+                "orders", b"record", on_delivery=lambda error, _: failures.append(error)
+            )
+            assert confluent_producer.flush(WAIT_S) == 0
+            python_producer.send("orders", b"record").get(WAIT_S)
+            sent += 1
+        assert failures == [None] * sent
+        python_producer.close()
+    finally:
+        running.stop()
+
+
 def test_credentials_survive_a_restart(tmp_path: Path) -> None:
     settings = sasl_listener("SCRAM-SHA-256")
     for start in range(2):

@@ -39,7 +39,7 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.EXPIRE_DELEGATION_TOKEN,
                 ApiKey.DESCRIBE_DELEGATION_TOKEN,
             ),
-            Unserved.QUOTAS: (ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS),
+            Unserved.QUOTAS: (ApiKey.ALTER_CLIENT_QUOTAS,),
             Unserved.SHARE_GROUPS: (
                 ApiKey.SHARE_GROUP_HEARTBEAT,
                 ApiKey.SHARE_GROUP_DESCRIBE,
