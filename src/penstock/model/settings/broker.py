@@ -439,7 +439,8 @@ class BrokerSettings:
     sasl: SaslSettings = field(default_factory=SaslSettings)
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
-    given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    # Not shown: secrets are among it.
+    given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
     unknown: tuple[str, ...] = ()  # names that were given and that no setting has
     retired: tuple[RetiredSetting, ...] = ()  # those that a setting of the past has
 
