@@ -66,6 +66,7 @@ from penstock.model.settings.setting import (
     long,
     one_of,
 )
+from penstock.model.settings.tls import TLS_SETTINGS, TlsSettings, parse_tls
 from penstock.model.settings.transactions import TRANSACTION_SETTINGS, TransactionSettings
 from penstock.model.settings.without_effect import KNOWN_WITHOUT_EFFECT
 
@@ -437,6 +438,8 @@ class BrokerSettings:
 
     # Of listeners with SASL: see sasl.py, and `sasl_of` for a listener's own
     sasl: SaslSettings = field(default_factory=SaslSettings)
+    # Of listeners that speak TLS: see tls.py, and `tls_of` for a listener's own
+    tls: TlsSettings = field(default_factory=TlsSettings)
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     # Not shown: secrets are among it.
@@ -472,6 +475,15 @@ class BrokerSettings:
         name = mechanism_prefix(listener_prefix(listener), mechanism) + JAAS_CONFIG
         return name, self.given.get(name)
 
+    def tls_of(self, listener: str) -> TlsSettings:
+        """What a listener obeys: settings with its name go before those of the node."""
+        own = listener_prefix(listener)
+        values = {name: self.given[name] for name in TLS_SETTINGS if name in self.given}
+        values |= {
+            name: self.given[own + name] for name in TLS_SETTINGS if own + name in self.given
+        }
+        return parse_tls(values)
+
 
 def listener_prefix(listener: str) -> str:
     """What the names of settings of one listener begin with, as in Kafka."""
@@ -486,6 +498,7 @@ _PARTS = (
     GROUP_SETTINGS,
     TRANSACTION_SETTINGS,
     SASL_SETTINGS,
+    TLS_SETTINGS,
 )
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
     dict(sorted((item for part in _PARTS for item in part.items()), key=lambda item: item[0]))
@@ -533,8 +546,9 @@ def _is_of_listener(name: str, settings: BrokerSettings) -> bool:
     """Whether it is a setting that belongs to one of the listeners, or to that of controllers."""
     listeners = [address.listener for address in settings.listeners]
     return any(
-        is_sasl_of_listener(name, listener_prefix(listener))
-        for listener in (*listeners, *settings.controller_listener_names)
+        is_sasl_of_listener(name, prefix)
+        or (name.startswith(prefix) and name.removeprefix(prefix) in TLS_SETTINGS)
+        for prefix in map(listener_prefix, (*listeners, *settings.controller_listener_names))
     )
 
 
@@ -544,6 +558,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     of_groups: dict[str, Any] = {}
     of_transactions: dict[str, Any] = {}
     of_sasl: dict[str, Any] = {}
+    of_tls: dict[str, Any] = {}
     unknown: list[str] = []
     retired: dict[str, RetiredSetting] = {}
     for name, text in values.items():
@@ -567,6 +582,8 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
             of_transactions[setting.field] = value
         elif setting is not None and name in SASL_SETTINGS:
             of_sasl[setting.field] = value
+        elif setting is not None and name in TLS_SETTINGS:
+            of_tls[setting.field] = value
         elif setting is not None and name in USED_SETTINGS:
             parsed[setting.field] = value
     if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
@@ -578,6 +595,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         groups=groups,
         transactions=TransactionSettings(**of_transactions),
         sasl=SaslSettings(**of_sasl),
+        tls=TlsSettings(**of_tls),
         given=MappingProxyType(
             {n: text for n, text in values.items() if n not in unknown and n not in retired}
         ),
@@ -628,6 +646,8 @@ def _check(settings: BrokerSettings) -> None:
             "log.cleaner.min.compaction.lag.ms",
             "Value must be at most log.cleaner.max.compaction.lag.ms",
         )
+    for listener in listening:
+        settings.tls_of(listener)  # raises for a wrong value of a listener's own setting
     replication = settings.replication
     for longer, bound_ms in (
         ("replica.socket.timeout.ms", replication.replica_socket_timeout_ms),
