@@ -1,5 +1,6 @@
 """Names in certificates read as Java prints them."""
 
+import contextlib
 import datetime
 
 import pytest
@@ -82,7 +83,5 @@ def test_a_damaged_certificate_has_a_name_or_is_malformed(real: bytes, data: st.
     for _ in range(data.draw(st.integers(0, 4))):
         if damaged:
             damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    try:
+    with contextlib.suppress(MalformedCertificate):
         assert isinstance(subject_name(bytes(damaged)), str)
-    except MalformedCertificate:
-        pass

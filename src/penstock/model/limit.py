@@ -95,6 +95,11 @@ MARKERS_PER_REQUEST_MAX = 10_000  # to one node; more are sent in the next reque
 ENLISTMENTS_PER_REQUEST_MAX = 1000
 ENLISTMENTS_WAITING_MAX = 10_000
 
+# TLS
+TLS_HANDSHAKE_MS_MAX = 10_000
+TLS_REFUSED_MS_MAX = 1000  # until a peer that was refused has read why and closed
+TLS_REFUSED_BYTES_MAX = 256 * KIB  # that it may send meanwhile
+
 # Files
 OPEN_FILES_MAX = 512  # segments kept open at once, whatever the number of partitions
 # Descriptors that connections leave to files: those above, and some for files that come and go.

@@ -15,14 +15,14 @@ that the system allows it and nobody asked for another size.
 
 uvloop calls the reader of a connection that was reset once and then never again (libuv stops to
 watch what has an error), while asyncio calls it until it is removed. So when that one call brought
-the bytes from before the reset, the error has to be asked for; see `_wait_readable`.
+the bytes from before the reset, the error has to be asked for; see `wait_readable`.
 """
 
 import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from penstock.model import limit
@@ -44,8 +44,8 @@ class TcpStream:
     """One connection; one receiver and one sender at a time."""
 
     __slots__ = (
-        "_closed", "_drained", "_fd", "_loop", "_readable", "_reading", "_row", "_socket",
-        "_unproven", "_widens", "_writable", "peer",
+        "_drained", "_fd", "_loop", "_readable", "_reading", "_row", "_socket", "_widens",
+        "_writable", "closed", "peer", "unproven",
     )  # fmt: skip
 
     def __init__(self, connected: socket.socket, peer: Address, *, widens: bool = False) -> None:
@@ -59,16 +59,16 @@ class TcpStream:
         self._writable: asyncio.Future[None] | None = None  # who waits for room
         self._drained = True  # the last receive came up short: asking again would be in vain
         self._row = 0
-        self._unproven = False  # bytes came, and nothing has been sent since: it may be reset
-        self._closed = False
+        self.unproven = False  # bytes came, and nothing has been sent since: it may be reset
+        self.closed = False
 
     async def receive_into(self, view: memoryview) -> int:
         assert len(view) > 0
         while True:
             if self._drained or self._row >= RECEIVES_IN_A_ROW_MAX:
-                await self._wait_readable()
+                await self.wait_readable()
                 self._row = 0
-            if self._closed:
+            if self.closed:
                 raise NetworkError(f"{self.peer}: closed")
             try:
                 count = self._socket.recv_into(view)
@@ -79,7 +79,7 @@ class TcpStream:
                 raise NetworkError(f"{self.peer}: {error.strerror}") from error
             self._drained = count < len(view)
             self._row += 1
-            self._unproven = True
+            self.unproven = True
             return count
 
     async def send(self, buffers: Sequence[Buffer], *, more: bool = False) -> None:
@@ -93,7 +93,7 @@ class TcpStream:
         while sent < total:
             buffers = rest_of(buffers, sent)
             total -= sent
-            await self._wait_writable()
+            await self.wait_writable()
             sent = self._try_send(buffers, flags)
 
     def send_now(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
@@ -112,12 +112,26 @@ class TcpStream:
             count = self._try_send_file(file, position, end)
             position += count
             if position < end:
-                await self._wait_writable()
+                await self.wait_writable()
+
+    def replace_socket(self, wrap: Callable[[socket.socket], socket.socket]) -> None:
+        """The socket becomes one that `wrap` makes of it, with the same descriptor; see
+        `tls_stream`. From then on only waits and `close` are for use.
+        """
+        self._socket = wrap(self._socket)
+
+    def first_byte(self) -> int | None:
+        """What the peer has sent first, which is not taken; None if it has closed."""
+        try:
+            peeked = self._socket.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            raise NetworkError(f"{self.peer}: {error.strerror}") from error
+        return peeked[0] if peeked else None
 
     def close(self) -> None:
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._forget_reader()
         if self._writable is not None:
             self._loop.remove_writer(self._fd)
@@ -133,7 +147,7 @@ class TcpStream:
 
     def _try_send(self, buffers: Sequence[Buffer], flags: int) -> int:
         """How many bytes the socket took: none when it is full."""
-        if self._closed:
+        if self.closed:
             raise NetworkError(f"{self.peer}: closed")
         try:
             if len(buffers) == 1:
@@ -144,11 +158,11 @@ class TcpStream:
             return 0
         except OSError as error:
             raise NetworkError(f"{self.peer}: {error.strerror}") from error
-        self._unproven = False
+        self.unproven = False
         return sent
 
     def _try_send_file(self, file: RealFile, position: int, end: int) -> int:
-        if self._closed:
+        if self.closed:
             raise NetworkError(f"{self.peer}: closed")
         wanted = min(end - position, FILE_BYTES_PER_SEND_MAX)
         try:
@@ -162,19 +176,19 @@ class TcpStream:
             raise NetworkError(f"{self.peer}: {error}") from error
         if count == 0:
             raise NetworkError(f"{file.path} ends at {position}, before {end}")
-        self._unproven = False
+        self.unproven = False
         return count
 
-    async def _wait_readable(self) -> None:
+    async def wait_readable(self) -> None:
         assert self._readable is None, "two receivers"
-        if self._closed:
+        if self.closed:
             raise NetworkError(f"{self.peer}: closed")
         if not self._reading:
             self._reading = True
             self._loop.add_reader(self._fd, self._on_readable)
-        elif self._unproven:
+        elif self.unproven:
             # Sending to a connection that was reset fails, so who replies needs not ask.
-            self._unproven = False
+            self.unproven = False
             number = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if number != 0:
                 raise NetworkError(f"{self.peer}: {os.strerror(number)}")
@@ -196,7 +210,7 @@ class TcpStream:
             self._reading = False
             self._loop.remove_reader(self._fd)
 
-    async def _wait_writable(self) -> None:
+    async def wait_writable(self) -> None:
         assert self._writable is None, "two senders"
         self._writable = self._loop.create_future()
         self._loop.add_writer(self._fd, self._on_writable)
@@ -204,7 +218,7 @@ class TcpStream:
             await self._writable
         finally:
             self._writable = None
-            if not self._closed:
+            if not self.closed:
                 self._loop.remove_writer(self._fd)
 
     def _on_writable(self) -> None:

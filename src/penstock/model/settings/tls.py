@@ -1,8 +1,8 @@
 """The settings of TLS, with Kafka's names and defaults: of a node, of one listener, of a client.
 
 A node has them once, and each listener may have its own: `listener.name.internal.ssl.client.auth`
-is that of the listener INTERNAL alone. `BrokerSettings.tls_of` lays the two over each other. Clients
-and nodes that connect to others use the same names; names of librdkafka for PEM files are read too.
+is that of the listener INTERNAL alone. `BrokerSettings.tls_of` lays the two over each other.
+Clients, and nodes that connect to others, use the same names.
 """
 
 from collections.abc import Mapping
