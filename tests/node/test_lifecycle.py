@@ -357,28 +357,6 @@ def hears_the_end(client: socket.socket) -> bool:
         return True
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"listener_security_protocol_map": "PLAINTEXT:SSL,CONTROLLER:SSL"},
-    ],
-)
-def test_setting_that_asks_for_more_than_plain_nodes_without_replicas_is_refused(
-    tmp_path: Path, given: dict[str, str]
-) -> None:
-    alone = {
-        "process_roles": "broker,controller",
-        "broker_id": "1",
-        "controller_quorum_voters": "1@a:1",
-        "controller_listener_names": "CONTROLLER",
-        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
-    }
-    assert config(tmp_path, **alone).cluster.is_only_voter
-    asked = {**alone, **given}
-    with pytest.raises(InvalidSetting, match="for now"):
-        config(tmp_path, **asked)
-
-
 def test_replicas_of_internal_topics_may_be_those_of_a_larger_cluster(tmp_path: Path) -> None:
     given = {
         "offsets_topic_replication_factor": "3",
@@ -396,13 +374,11 @@ def test_replicas_of_internal_topics_may_be_those_of_a_larger_cluster(tmp_path: 
             "org.apache.kafka.metadata.authorizer.X",
             "authorizer.class.name",
         ),
-        ("listeners", "SSL://127.0.0.1:0", "SSL is a listener of SSL"),
         ("listeners", "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms"),
-        ("security_inter_broker_protocol", "SASL_SSL", "security.inter.broker.protocol"),
         ("create_topic_policy_class_name", "org.example.Policy", "create.topic.policy.class.name"),
     ],
 )
-def test_a_setting_that_is_to_protect_the_node_and_cannot_yet_keeps_it_from_starting(
+def test_a_setting_that_is_to_protect_the_node_and_cannot_keeps_it_from_starting(
     tmp_path: Path, name: str, value: str, words: str
 ) -> None:
     with pytest.raises(InvalidSetting, match=words):

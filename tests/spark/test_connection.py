@@ -32,11 +32,24 @@ def test_settings_of_the_client_are_obeyed() -> None:
     assert (rules.client_id, rules.request_ms_max, rules.reach_ms_max) == ("me", 1234, 5)
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "sasl_ssl"])
-def test_what_is_not_spoken_yet_is_refused(protocol: str) -> None:
-    told = ConnectionOptions(bootstrap="a:1", kafka=(("security.protocol", protocol),))
-    with pytest.raises(BadOption, match=r"kafka\.security\.protocol=.* is not supported yet"):
+def test_an_unknown_protocol_is_refused() -> None:
+    told = ConnectionOptions(bootstrap="a:1", kafka=(("security.protocol", "TLS"),))
+    with pytest.raises(BadOption, match=r"kafka\.security\.protocol=TLS: expected one of"):
         connect(told)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "sasl_ssl"])
+def test_a_trust_store_that_is_not_there_is_refused(protocol: str) -> None:
+    told = {
+        "security.protocol": protocol,
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": "p",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": "/nowhere",
+    }
+    with pytest.raises(BadOption, match=r"option kafka\.ssl\.truststore\.location: .*/nowhere"):
+        connect(ConnectionOptions(bootstrap="a:1", kafka=tuple(told.items())))
 
 
 def test_a_log_in_is_read_from_kafkas_options_and_not_shown() -> None:

@@ -14,11 +14,10 @@ import uvloop
 from penstock.model import limit
 from penstock.model.settings.tls import parse_tls
 from penstock.world.disk import RealDisk
-from penstock.world.errors import NetworkError
+from penstock.world.errors import HandshakeFailed, NetworkError
 from penstock.world.ports import Address, FileRange, Stream
 from penstock.world.tcp import TcpNetwork
 from penstock.world.tls import TlsContexts, TlsListener, TlsNetwork, enter
-from penstock.world.tls_handshake import HandshakeFailed
 from penstock.world.tls_stream import TlsStream, joined
 from rig.tls_files import TlsFiles
 

@@ -1,7 +1,7 @@
 """`--command-config FILE`: how a command's connections are protected, as Kafka's tools have it.
 
-The file is one of properties with Kafka's names (`client/network/client_security`). A secret need
-not stand in it, or on a command line:
+The file is one of properties with Kafka's names (`client/network/client_security`,
+`client/network/secured_network`). A secret need not stand in it, or on a command line:
 
     ${env:NAME}               a variable of the environment
     ${file:PATH:KEY}          a property of another file
@@ -14,24 +14,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.cli.properties import read_properties
-from penstock.client.network.client_security import BadSecurity, client_security
-from penstock.client.network.security import ClientSecurity
-from penstock.world.entropy import RealEntropy
+from penstock.client.network.client_security import BadSecurity
 
 PLACEHOLDER = re.compile(r"\$\{(?P<provider>env|file|directory):(?P<path>[^}]*)\}")
 
 
-def read_security(path: Path) -> ClientSecurity:
-    """BadSecurity for what cannot work."""
+def read_client_settings(path: Path) -> dict[str, str]:
+    """BadSecurity for what cannot be read."""
     try:
         values = read_properties(path)
     except OSError as error:
         raise BadSecurity(f"{path}: {error.strerror}") from error
-    return client_security(
-        {name: resolved(value) for name, value in values.items()},
-        random_bytes=RealEntropy().random_bytes,
-        read_file=lambda name: Path(name).read_text(),
-    )
+    return {name: resolved(value) for name, value in values.items()}
 
 
 def resolved(value: str) -> str:

@@ -6,18 +6,22 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
-from penstock.cli.command_config import read_security
+from penstock.cli.command_config import read_client_settings
 from penstock.cli.options import given_command_config
 from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.client_security import client_security
 from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.secured_network import secured_network
 from penstock.world.clock import RealClock
+from penstock.world.disk import RealDisk
+from penstock.world.entropy import RealEntropy
 from penstock.world.tcp import TcpNetwork
 
 Result = TypeVar("Result")
-
 RULES = ClusterRules(client_id="penstock-cli")
 
 
@@ -27,11 +31,18 @@ def with_cluster(
     """Connects, does the work, and closes. ClientError when no broker can be reached."""
     addresses = parse_addresses(bootstrap)
     config = given_command_config()
+    settings = {} if config is None else read_client_settings(config)
     if config is not None:
-        rules = replace(rules, security=read_security(config))
+        security = client_security(
+            settings,
+            random_bytes=RealEntropy().random_bytes,
+            read_file=lambda path: Path(path).read_text(),
+        )
+        rules = replace(rules, security=security)
 
     async def run() -> Result:
-        async with Cluster(TcpNetwork(), RealClock(), addresses, rules=rules) as cluster:
+        network = secured_network(settings, TcpNetwork(), RealDisk())
+        async with Cluster(network, RealClock(), addresses, rules=rules) as cluster:
             await cluster.any_channel()
             return await work(cluster)
 

@@ -33,6 +33,7 @@ class Noun(NamedTuple):
 NOUNS = {
     "serve": Noun("penstock.cli.serve", "Run a node."),
     "storage": Noun("penstock.cli.storage", "Format the directories of a node, or look into them."),
+    "security": Noun("penstock.cli.security", "Make certificates for trying TLS out."),
     "log": Noun("penstock.cli.log", "Read the files of a log."),
     "cluster": Noun(
         "penstock.cli.cluster", "Describe a cluster: brokers, quorum, versions, disks."

@@ -37,7 +37,7 @@ command_config_option = click.option(
     show_envvar=True,
     expose_value=False,
     callback=_keep_command_config,
-    help="A file with security.protocol, sasl.mechanism, sasl.jaas.config, ...",
+    help="A file with security.protocol, ssl.truststore.location, sasl.jaas.config, ...",
 )
 
 

@@ -14,6 +14,7 @@ from penstock.broker.controller.registration import NO_EPOCH, registration_of
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.network.api_registry import SERVED
+from penstock.broker.network.entrance import Entrance
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.cleaning import Cleaning
 from penstock.broker.partitions.directory_assignments import DirectoryAssignments
@@ -61,7 +62,8 @@ class BrokerParts:
         links: Links | None,  # to other brokers; None: there are none
         replicating: "Callable[..., Replicating] | None",  # the same
         place: QuorumPlace,
-        authentications: "Mapping[str, Authentication]",  # of the listeners with SASL
+        entrances: Mapping[str, Entrance],  # of the listeners with TLS
+        authentications: "Mapping[str, Authentication]",  # of those with SASL
     ) -> None:
         self._world = world
         self._config = config
@@ -165,7 +167,12 @@ class BrokerParts:
             self.services.lost_nodes = self._replicating
             self.services.leader_throttle = self._replicating.leader_throttle
         self.server = Server(
-            self.services, SERVED, group, listeners, authentications=authentications
+            self.services,
+            SERVED,
+            group,
+            listeners,
+            entrances=entrances,
+            authentications=authentications,
         )
 
     def publish(self, delta: Delta, image: Image) -> None:

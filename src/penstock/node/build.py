@@ -37,6 +37,7 @@ from penstock.node.endpoints import controller_endpoint
 from penstock.node.identities import identities_of
 from penstock.node.lifecycle import Node
 from penstock.node.quorum import quorum_place
+from penstock.node.security import PLAIN, NodeSecurity
 from penstock.node.start_checks import (
     LostMetadata,
     refuse_foreign_directories,
@@ -72,6 +73,7 @@ async def open_node(
     refuse_nested_node(world.disk, config)
     refuse_foreign_directories(world.disk, config)
     refuse_logs_beside_nodes(world.disk, config)
+    security = _security(world, config)
     with ExitStack() as opened:
         listeners = await bind_listeners(
             world.network,
@@ -91,7 +93,7 @@ async def open_node(
             boot_id=world.boot_id,
         )
         opened.callback(directories.abandon)
-        node = OpenNode(world, config, directories, listeners, group)
+        node = OpenNode(world, config, directories, listeners, group, security)
         opened.pop_all()  # from here on they are the node's
         if made is not None:
             made(node)
@@ -111,6 +113,7 @@ class OpenNode:
         directories: LogDirectories,
         listeners: Mapping[str, Listener],
         group: TaskGroup,
+        security: NodeSecurity = PLAIN,
     ) -> None:
         self._world = world
         self._config = config
@@ -170,6 +173,7 @@ class OpenNode:
                 local=self.local,
                 listeners=_of(listeners, config, Role.CONTROLLER),
                 group=group,
+                security=security,
                 logins=logins,
             )
             self.controller = self._connections.controller
@@ -187,6 +191,7 @@ class OpenNode:
                 links=None if self._connections is None else self._connections.broker_links,
                 replicating=None if self._connections is None else self._connections.replicating,
                 place=self._place,
+                entrances=security.entrances,
                 authentications=logins.by_listener,
             )
 
@@ -294,6 +299,17 @@ class OpenNode:
             self._world.disk.write_whole(
                 self._process_file, f"{self._config.process_id}\n".encode()
             )
+
+
+def _security(world: World, config: NodeConfig) -> NodeSecurity:
+    cluster = config.cluster
+    names = (*cluster.listeners, *cluster.listeners_to_others)
+    if not any(config.settings.protocol_of(name).has_tls for name in names):
+        return PLAIN
+    # A node without TLS does not import it, and is up sooner.
+    made = import_module("penstock.node.tls").node_tls(world, config)
+    assert isinstance(made, NodeSecurity)
+    return made
 
 
 def _of(listeners: Mapping[str, Listener], config: NodeConfig, role: Role) -> dict[str, Listener]:

@@ -13,7 +13,6 @@ from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import ClusterNode, cluster_node
-from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.settings.setting import InvalidSetting
 from penstock.node.authentications import check_logins
 
@@ -78,25 +77,12 @@ class NodeConfig:
     def _check_security(self) -> None:
         """What is to protect this node and cannot do so yet keeps it from starting."""
         given = self.settings.given
-        with_tls = (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
-        for listening in self.settings.listeners:
-            protocol = self.settings.protocol_of(listening.listener)
-            if protocol in with_tls:
-                self._refuse(
-                    "listener.security.protocol.map"
-                    if "listener.security.protocol.map" in given
-                    else "listeners",
-                    f"{listening.listener} is a listener of {protocol.name}, which is not supported"
-                    " yet: PLAINTEXT and SASL_PLAINTEXT, for now",
-                )
         check_logins(self.settings, self.cluster)
         if given.get("authorizer.class.name"):
             self._refuse(
                 "authorizer.class.name",
                 "Access rules are not supported yet; without this setting everyone may do all",
             )
-        if SecurityProtocol[self.settings.security_inter_broker_protocol] in with_tls:
-            self._refuse("security.inter.broker.protocol", "PLAINTEXT and SASL_PLAINTEXT, for now")
         for name in ("create.topic.policy.class.name", "alter.config.policy.class.name"):
             if given.get(name):
                 self._refuse(name, "Policies are Java classes, which this broker cannot run")

@@ -30,9 +30,10 @@ from penstock.model.identity import NodeId
 from penstock.node.authentications import NodeLogins
 from penstock.node.config import NodeConfig
 from penstock.node.quorum import QuorumPlace
+from penstock.node.security import NodeSecurity
 from penstock.wire.messages.controller_registration import ControllerRegistrationRequest
 from penstock.wire.messages.registration_parts import RegisteredListener
-from penstock.world.ports import Address, Listener, World
+from penstock.world.ports import Address, Listener, Network, World
 from penstock.world.tasks import TaskGroup
 
 
@@ -48,6 +49,7 @@ class Connections:
         local: LocalController,
         listeners: Mapping[str, Listener],
         group: TaskGroup,
+        security: NodeSecurity,
         logins: NodeLogins,
     ) -> None:
         self._world = world
@@ -57,14 +59,14 @@ class Connections:
         self._endpoints = place.member.endpoints
         node_id = config.node_id
         self._controller_links = Links(
-            network=world.network,
+            network=_network(world, security, config.cluster.quorum.listener),
             client_id=f"node-{node_id}",
             address_of=lambda node_id: local.quorum.address_of(node_id),
             tasks=group,
             open_channel=partial(open_channel, login=logins.at_controllers),
         )
         self.broker_links = Links(
-            network=world.network,
+            network=_network(world, security, config.cluster.inter_broker_listener),
             client_id=f"broker-{node_id}",
             address_of=self._address_of,
             tasks=group,
@@ -88,6 +90,7 @@ class Connections:
             group,
             listeners,
             closed=local.watch.connection_lost,
+            entrances=security.entrances,
             authentications=logins.by_listener,
         )
 
@@ -162,3 +165,8 @@ class Connections:
         listener = self._config.cluster.inter_broker_listener
         endpoint = None if broker is None or listener is None else broker.endpoint(listener)
         return None if endpoint is None else Address(host=endpoint.host, port=endpoint.port)
+
+
+def _network(world: World, security: NodeSecurity, listener: str | None) -> Network:
+    """The one by which nodes are reached that listen under this name."""
+    return world.network if listener is None else security.networks.get(listener, world.network)

@@ -16,8 +16,11 @@ from typing import Any, TypeVar
 from penstock.client.network.bootstrap import parse_addresses
 from penstock.client.network.client_security import BadSecurity, client_security
 from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.secured_network import secured_network
+from penstock.model.settings.setting import InvalidSetting
 from penstock.spark.options import BadOption, ConnectionOptions
 from penstock.world.clock import RealClock
+from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
 from penstock.world.tcp import TcpNetwork
 
@@ -30,14 +33,18 @@ def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cl
     """A connection to the brokers, to be used as `async with`. `create_topics`: brokers may create
     each topic that it asks for.
     """
+    settings = dict(connection.kafka)
     try:
         security = client_security(
-            dict(connection.kafka),
+            settings,
             random_bytes=RealEntropy().random_bytes,
             read_file=lambda path: Path(path).read_text(),
         )
+        network = secured_network(settings, TcpNetwork(), RealDisk())
     except BadSecurity as error:
         raise BadOption(f"option kafka.{error}") from error
+    except InvalidSetting as error:
+        raise BadOption(f"option kafka.{error.name}: {error}") from error
     rules = ClusterRules(
         client_id=connection.setting("client.id") or "penstock-spark",
         request_ms_max=connection.number("request.timeout.ms", 30_000, least=1),
@@ -46,7 +53,7 @@ def connect(connection: ConnectionOptions, *, create_topics: bool = False) -> Cl
         create_topics=create_topics,
         security=security,
     )
-    return Cluster(TcpNetwork(), RealClock(), parse_addresses(connection.bootstrap), rules=rules)
+    return Cluster(network, RealClock(), parse_addresses(connection.bootstrap), rules=rules)
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.model.error import PenstockError
+from penstock.model.settings.tls import TLS_SETTINGS
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 KAFKA = "kafka."
@@ -39,6 +40,7 @@ HEEDED = (
     "request.timeout.ms",
     "security.protocol",
     "socket.connection.setup.timeout.ms",
+    *TLS_SETTINGS,
 )
 SECURITY = ("kafka.sasl.", "kafka.ssl.")
 

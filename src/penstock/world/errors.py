@@ -21,5 +21,13 @@ class ConnectionRefused(NetworkError):
     """The machine is up and says that nobody listens there: the process is not running."""
 
 
+class HandshakeFailed(NetworkError):
+    """No secure connection came about; `reason` says why, without the peer's address."""
+
+    def __init__(self, peer: object, reason: str) -> None:
+        super().__init__(f"{peer}: {reason}")
+        self.reason = reason
+
+
 class OffloadError(PenstockError):
     """Whoever did long work for us is gone, and the work with it."""

@@ -16,18 +16,10 @@ import socket
 import ssl
 
 from penstock.model import limit
-from penstock.world.errors import NetworkError
+from penstock.world.errors import HandshakeFailed, NetworkError
 from penstock.world.tls_stream import TlsStream, reason_of
 
 HANDSHAKE_RECORD = 0x16
-
-
-class HandshakeFailed(NetworkError):
-    """No secure connection came about; `reason` says why, without the peer's address."""
-
-    def __init__(self, peer: object, reason: str) -> None:
-        super().__init__(f"{peer}: {reason}")
-        self.reason = reason
 
 
 async def shake_hands(

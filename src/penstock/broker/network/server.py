@@ -4,7 +4,8 @@
     connections.max.idle.ms                    what has not moved for so long is closed
     queued.max.request.bytes                   memory for requests on their way, over all
 
-On a listener with SASL a client logs in first (`authentication`).
+On a listener with TLS a client shakes hands first (`entrance`), and on one with SASL it then logs
+in (`authentication`).
 
 Connections are tasks of the group that the owner gives; a bug in one ends the group, and so the
 node. Start reading at `bind_listeners` and `Server.open`.
@@ -15,12 +16,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.connection import Connection
 from penstock.broker.network.conversation import converse
 from penstock.broker.network.dispatch import Dispatch
+from penstock.broker.network.entrance import Entrance
 from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.api_table import AnyApi
@@ -28,6 +31,7 @@ from penstock.broker.request.services import NodeServices
 from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
+from penstock.world.errors import HandshakeFailed, NetworkError
 from penstock.world.ports import Address, Listener, Network, SocketOptions, Stream
 from penstock.world.tasks import TaskGroup
 
@@ -38,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 SWEEPS_PER_IDLE_TIME = 4  # a connection may idle for a quarter longer than the setting says
 SWEEP_MS_MIN = 10
+NO_ENTRANCES: Mapping[str, Entrance] = MappingProxyType({})
 
 
 async def bind_listeners(
@@ -69,16 +74,18 @@ class Server:
         listeners: Mapping[str, Listener],
         *,
         closed: Callable[[Address], None] | None = None,
+        entrances: Mapping[str, Entrance] = NO_ENTRANCES,
         authentications: "Mapping[str, Authentication] | None" = None,
     ) -> None:
-        """`closed` is told the peer of each connection that has ended. `authentications` are of the
-        listeners with SASL, by name.
+        """`closed` is told the peer of each connection that has ended. `entrances` are of the
+        listeners with TLS, `authentications` of those with SASL, by name.
         """
         self.listeners = listeners  # by listener name
         self._closed = closed
+        self._entrances = entrances
         self.connections: dict[Connection, None] = {}  # in the order they came
         self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
-        self._logging_in: dict[Stream, None] = {}  # those of clients that are not logged in yet
+        self._entering: dict[Stream, None] = {}  # those of clients that are not admitted yet
         self._authentications = authentications or {}
         self._services = services
         self._apis = tuple(apis)
@@ -96,7 +103,9 @@ class Server:
         """Listens. A connection that comes before `serve` waits."""
         for name, listener in self.listeners.items():
             dispatch = Dispatch(self._services, self._apis, listener=name)
-            listener.listen(partial(self._accept, dispatch))
+            entrance = self._entrances.get(name)
+            guarded = listener if entrance is None else entrance.guarded(listener)
+            guarded.listen(partial(self._accept, dispatch, entrance))
         self._group.start(self._sweep(), name="idle connections")
 
     def serve(self) -> None:
@@ -108,7 +117,7 @@ class Server:
         for listener in self.listeners.values():
             listener.close()
         self._draining = True
-        for stream in list(self._logging_in):
+        for stream in list(self._entering):
             stream.close()
         for connection in list(self.connections):
             connection.finish()
@@ -129,12 +138,15 @@ class Server:
         for stream in list(self._streams):
             stream.close()
 
-    def _accept(self, dispatch: Dispatch, stream: Stream) -> None:
+    def _accept(self, dispatch: Dispatch, entrance: Entrance | None, stream: Stream) -> None:
         self._streams[stream] = None
+        conversation = self._converse(dispatch, entrance, stream)
         # Called by the loop, where an error would be nobody's; in a task it is the group's.
-        self._group.start(self._converse(dispatch, stream), name=f"connection {stream.peer}")
+        self._group.start(conversation, name=f"connection {stream.peer}")
 
-    async def _converse(self, dispatch: Dispatch, stream: Stream) -> None:
+    async def _converse(
+        self, dispatch: Dispatch, entrance: Entrance | None, stream: Stream
+    ) -> None:
         try:
             await self._ready.wait()
             refusal = self._refusal(stream.peer.host)
@@ -142,8 +154,8 @@ class Server:
                 logger.warning("connection refused peer=%s reason=%s", stream.peer, refusal)
                 return
             identity: ConnectionIdentity | None = None
-            if dispatch.listener in self._authentications:
-                identity = await self._log_in(dispatch, stream)
+            if entrance is not None or dispatch.listener in self._authentications:
+                identity = await self._admit(dispatch, entrance, stream)
                 if identity is None or self._draining:
                     return
             connection = Connection(
@@ -166,23 +178,40 @@ class Server:
             stream.close()
             del self._streams[stream]
 
-    async def _log_in(self, dispatch: Dispatch, stream: Stream) -> ConnectionIdentity | None:
+    async def _admit(
+        self, dispatch: Dispatch, entrance: Entrance | None, stream: Stream
+    ) -> ConnectionIdentity | None:
+        """Who the client is, by its certificate or its log-in; None when it may not talk. Until
+        then it counts as a connection, and has no share of their memory.
+        """
         host = stream.peer.host
-        self._logging_in[stream] = None
+        self._entering[stream] = None
         self._per_host[host] += 1
         try:
-            return await self._authentications[dispatch.listener].log_in(
-                stream, dispatch, self._login_budget
-            )
+            identity = ConnectionIdentity()
+            if entrance is not None:
+                identity.principal = await entrance.enter(stream)
+            authentication = self._authentications.get(dispatch.listener)
+            if authentication is None:
+                return identity
+            return await authentication.log_in(stream, dispatch, self._login_budget)
+        except HandshakeFailed as error:
+            logger.warning(
+                "connection closed peer=%s listener=%s reason=%s",
+                stream.peer, dispatch.listener, error.reason,
+            )  # fmt: skip
+            return None
+        except NetworkError:
+            return None  # the peer has gone; there is nobody to tell
         finally:
-            del self._logging_in[stream]
+            del self._entering[stream]
             self._forget_host(host)
 
     def _refusal(self, host: str) -> str | None:
         settings = self._services.settings
         if self._draining:
             return "stopping"
-        if len(self.connections) + len(self._logging_in) >= settings.max_connections:
+        if len(self.connections) + len(self._entering) >= settings.max_connections:
             return f"max.connections={settings.max_connections}"
         if self._per_host[host] >= settings.max_connections_per_ip:
             return f"max.connections.per.ip={settings.max_connections_per_ip}"

@@ -1,12 +1,13 @@
-"""How a client's connections are protected, by Kafka's names for it.
+"""How a client logs in, by Kafka's names for it.
 
-    security.protocol                 PLAINTEXT, SASL_PLAINTEXT
+    security.protocol                 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL
     sasl.mechanism                    PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
     sasl.username, sasl.password      as librdkafka has them, or both in
     sasl.jaas.config                  MODULE required username="NAME" password="PASSWORD";
     sasl.oauthbearer.token.endpoint.url   file:///FILE with a bearer token
 
-A name that is something else's is left alone. Errors quote no values of secrets.
+A name that is something else's is left alone; `secured_network` reads those of TLS. Errors
+quote no values of secrets.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,18 +39,20 @@ def client_security(
     read_file: Callable[[str], str],
 ) -> ClientSecurity:
     """BadSecurity for what cannot work. `read_file` is asked for a token at each log-in."""
-    text = values.get(PROTOCOL, SecurityProtocol.PLAINTEXT.name).upper()
-    if text not in SecurityProtocol.__members__:
-        known = ", ".join(SecurityProtocol.__members__)
-        raise BadSecurity(f"{PROTOCOL}={text}: expected one of {known}")
-    protocol = SecurityProtocol[text]
-    if protocol in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL):
-        raise BadSecurity(f"{PROTOCOL}={text} is not supported yet")
+    protocol = security_protocol(values)
     if not protocol.has_sasl:
         return ClientSecurity(protocol=protocol)
     return ClientSecurity(
         protocol=protocol, login=_login(values, random_bytes=random_bytes, read_file=read_file)
     )
+
+
+def security_protocol(values: Mapping[str, str]) -> SecurityProtocol:
+    text = values.get(PROTOCOL, SecurityProtocol.PLAINTEXT.name).upper()
+    if text not in SecurityProtocol.__members__:
+        known = ", ".join(SecurityProtocol.__members__)
+        raise BadSecurity(f"{PROTOCOL}={text}: expected one of {known}")
+    return SecurityProtocol[text]
 
 
 def _login(

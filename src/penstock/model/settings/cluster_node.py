@@ -105,6 +105,14 @@ class ClusterNode:
         """Whether the voters are those that the metadata log names: `kraft.version` 1."""
         return not self.quorum.static_voters and bool(self.quorum.bootstrap_servers)
 
+    @property
+    def listeners_to_others(self) -> tuple[str, ...]:
+        """The listeners by which this node reaches others: of brokers, and of controllers."""
+        named = (self.inter_broker_listener, self.quorum.listener)
+        if self.quorum.listener is None:  # it is alone
+            return ()
+        return tuple(name for name in named if name is not None)
+
     def listeners_of(self, role: Role) -> tuple[NodeListener, ...]:
         return tuple(one for one in self.listeners.values() if one.role is role)
 

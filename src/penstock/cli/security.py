@@ -1,0 +1,178 @@
+"""`penstock security`: certificates for trying TLS out.
+
+    DIR/ca.pem, ca.key          a private authority
+    DIR/node-1.pem              key and certificate of a node; node-1.properties uses them
+    DIR/client.pem, .key, .crt  key and certificate of a client, in one file and apart
+    DIR/client.properties       for clients in Java, and --command-config
+    DIR/librdkafka.json         for confluent-kafka and other clients on librdkafka
+    DIR/spark.json              options of readers and writers of Spark
+
+Whoever has ca.key can make certificates that are trusted: it belongs to the one who runs the
+cluster, and not on its nodes.
+"""
+
+import datetime
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from penstock.cli.command_group import CommandGroup
+from penstock.cli.options import json_option
+from penstock.cli.show import print_json
+from penstock.model.error import PenstockError
+from penstock.model.limit import LAID_OUT_NODES_MAX
+from penstock.world.certificates import Authority, Issued
+from penstock.world.tcp import TcpNetwork
+
+ONLY_OWNER = 0o600
+FIRST_PORT = 9092
+LOCAL = ("localhost", "127.0.0.1")
+
+
+class SecurityError(PenstockError):
+    """Files that would be overwritten, or names that can't be used."""
+
+
+@click.group(cls=CommandGroup)
+def security() -> None:
+    """Make certificates for trying TLS out."""
+
+
+@security.command()
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1, max=LAID_OUT_NODES_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Make certificates for so many nodes.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="A host or address under which nodes are reached; repeatable.  [default: this machine]",
+)
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    default=("client",),
+    show_default=True,
+    metavar="NAME",
+    help="The user of a client, which is known as User:CN=NAME; repeatable.",
+)
+@click.option(
+    "--days",
+    type=click.IntRange(min=1, max=3650),
+    default=365,
+    show_default=True,
+    metavar="N",
+    help="How long certificates are valid.",
+)
+@json_option
+def init(
+    directory: Path,
+    nodes: int,
+    hosts: tuple[str, ...],
+    clients: tuple[str, ...],
+    days: int,
+    as_json: bool,
+) -> None:
+    """Make a private authority, certificates of nodes and clients, and settings that use them."""
+    folder = directory.resolve()
+    if folder.exists() and any(folder.iterdir()):
+        raise SecurityError(f"{directory} is not empty: name a new directory")
+    for name in clients:
+        if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
+            raise SecurityError(f"--client {name!r}: letters, digits, -, _ and . alone")
+    folder.mkdir(parents=True, exist_ok=True)
+    known = hosts or (*LOCAL, TcpNetwork().host_name())
+    now = datetime.datetime.now(datetime.UTC)
+    authority = Authority("Penstock private authority", now=now, days=days)
+    write(folder / "ca.pem", authority.certificate)
+    write(folder / "ca.key", authority.key, secret=True)
+    for number in range(1, nodes + 1):
+        name = f"node-{number}"
+        write_key(folder, name, authority.issue_node(name, hosts=known))
+        write_properties(
+            folder / f"{name}.properties", node_settings(folder, number, host=known[0])
+        )
+    for name in clients:
+        issued = authority.issue_client(name)
+        write_key(folder, name, issued)
+        write(folder / f"{name}.key", issued.key, secret=True)
+        write(folder / f"{name}.crt", issued.certificate)
+    java, rdkafka = java_settings(folder, clients[0]), librdkafka_settings(folder, clients[0])
+    write_properties(folder / "client.properties", java)
+    write(folder / "librdkafka.json", json.dumps(rdkafka, indent=2) + "\n")
+    write(
+        folder / "spark.json",
+        json.dumps({f"kafka.{name}": value for name, value in java.items()}, indent=2) + "\n",
+    )
+    if as_json:
+        print_json({"directory": str(folder), "files": sorted(os.listdir(folder))})
+        return
+    serve = f"penstock serve --config {directory / 'node-1.properties'}"
+    config = directory / "client.properties"
+    print(f"Certificates for {nodes} node(s) at {', '.join(known)}, valid for {days} days.")
+    print(f"A node:      {serve}")
+    print(f"A command:   penstock topics list --bootstrap {known[0]}:{FIRST_PORT}", end=" ")
+    print(f"--command-config {config}")
+    print(f"Java:        {config}")
+    print(f"librdkafka:  {directory / 'librdkafka.json'}")
+    print(f"Spark:       {directory / 'spark.json'}")
+    print(f"Keep {directory / 'ca.key'} to yourself: it makes certificates that are trusted.")
+
+
+def node_settings(folder: Path, number: int, *, host: str) -> dict[str, str]:
+    """A listener of TLS for clients that show a certificate."""
+    return {
+        "node.id": str(number),
+        "listeners": f"SSL://{host}:{FIRST_PORT + number - 1}",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / f"node-{number}.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "ssl.client.auth": "required",
+    }
+
+
+def java_settings(folder: Path, client: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / f"{client}.pem"),
+    }
+
+
+def librdkafka_settings(folder: Path, client: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(folder / "ca.pem"),
+        "ssl.certificate.location": str(folder / f"{client}.crt"),
+        "ssl.key.location": str(folder / f"{client}.key"),
+    }
+
+
+def write_key(folder: Path, name: str, issued: Issued) -> None:
+    write(folder / f"{name}.pem", issued.key + issued.certificate, secret=True)
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> None:
+    """Backslashes begin escapes in such a file."""
+    lines = (f"{name}={value}\n".replace("\\", "\\\\") for name, value in settings.items())
+    write(path, "".join(lines))
+
+
+def write(path: Path, text: str, *, secret: bool = False) -> None:
+    mode = ONLY_OWNER if secret else 0o644
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+        file.write(text)
