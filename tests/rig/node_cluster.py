@@ -26,11 +26,18 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 class NodeCluster:
     """`running` are those that have not been stopped or killed. `disks` are where the partitions of
-    each node are, by its number, if not beside its metadata.
+    each node are, by its number, if not beside its metadata. `changed` goes before what a layout
+    says.
     """
 
     def __init__(
-        self, path: Path, count: int, *, disks: Mapping[int, Path] | None = None, **settings: str
+        self,
+        path: Path,
+        count: int,
+        *,
+        disks: Mapping[int, Path] | None = None,
+        changed: Mapping[str, str] | None = None,
+        **settings: str,
     ) -> None:
         self.running: dict[int, Node] = {}
         given = {name.replace("_", "."): value for name, value in settings.items()}
@@ -44,6 +51,9 @@ class NodeCluster:
             laid_out = lay_out(count, data_directory=str(path), ports=ports, settings=given)
             if disks is not None:
                 laid_out = tuple(_on_disk(one, disks[one.node_id]) for one in laid_out)
+            laid_out = tuple(
+                replace(one, settings={**one.settings, **(changed or {})}) for one in laid_out
+            )
             planned = plan_layout(
                 laid_out,
                 cluster_id=CLUSTER_ID,
@@ -126,9 +136,14 @@ class NodeCluster:
 
 @asynccontextmanager
 async def node_cluster(
-    path: Path, count: int = 3, *, disks: Mapping[int, Path] | None = None, **settings: str
+    path: Path,
+    count: int = 3,
+    *,
+    disks: Mapping[int, Path] | None = None,
+    changed: Mapping[str, str] | None = None,
+    **settings: str,
 ) -> AsyncIterator[NodeCluster]:
-    cluster = NodeCluster(path, count, disks=disks, **settings)
+    cluster = NodeCluster(path, count, disks=disks, changed=changed, **settings)
     await cluster.start(*range(1, count + 1))
     try:
         yield cluster
