@@ -18,6 +18,7 @@ from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId
 from penstock.model.settings.broker import BROKER_SETTINGS, parse_broker
 from penstock.model.settings.setting import Setting
+from penstock.model.settings.tls import TLS_SETTINGS
 from penstock.model.settings.topic import TOPIC_SETTINGS
 from rig.apache_kafka.broker import ApacheKafka
 from rig.broker import NO_RETENTION_ROUND
@@ -25,12 +26,13 @@ from rig.broker import NO_RETENTION_ROUND
 DEFAULT = 5
 SEEN_WITHIN_S = 60
 HERE = Standpoint(metadata=Image(), static=parse_broker(NO_RETENTION_ROUND), node_id=NodeId(1))
-# A listener cannot be changed here without a restart.
+# A listener cannot be changed here without a restart; new files of keys need no change of settings.
 AT_START_HERE = {
     "listeners",
     "listener.security.protocol.map",
     "sasl.enabled.mechanisms",
     "sasl.mechanism.inter.broker.protocol",
+    *TLS_SETTINGS,
 }
 
 
