@@ -24,7 +24,6 @@ from penstock.broker.network.connection import Connection
 from penstock.broker.network.conversation import converse
 from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.entrance import Entrance
-from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.services import NodeServices
@@ -85,7 +84,6 @@ class Server:
         self._entrances = entrances
         self.connections: dict[Connection, None] = {}  # in the order they came
         self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
-        self._entering: dict[Stream, None] = {}  # those of clients that are not admitted yet
         self._authentications = authentications or {}
         self._services = services
         self._apis = tuple(apis)
@@ -117,8 +115,6 @@ class Server:
         for listener in self.listeners.values():
             listener.close()
         self._draining = True
-        for stream in list(self._entering):
-            stream.close()
         for connection in list(self.connections):
             connection.finish()
 
@@ -153,11 +149,6 @@ class Server:
             if refusal is not None:
                 logger.warning("connection refused peer=%s reason=%s", stream.peer, refusal)
                 return
-            identity: ConnectionIdentity | None = None
-            if entrance is not None or dispatch.listener in self._authentications:
-                identity = await self._admit(dispatch, entrance, stream)
-                if identity is None or self._draining:
-                    return
             connection = Connection(
                 stream,
                 dispatch,
@@ -166,52 +157,44 @@ class Server:
                 clock=self._services.world.clock,
                 request_bytes_max=self._services.settings.socket_request_max_bytes,
             )
-            if identity is not None:
-                connection.identity = identity
             self.connections[connection] = None
             self._per_host[stream.peer.host] += 1
             try:
-                await converse(connection)
+                if await self._enters(connection, dispatch, entrance):
+                    await converse(connection)
             finally:
                 self._forget(connection)
         finally:
             stream.close()
             del self._streams[stream]
 
-    async def _admit(
-        self, dispatch: Dispatch, entrance: Entrance | None, stream: Stream
-    ) -> ConnectionIdentity | None:
-        """Who the client is, by its certificate or its log-in; None when it may not talk. Until
-        then it counts as a connection, and has no share of their memory.
+    async def _enters(
+        self, connection: Connection, dispatch: Dispatch, entrance: Entrance | None
+    ) -> bool:
+        """Whether the peer may talk, by its certificate or its log-in. It counts as a connection
+        from its first byte on.
         """
-        host = stream.peer.host
-        self._entering[stream] = None
-        self._per_host[host] += 1
-        try:
-            identity = ConnectionIdentity()
-            if entrance is not None:
-                identity.principal = await entrance.enter(stream)
-            authentication = self._authentications.get(dispatch.listener)
-            if authentication is None:
-                return identity
-            return await authentication.log_in(stream, dispatch, self._login_budget)
-        except HandshakeFailed as error:
-            logger.warning(
-                "connection closed peer=%s listener=%s reason=%s",
-                stream.peer, dispatch.listener, error.reason,
-            )  # fmt: skip
-            return None
-        except NetworkError:
-            return None  # the peer has gone; there is nobody to tell
-        finally:
-            del self._entering[stream]
-            self._forget_host(host)
+        if entrance is not None:
+            try:
+                connection.identity.principal = await entrance.enter(connection.stream)
+            except HandshakeFailed as error:
+                connection.log_closed(error.reason)
+                return False
+            except NetworkError:
+                return False  # the peer has gone; there is nobody to tell
+        authentication = self._authentications.get(dispatch.listener)
+        if authentication is not None:
+            identity = await authentication.log_in(connection.stream, dispatch, self._login_budget)
+            if identity is None or self._draining:
+                return False
+            connection.identity = identity
+        return True
 
     def _refusal(self, host: str) -> str | None:
         settings = self._services.settings
         if self._draining:
             return "stopping"
-        if len(self.connections) + len(self._entering) >= settings.max_connections:
+        if len(self.connections) >= settings.max_connections:
             return f"max.connections={settings.max_connections}"
         if self._per_host[host] >= settings.max_connections_per_ip:
             return f"max.connections.per.ip={settings.max_connections_per_ip}"
@@ -221,14 +204,12 @@ class Server:
         del self.connections[connection]
         if self._closed is not None:
             self._closed(connection.stream.peer)
-        self._forget_host(connection.stream.peer.host)
-        if not self.connections and self._empty is not None and not self._empty.done():
-            self._empty.set_result(None)
-
-    def _forget_host(self, host: str) -> None:
+        host = connection.stream.peer.host
         self._per_host[host] -= 1
         if self._per_host[host] == 0:
             del self._per_host[host]
+        if not self.connections and self._empty is not None and not self._empty.done():
+            self._empty.set_result(None)
 
     async def _sweep(self) -> None:
         idle_ms = self._services.settings.connections_max_idle_ms
