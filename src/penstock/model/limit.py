@@ -61,6 +61,9 @@ HELD_REPLIES_MAX = 10_000  # decided and waiting for the watermark, per state ma
 TOPIC_NAME_LENGTH_MAX = 249
 PRODUCER_ID_BLOCK = 1000
 
+# Security
+REMEMBERED_DECISIONS_MAX = 100_000  # of an authorizer: beyond it all of them are forgotten
+
 # Nodes on one machine
 LAID_OUT_NODES_MAX = 50
 LAID_OUT_VOTERS_MAX = 5

@@ -1,0 +1,141 @@
+"""The authorizer of one node: decides by the current entries, and remembers what it decided.
+
+    access = authorizer.access(principal, host, image.acls_by_pattern)
+    access.may(Operation.WRITE, ResourceType.TOPIC, "orders")
+
+A decision that was made before costs two look-ups: of the client and of what it asks. All of them
+are forgotten when the entries change, which shows by another index, and when they are too many.
+"""
+
+from penstock.model.limit import REMEMBERED_DECISIONS_MAX
+from penstock.security.acl.rules import AclIndex, is_allowed, is_allowed_somewhere
+from penstock.security.acl.words import CLUSTER_NAME, OPERATIONS, Operation, ResourceType
+from penstock.security.principal import Principal
+
+EVERYWHERE = ""  # no resource has this name: stands for the question about all of a type
+
+
+class Authorizer:
+    """`super_users` may do everything, whatever the entries say."""
+
+    def __init__(
+        self, *, super_users: frozenset[Principal], allow_everyone_if_no_acl_found: bool
+    ) -> None:
+        self._super_users = super_users
+        self._allowed_without_acls = allow_everyone_if_no_acl_found
+        self._index: AclIndex | None = None
+        self._known: dict[tuple[Principal, str], Access] = {}
+        self._remembered = 0
+
+    def access(self, principal: Principal, host: str, index: AclIndex) -> "Access":
+        """What a client may do, by these entries."""
+        if index is not self._index or self._remembered > REMEMBERED_DECISIONS_MAX:
+            self._index = index
+            self._known = {}
+            self._remembered = 0
+        access = self._known.get((principal, host))
+        if access is None:
+            access = Access(
+                self,
+                str(principal),
+                host,
+                index,
+                is_super=principal in self._super_users,
+                allowed_without_acls=self._allowed_without_acls,
+            )
+            self._known[principal, host] = access
+            self.remember_one_more()
+        return access
+
+    def remember_one_more(self) -> None:
+        self._remembered += 1
+
+
+class Access:
+    """What one principal may do from one host, by the entries of one moment."""
+
+    __slots__ = (
+        "_allowed_without_acls",
+        "_authorizer",
+        "_decided",
+        "_host",
+        "_index",
+        "_principal",
+        "is_super",
+    )
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        principal: str,
+        host: str,
+        index: AclIndex,
+        *,
+        is_super: bool,
+        allowed_without_acls: bool,
+    ) -> None:
+        self.is_super = is_super
+        self._authorizer = authorizer
+        self._principal = principal
+        self._host = host
+        self._index = index
+        self._allowed_without_acls = allowed_without_acls
+        self._decided: dict[tuple[Operation, ResourceType, str], bool] = {}
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether an operation on one resource is allowed."""
+        if self.is_super:
+            return True
+        asked = (operation, resource_type, name)
+        decided = self._decided.get(asked)
+        if decided is None:
+            decided = self._remember(
+                asked,
+                is_allowed(
+                    self._index,
+                    principal=self._principal,
+                    host=self._host,
+                    operation=operation,
+                    resource_type=resource_type,
+                    name=name,
+                    allowed_without_acls=self._allowed_without_acls,
+                ),
+            )
+        return decided
+
+    def may_cluster(self, operation: Operation) -> bool:
+        """Whether an operation on the cluster is allowed."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether the operation may be allowed on some resource of the type."""
+        if self.is_super:
+            return True
+        asked = (operation, resource_type, EVERYWHERE)
+        decided = self._decided.get(asked)
+        if decided is None:
+            decided = self._remember(
+                asked,
+                is_allowed_somewhere(
+                    self._index,
+                    principal=self._principal,
+                    host=self._host,
+                    operation=operation,
+                    resource_type=resource_type,
+                    allowed_without_acls=self._allowed_without_acls,
+                ),
+            )
+        return decided
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """All operations that are allowed on a resource, as a bit field of their numbers."""
+        return sum(
+            1 << operation
+            for operation in OPERATIONS[resource_type]
+            if self.may(operation, resource_type, name)
+        )
+
+    def _remember(self, asked: tuple[Operation, ResourceType, str], decided: bool) -> bool:
+        self._decided[asked] = decided
+        self._authorizer.remember_one_more()
+        return decided

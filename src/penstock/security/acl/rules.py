@@ -1,0 +1,131 @@
+"""What the entries say about one request, by the rules of Apache Kafka's StandardAuthorizer.
+
+An entry applies when its pattern, its principal and its host do, and its operation is ALL, is the
+one asked for, or, if the entry allows, implies it. An entry that denies beats all that allow.
+Where no entry has a pattern for the resource, a setting decides; where some have and none applies,
+the answer is no.
+
+The entries are indexed by pattern and then by principal (`AclIndex`), so a decision looks at few of
+them: those of the literal name, of the name "*", and of each prefix of the name.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from penstock.security.acl.entry import Acl, ResourcePattern
+from penstock.security.acl.words import (
+    ANY_HOST,
+    ANY_NAME,
+    ANY_USER,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+AclIndex = Mapping[ResourcePattern, Mapping[str, tuple[Acl, ...]]]
+
+# An entry that allows an operation on the right also allows the one on the left.
+IMPLIED_BY: Mapping[Operation, frozenset[Operation]] = {
+    Operation.DESCRIBE: frozenset(
+        {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+}
+NOT_IMPLIED: frozenset[Operation] = frozenset()
+UNNAMED = "hardcode"  # as in Apache Kafka
+
+
+def is_allowed(
+    index: AclIndex,
+    *,
+    principal: str,
+    host: str,
+    operation: Operation,
+    resource_type: ResourceType,
+    name: str,
+    allowed_without_acls: bool,
+) -> bool:
+    """Whether the entries allow an operation on one resource."""
+    any_pattern = False
+    allowed = False
+    for pattern in patterns_of(resource_type, name):
+        by_principal = index.get(pattern)
+        if by_principal is None:
+            continue
+        any_pattern = True
+        for who in (principal, ANY_USER):
+            for acl in by_principal.get(who, ()):
+                if acl.host in (ANY_HOST, host) and _is_about(acl, operation):
+                    if acl.permission == Permission.DENY:
+                        return False
+                    allowed = True
+    return allowed if any_pattern else allowed_without_acls
+
+
+def is_allowed_somewhere(
+    index: AclIndex,
+    *,
+    principal: str,
+    host: str,
+    operation: Operation,
+    resource_type: ResourceType,
+    allowed_without_acls: bool,
+) -> bool:
+    """Whether there may be a resource of the type on which the operation is allowed (KIP-679): some
+    entry allows it, and no entry denies all that this one allows. Implied operations do not count.
+    """
+    # A resource that no entry names stands for all that nobody has thought of.
+    if is_allowed(
+        index,
+        principal=principal,
+        host=host,
+        operation=operation,
+        resource_type=resource_type,
+        name=UNNAMED,
+        allowed_without_acls=allowed_without_acls,
+    ):
+        return True
+    allowed: list[ResourcePattern] = []
+    denied: set[ResourcePattern] = set()
+    for pattern, by_principal in index.items():
+        if pattern.resource_type != resource_type:
+            continue
+        for who in (principal, ANY_USER):
+            for acl in by_principal.get(who, ()):
+                if acl.host in (ANY_HOST, host) and acl.operation in (operation, Operation.ALL):
+                    if acl.permission == Permission.DENY:
+                        denied.add(pattern)
+                    else:
+                        allowed.append(pattern)
+    if ResourcePattern(resource_type, ANY_NAME) in denied:
+        return False
+    return any(not _covers(denied, pattern) for pattern in allowed)
+
+
+def patterns_of(resource_type: ResourceType, name: str) -> Iterator[ResourcePattern]:
+    """All patterns that apply to a resource."""
+    yield ResourcePattern(resource_type, name)
+    if name != ANY_NAME:
+        yield ResourcePattern(resource_type, ANY_NAME)
+    for end in range(1, len(name) + 1):
+        yield ResourcePattern(resource_type, name[:end], PatternType.PREFIXED)
+
+
+def _is_about(acl: Acl, operation: Operation) -> bool:
+    if acl.operation in (operation, Operation.ALL):
+        return True
+    implying = IMPLIED_BY.get(operation, NOT_IMPLIED)
+    return acl.permission == Permission.ALLOW and acl.operation in implying
+
+
+def _covers(denied: set[ResourcePattern], pattern: ResourcePattern) -> bool:
+    """Whether everything that a pattern applies to is denied."""
+    resource_type, name, pattern_type = pattern
+    if pattern_type == PatternType.LITERAL and name == ANY_NAME:
+        return False  # only the same pattern would cover it
+    if pattern_type == PatternType.LITERAL and pattern in denied:
+        return True
+    return any(
+        ResourcePattern(resource_type, name[:end], PatternType.PREFIXED) in denied
+        for end in range(1, len(name) + 1)
+    )
