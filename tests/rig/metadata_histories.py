@@ -4,10 +4,12 @@ from hypothesis import strategies as st
 
 from penstock.model.identity import NodeId
 from penstock.wire.messages import incremental_alter_configs as alter
+from penstock.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from penstock.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest
 from rig.cluster import Cluster
 
@@ -23,7 +25,11 @@ changes = st.tuples(
     st.sampled_from(["1", "2", None]),
 )
 restarts = st.tuples(st.just("restart"), st.integers(1, 9))
-histories = st.lists(st.one_of(creations, deletions, growths, changes, restarts), max_size=25)
+grants = st.tuples(st.just("grant"), st.sampled_from(NAMES), st.sampled_from([3, 4]))
+revocations = st.tuples(st.just("revoke"), st.sampled_from([*NAMES, None]))
+histories = st.lists(
+    st.one_of(creations, deletions, growths, changes, restarts, grants, revocations), max_size=25
+)
 
 
 def live(history: list[tuple[object, ...]]) -> Cluster:
@@ -46,6 +52,24 @@ def live(history: list[tuple[object, ...]]) -> Cluster:
                     resource_type=2, resource_name=name, configs=[change]
                 )
                 cluster.ask(alter.IncrementalAlterConfigsRequest(resources=[resource]))
+            case ("grant", str(name), int(operation)):
+                entry = AclCreation(
+                    resource_type=2,
+                    resource_name=name,
+                    principal="User:alice",
+                    host="*",
+                    operation=operation,
+                    permission_type=3,
+                )
+                cluster.ask(CreateAclsRequest(creations=[entry]))
+            case ("revoke", str() | None as name):
+                wanted = DeleteAclsFilter(
+                    resource_type_filter=2,
+                    resource_name_filter=name,
+                    operation=1,
+                    permission_type=1,
+                )
+                cluster.ask(DeleteAclsRequest(filters=[wanted]))
             case ("restart", int(incarnation)):
                 cluster.register(NodeId(1), incarnation=incarnation)
                 cluster.unfence(NodeId(1))

@@ -16,6 +16,10 @@ from penstock.model.error import PenstockError
 from penstock.wire.codec import decode_exact, encode
 from penstock.wire.definition import Field
 from penstock.wire.errors import MalformedMessage
+from penstock.wire.messages.metadata_records.access_control import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -76,6 +80,8 @@ MetadataRecord = (
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
     | FeatureLevelRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
     | NoOpRecord
 )
 FrameRecord = BeginTransactionRecord | EndTransactionRecord | AbortTransactionRecord
@@ -98,6 +104,8 @@ VERSION_WRITTEN: Mapping[type[LogRecord], int] = {
     UserScramCredentialRecord: 0,
     RemoveUserScramCredentialRecord: 0,
     FeatureLevelRecord: 0,
+    AccessControlEntryRecord: 0,
+    RemoveAccessControlEntryRecord: 0,
     NoOpRecord: 0,
     BeginTransactionRecord: 0,
     EndTransactionRecord: 0,

@@ -2,7 +2,7 @@
 
 A reader of `image_records` gets exactly the image that they were made from. The order is that of
 Apache Kafka: features, controllers, brokers, topics with their partitions, settings, producer ids,
-credentials.
+access control entries, credentials.
 
 A snapshot is made once the log since the last one is a small multiple of that one, so the log and
 the time to read it at a start follow the size of the image, and making snapshots costs a small part
@@ -11,6 +11,7 @@ of what the changes cost. Kafka's two settings are upper bounds of that.
 
 from collections.abc import Iterator
 
+from penstock.metadata.image.acls import acl_record
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import NO_LEADER
 from penstock.metadata.image.controller import ControllerImage
@@ -63,6 +64,8 @@ def image_records(image: Image) -> Iterator[MetadataRecord]:
         yield ProducerIdsRecord(
             broker_id=NO_BROKER, broker_epoch=-1, next_producer_id=image.next_producer_id
         )
+    for acl_id, acl in image.acls.items():
+        yield acl_record(acl_id, acl)
     for user, credential in image.scram_credentials.items():
         yield credential_record(user, credential)
 

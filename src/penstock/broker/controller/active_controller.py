@@ -60,11 +60,13 @@ from penstock.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from penstock.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from penstock.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
@@ -109,6 +111,8 @@ FORWARDED: Mapping[type[Message], type[Message]] = {
     AlterPartitionReassignmentsRequest: AlterPartitionReassignmentsResponse,
     ListPartitionReassignmentsRequest: ListPartitionReassignmentsResponse,
     AlterUserScramCredentialsRequest: AlterUserScramCredentialsResponse,
+    CreateAclsRequest: CreateAclsResponse,
+    DeleteAclsRequest: DeleteAclsResponse,
 }
 DIRECT: Mapping[type[Message], type[Message]] = {
     BrokerRegistrationRequest: BrokerRegistrationResponse,
@@ -136,6 +140,8 @@ REPEATABLE: tuple[type[Message], ...] = (
     AlterPartitionReassignmentsRequest,
     ListPartitionReassignmentsRequest,
     AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
     *DIRECT,
 )
 

@@ -36,11 +36,13 @@ from penstock.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from penstock.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from penstock.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.incremental_alter_configs import (
@@ -143,6 +145,14 @@ class ControllerLink(Protocol):
     async def ask(
         self, request: AlterUserScramCredentialsRequest, *, wait_ms_max: int = ...
     ) -> AlterUserScramCredentialsResponse: ...
+    @overload
+    async def ask(
+        self, request: CreateAclsRequest, *, wait_ms_max: int = ...
+    ) -> CreateAclsResponse: ...
+    @overload
+    async def ask(
+        self, request: DeleteAclsRequest, *, wait_ms_max: int = ...
+    ) -> DeleteAclsResponse: ...
     @overload
     async def ask(self, request: FenceBroker, *, wait_ms_max: int = ...) -> BrokerFenced: ...
 

@@ -40,7 +40,9 @@ from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from penstock.security.acl.entry import AclId
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.wire.messages.create_acls import CreateAclsRequest
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -290,13 +292,17 @@ class Decisions:
             return Decision.refuse(refused)
 
     def _fresh_ids(self, request: ControllerRequest) -> list[TopicId]:
-        """Random topic ids, none of which is taken or reserved."""
-        asked = len(request.topics) if isinstance(request, CreateTopicsRequest) else 0
+        """Random ids for topics or access control entries, none of which is taken or reserved."""
+        asked = 0
+        if isinstance(request, CreateTopicsRequest):
+            asked = len(request.topics)
+        elif isinstance(request, CreateAclsRequest):
+            asked = len(request.creations)
         wanted = min(asked, DECISION_RECORDS_MAX)
         ids: dict[TopicId, None] = {}
         while len(ids) < wanted:
             fresh = TopicId(random_id(self._world.entropy.random_bytes))
-            if fresh not in self._state.topics_by_id:
+            if fresh not in self._state.topics_by_id and AclId(fresh) not in self._state.acls:
                 ids[fresh] = None
         return list(ids)
 

@@ -6,6 +6,7 @@ Requests and replies are those of the wire, except those that the controller mak
 from typing import assert_never
 
 from penstock.machine.decision import Decision
+from penstock.metadata.controller.acls import create_acls, delete_acls
 from penstock.metadata.controller.alter_partition import alter_partition
 from penstock.metadata.controller.brokers import register_broker, unregister_broker
 from penstock.metadata.controller.controllers import register_controller
@@ -57,11 +58,13 @@ from penstock.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from penstock.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from penstock.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.incremental_alter_configs import (
@@ -96,6 +99,8 @@ ControllerRequest = (
     | ListPartitionReassignmentsRequest
     | AssignReplicasToDirsRequest
     | AlterUserScramCredentialsRequest
+    | CreateAclsRequest
+    | DeleteAclsRequest
     | FenceBroker
     | BalanceLeaders
 )
@@ -117,6 +122,8 @@ ControllerReply = (
     | ListPartitionReassignmentsResponse
     | AssignReplicasToDirsResponse
     | AlterUserScramCredentialsResponse
+    | CreateAclsResponse
+    | DeleteAclsResponse
     | BrokerFenced
     | LeadersBalanced
 )
@@ -163,6 +170,10 @@ def decide(
             return assign_replicas(context, request)
         case AlterUserScramCredentialsRequest():
             return alter_scram_credentials(context, request)
+        case CreateAclsRequest():
+            return create_acls(context, request)
+        case DeleteAclsRequest():
+            return delete_acls(context, request)
         case FenceBroker():
             return fence_broker(context, request)
         case BalanceLeaders():

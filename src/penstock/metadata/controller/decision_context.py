@@ -22,7 +22,7 @@ class DecisionContext:
     node_id: NodeId  # of the controller
     settings: BrokerSettings  # and its own, for what a request leaves open
     next_offset: Offset  # that the decision's first record will have
-    fresh_ids: Sequence[TopicId]  # at least one for each topic that a request may create
+    fresh_ids: Sequence[TopicId]  # at least one for each topic or entry that a request may create
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

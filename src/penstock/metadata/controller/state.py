@@ -12,12 +12,14 @@ Invariants:
 5. `imbalanced` holds exactly the partitions that another replica leads than the preferred one,
    `with_elr` those that have eligible leader replicas or a last known leader, and `reassigned`
    those of which a reassignment runs.
+6. `acls` and `acl_ids` hold the same access control entries, each entry once.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import NamedTuple, TypeVar, assert_never
 
+from penstock.metadata.image.acls import acl_of
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import (
     broker_of,
@@ -37,7 +39,12 @@ from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.topic_name import collision_key
+from penstock.security.acl.entry import Acl, AclId
 from penstock.security.sasl.scram_credential import ScramCredential
+from penstock.wire.messages.metadata_records.access_control import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -98,6 +105,8 @@ class ControllerState:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.scram_credentials: dict[ScramUser, ScramCredential] = {}
+        self.acls: dict[AclId, Acl] = {}
+        self.acl_ids: dict[Acl, AclId] = {}
         self._led: dict[NodeId | None, Places] = {}
         self._replicated: dict[NodeId, Places] = {}
         self._imbalanced: Places = {}
@@ -171,6 +180,7 @@ class ControllerState:
         assert imbalanced == set(self._imbalanced)  # 5
         assert with_elr == set(self._with_elr)
         assert reassigned == set(self._reassigned)
+        assert {acl_id: acl for acl, acl_id in self.acl_ids.items()} == self.acls  # 6
 
     # Commands
 
@@ -212,6 +222,13 @@ class ControllerState:
                 self.scram_credentials[user_of(record)] = credential_in(record)
             case RemoveUserScramCredentialRecord():
                 self.scram_credentials.pop(user_of(record), None)
+            case AccessControlEntryRecord():
+                acl, acl_id = acl_of(record), AclId(record.id)
+                assert acl not in self.acl_ids, record
+                assert acl_id not in self.acls, record
+                self.acls[acl_id], self.acl_ids[acl] = acl, acl_id
+            case RemoveAccessControlEntryRecord():
+                del self.acl_ids[self.acls.pop(AclId(record.id))]
             case NoOpRecord():
                 pass
             case _:

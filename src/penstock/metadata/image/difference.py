@@ -44,6 +44,7 @@ def difference(before: Image, after: Image) -> Delta:
         controllers_changed=tuple(_changed(before.controllers, after.controllers)),
         features_changed=tuple(_changed(before.features, after.features)),
         scram_users_changed=tuple(_changed(before.scram_credentials, after.scram_credentials)),
+        acls_changed=before.acls != after.acls,
     )
 
 

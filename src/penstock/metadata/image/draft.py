@@ -7,6 +7,7 @@ not fit the image is our own bug, since only a controller's decisions are journa
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
+from penstock.metadata.image.acls import acl_of, changed_index
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import (
     broker_of,
@@ -26,7 +27,12 @@ from penstock.metadata.records import MetadataRecord
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
+from penstock.security.acl.entry import Acl, AclId
 from penstock.security.sasl.scram_credential import ScramCredential
+from penstock.wire.messages.metadata_records.access_control import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
 from penstock.wire.messages.metadata_records.broker import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -64,6 +70,8 @@ class Draft:
         self._features: dict[str, int] = {}
         self._next_producer_id = base.next_producer_id
         self._scram: dict[ScramUser, ScramCredential | None] = {}  # None: removed
+        self._acls_added: dict[AclId, Acl] = {}
+        self._acls_removed: dict[AclId, Acl] = {}
 
     def apply(self, record: MetadataRecord) -> None:
         match record:
@@ -106,6 +114,12 @@ class Draft:
                 self._scram[user_of(record)] = credential_in(record)
             case RemoveUserScramCredentialRecord():
                 self._scram[user_of(record)] = None
+            case AccessControlEntryRecord():
+                acl_id = AclId(record.id)
+                assert acl_id not in self._base.acls or acl_id in self._acls_removed, record
+                self._acls_added[acl_id] = acl_of(record)
+            case RemoveAccessControlEntryRecord():
+                self._remove_acl(AclId(record.id))
             case NoOpRecord():
                 pass
             case _:
@@ -141,6 +155,7 @@ class Draft:
             controllers_changed=tuple(self._controllers),
             features_changed=tuple(self._features),
             scram_users_changed=tuple(self._scram),
+            acls_changed=bool(self._acls_added or self._acls_removed),
         )
         image = Image(
             offset=offset,
@@ -153,6 +168,12 @@ class Draft:
             features={**base.features, **self._features} if self._features else base.features,
             next_producer_id=self._next_producer_id,
             scram_credentials=self._finished_scram() if self._scram else base.scram_credentials,
+            acls=shared(base.acls).changed(self._acls_added, without=self._acls_removed),
+            acls_by_pattern=changed_index(
+                base.acls_by_pattern,
+                removed=list(self._acls_removed.values()),
+                added=list(self._acls_added.values()),
+            ),
         )
         return delta, image
 
@@ -232,6 +253,11 @@ class Draft:
             config.pop(record.name, None)
         else:
             config[record.name] = record.value
+
+    def _remove_acl(self, acl_id: AclId) -> None:
+        if self._acls_added.pop(acl_id, None) is None:
+            assert acl_id not in self._acls_removed, acl_id
+            self._acls_removed[acl_id] = self._base.acls[acl_id]
 
     def _broker(self, node_id: NodeId) -> BrokerImage:
         return self._brokers.get(node_id) or self._base.brokers[node_id]

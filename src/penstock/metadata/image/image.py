@@ -5,6 +5,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.metadata.image.acls import Entries
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.controller import ControllerImage
 from penstock.metadata.image.scram import ScramUser
@@ -14,6 +15,7 @@ from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
+from penstock.security.acl.entry import Acl, AclId, ResourcePattern
 from penstock.security.sasl.scram_credential import ScramCredential
 
 FIRST_OFFSET = Offset(0)
@@ -44,13 +46,17 @@ class Image:
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
     scram_credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=shared)
+    acls: Mapping[AclId, Acl] = field(default_factory=shared)
+    acls_by_pattern: Mapping[ResourcePattern, Entries] = field(default_factory=shared)
 
     def config(self, kind: ResourceKind, name: str) -> Mapping[str, str]:
         """What was set on one resource; nothing for one that has no settings of its own."""
         return self.configs.get(ConfigResource(kind, name), NO_CONFIG)
 
     def check(self) -> None:
-        """1 Both views hold the same topics. 2 Topics have partitions. 3 Configs have owners."""
+        """1 Both views hold the same topics. 2 Topics have partitions. 3 Configs have owners.
+        4 The index of ACLs has each of them once.
+        """
         assert len(self.topics_by_name) == len(self.topics_by_id)
         for topic_id, topic in self.topics_by_id.items():
             assert topic.topic_id == topic_id, topic
@@ -60,6 +66,14 @@ class Image:
             assert config, resource
             known = resource.kind != ResourceKind.TOPIC or resource.name in self.topics_by_name
             assert known, resource
+        indexed = [
+            acl
+            for entries in self.acls_by_pattern.values()
+            for of_principal in entries.values()
+            for acl in of_principal
+        ]
+        assert len(indexed) == len(self.acls)
+        assert set(indexed) == set(self.acls.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +90,7 @@ class Delta:
     controllers_changed: tuple[NodeId, ...] = ()  # registered
     features_changed: tuple[str, ...] = ()
     scram_users_changed: tuple[ScramUser, ...] = ()  # set or removed
+    acls_changed: bool = False
 
 
 NO_CONFIG: Mapping[str, str] = MappingProxyType({})
