@@ -31,6 +31,7 @@ from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.topic_rules import MIN_IN_SYNC
 from penstock.model.configs import ResourceKind
+from penstock.node.authorization import authorizer_of
 from penstock.node.config import NodeConfig
 from penstock.node.endpoints import endpoint_of
 from penstock.node.quorum import QuorumPlace
@@ -161,6 +162,7 @@ class BrokerParts:
             listed_brokers=ListedBrokers(session_ms=settings.broker_session_timeout_ms),
             served=versions_served(SERVED),
             local=local,
+            authorizer=authorizer_of(settings),
         )
         if self._replicating is not None:
             self.services.in_sync_changes = self._replicating.in_sync_changes

@@ -78,11 +78,6 @@ class NodeConfig:
         """What is to protect this node and cannot do so yet keeps it from starting."""
         given = self.settings.given
         check_logins(self.settings, self.cluster)
-        if given.get("authorizer.class.name"):
-            self._refuse(
-                "authorizer.class.name",
-                "Access rules are not supported yet; without this setting everyone may do all",
-            )
         for name in ("create.topic.policy.class.name", "alter.config.policy.class.name"):
             if given.get(name):
                 self._refuse(name, "Policies are Java classes, which this broker cannot run")

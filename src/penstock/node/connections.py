@@ -28,6 +28,7 @@ from penstock.client.network.channel import open_channel
 from penstock.client.network.view_channel import open_view_channel
 from penstock.model.identity import NodeId
 from penstock.node.authentications import NodeLogins
+from penstock.node.authorization import authorizer_of
 from penstock.node.config import NodeConfig
 from penstock.node.quorum import QuorumPlace
 from penstock.node.security import NodeSecurity
@@ -85,6 +86,7 @@ class Connections:
                 world=world,
                 local=local,
                 served=versions_served(SERVED_BY_CONTROLLERS),
+                authorizer=authorizer_of(config.complete_settings),
             ),
             SERVED_BY_CONTROLLERS,
             group,

@@ -90,6 +90,12 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
     return version, correlation_id, acks, topic, index, frame[at:stop], id_size > 0, timeout_ms
 
 
+def transactional_id_of(frame: memoryview) -> str:
+    """Of a request that `read_single_produce` has read, and that names a transaction."""
+    at = _HEADER_BYTES + _UNPACK_HEADER(frame)[3] + 1
+    return frame[at + 1 : at + frame[at]].tobytes().decode("ascii")
+
+
 def _is_plain(frame: memoryview, at: int, size: int) -> bool:
     """Whether it is short text that needs no decoding to be known as well-formed."""
     return 0 < size < 127 and frame[at : at + size].tobytes().isascii()

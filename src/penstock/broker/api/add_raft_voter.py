@@ -20,7 +20,9 @@ def handle(
     if services.quorum.replica.leads:
         return _add(services, request)
     wait_ms = request.timeout_ms
-    return services.controller.forward(request, AddRaftVoterResponse, wait_ms_max=wait_ms)
+    return services.controller.forward(
+        request, AddRaftVoterResponse, wait_ms_max=wait_ms, requester=context.requester
+    )
 
 
 async def _add(services: NodeServices, request: AddRaftVoterRequest) -> AddRaftVoterResponse:

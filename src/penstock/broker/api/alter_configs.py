@@ -18,7 +18,7 @@ def handle(
     services: NodeServices, request: AlterConfigsRequest, context: RequestContext
 ) -> Awaitable[AlterConfigsResponse]:
     check_entries(sum(1 + len(resource.configs) for resource in request.resources))
-    return services.controller.ask(request)
+    return services.controller.ask(request, requester=context.requester)
 
 
 def refuse(

@@ -21,7 +21,9 @@ def handle(
     services: NodeServices, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> Awaitable[AlterPartitionReassignmentsResponse]:
     check_entries(sum(len(topic.partitions) for topic in request.topics))
-    return services.controller.ask(request, wait_ms_max=request.timeout_ms)
+    return services.controller.ask(
+        request, wait_ms_max=request.timeout_ms, requester=context.requester
+    )
 
 
 def refuse(

@@ -22,7 +22,7 @@ def handle(
         # The request is read in place, and it waits.
         upsertion.salt = bytes(upsertion.salt)
         upsertion.salted_password = bytes(upsertion.salted_password)
-    return services.controller.ask(request)
+    return services.controller.ask(request, requester=context.requester)
 
 
 def refuse(

@@ -18,7 +18,9 @@ def handle(
     services: NodeServices, request: CreatePartitionsRequest, context: RequestContext
 ) -> Awaitable[CreatePartitionsResponse]:
     check_entries(len(request.topics))
-    return services.controller.ask(request, wait_ms_max=request.timeout_ms)
+    return services.controller.ask(
+        request, wait_ms_max=request.timeout_ms, requester=context.requester
+    )
 
 
 def refuse(

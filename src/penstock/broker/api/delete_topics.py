@@ -18,7 +18,9 @@ def handle(
     services: NodeServices, request: DeleteTopicsRequest, context: RequestContext
 ) -> Awaitable[DeleteTopicsResponse]:
     check_entries(len(request.topic_names) + len(request.topics))
-    return services.controller.ask(request, wait_ms_max=request.timeout_ms)
+    return services.controller.ask(
+        request, wait_ms_max=request.timeout_ms, requester=context.requester
+    )
 
 
 def refuse(

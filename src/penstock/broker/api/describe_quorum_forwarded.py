@@ -14,7 +14,7 @@ def handle(
 ) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
     if services.quorum.describe() is not None:
         return describe_quorum.handle(services, request, context)
-    return services.controller.forward(request, DescribeQuorumResponse)
+    return services.controller.forward(request, DescribeQuorumResponse, requester=context.requester)
 
 
 API = Api(

@@ -19,7 +19,9 @@ def handle(
     services: NodeServices, request: ElectLeadersRequest, context: RequestContext
 ) -> Awaitable[ElectLeadersResponse]:
     check_entries(sum(len(topic.partitions) for topic in request.topic_partitions or ()))
-    return services.controller.ask(request, wait_ms_max=request.timeout_ms)
+    return services.controller.ask(
+        request, wait_ms_max=request.timeout_ms, requester=context.requester
+    )
 
 
 def refuse(

@@ -11,14 +11,17 @@ controller is, so that the broker can wait until it knows as much. The envelope'
 """
 
 from collections.abc import Awaitable
+from ipaddress import ip_address
 
 from penstock.broker.api import (
     add_raft_voter,
     alter_configs,
     alter_partition_reassignments,
     alter_user_scram_credentials,
+    create_acls,
     create_partitions,
     create_topics,
+    delete_acls,
     delete_topics,
     describe_quorum,
     elect_leaders,
@@ -29,15 +32,24 @@ from penstock.broker.api import (
     update_features,
 )
 from penstock.broker.request.api_table import AnyApi, Api, by_key
+from penstock.broker.request.authorization.rule import answer_authorized
+from penstock.broker.request.authorization.table import RULES
 from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import ControllerServices, RequestContext
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import Buffer, decode
 from penstock.wire.definition import Message
+from penstock.wire.embedded import read_embedded
 from penstock.wire.errors import MalformedMessage
 from penstock.wire.header import RequestHeader, decode_request_header, encode_response
-from penstock.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from penstock.wire.messages.envelope import (
+    DefaultPrincipalData,
+    EnvelopeRequest,
+    EnvelopeResponse,
+)
+from penstock.world.ports import Address
 
 FORWARDABLE = by_key(
     (
@@ -55,10 +67,13 @@ FORWARDABLE = by_key(
         remove_raft_voter.API,
         update_features.API,
         alter_user_scram_credentials.API,
+        create_acls.API,
+        delete_acls.API,
     )
 )
 SIZE_BYTES = 4
 ANY_EPOCH = -1  # of brokers that do not say
+NO_PORT = 0
 
 
 def handle(
@@ -68,14 +83,12 @@ def handle(
     if is_late or not services.local.is_active:
         raise RequestError(ErrorCode.NOT_CONTROLLER)
     api, header, inner = _parse(bytes(request.request_data))
-    inside = RequestContext(
-        header=header,
-        listener=context.listener,
-        peer=context.peer,
-        received_ms=context.received_ms,
-    )
+    inside = _of_client(services, request, context, header)
     try:
-        response = api.handle(services, inner, inside)
+        if inside.access is None:
+            response = api.handle(services, inner, inside)
+        else:
+            response = answer_authorized(api, RULES[api.key], services, inner, inside)
     except RequestError as refusal:
         response = api.refuse(inner, refusal.code, refusal.message)
     assert response is not None, "what is forwarded has a reply"
@@ -83,6 +96,41 @@ def handle(
     if isinstance(response, Message):
         return _wrap(services, header, response)
     return _finish(services, api, header, inner, response)
+
+
+def _of_client(
+    services: ControllerServices,
+    request: EnvelopeRequest,
+    context: RequestContext,
+    header: RequestHeader,
+) -> RequestContext:
+    """The client's own rights count here, and not those of the node that forwards for it. That one
+    has been asked for its right to do so. What it asks for itself needs no other.
+    """
+    inside = RequestContext(
+        header=header,
+        listener=context.listener,
+        peer=context.peer,
+        received_ms=context.received_ms,
+    )
+    if services.authorizer is not None and not request.from_node:
+        inside.principal, host = _client(request)
+        inside.peer = Address(host=host, port=NO_PORT)
+        inside.access = services.authorizer.access(
+            inside.principal, host, services.image.acls_by_pattern
+        )
+    return inside
+
+
+def _client(request: EnvelopeRequest) -> tuple[Principal, str]:
+    principal = ANONYMOUS
+    try:
+        if request.request_principal is not None:
+            named = read_embedded(DefaultPrincipalData, request.request_principal)
+            principal = Principal(named.type, named.name)
+        return principal, str(ip_address(bytes(request.client_host_address)))
+    except (MalformedMessage, ValueError) as error:
+        raise CloseConnection(f"an envelope with a malformed client: {error}") from error
 
 
 def refuse(request: EnvelopeRequest, code: ErrorCode, message: str | None) -> EnvelopeResponse:

@@ -44,6 +44,8 @@ from penstock.replication.leader import check_leader_epoch
 from penstock.replication.partition import Partition
 from penstock.replication.read_replica import nearer_follower
 from penstock.replication.replica import Replica
+from penstock.security.acl.authorizer import Access
+from penstock.security.acl.words import Operation, ResourceType
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.fetch import (
     AbortedTransaction,
@@ -60,7 +62,11 @@ TOPIC_IDS_FROM: Final = 13
 STORAGE_ERROR_FROM: Final = 6
 ZSTD_FROM: Final = 10
 ANY_REPLICA_FROM: Final = 11
-NOT_THERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+NOT_LOOKED_UP: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 
 # A partition that had nothing to give, what was told of it until then, and its start offset.
 Idle = tuple[Replica, int, Offset]
@@ -187,6 +193,7 @@ def _read(
     committed_only = request.isolation_level == READ_COMMITTED
     any_replica = context.header.api_version >= ANY_REPLICA_FROM
     by_rack = any_replica and request.rack_id != "" and _by_rack(services)
+    access = context.access
     done = len(reading.answers)
     for index, wanted in enumerate(fetch.wanted[done : done + ENTRIES_PER_TURN], start=done):
         if before is not None and (known := before.idle.get(index)) is not None:
@@ -199,6 +206,8 @@ def _read(
         found = _find(
             services.partitions, wanted, by_topic_id=fetch.by_topic_id, any_replica=any_replica
         )
+        if access is not None and not _may_read(services, access, wanted, found, fetch.by_topic_id):
+            found = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if isinstance(found, Replica):
             answer = _read_partition(
                 services.partitions,
@@ -212,13 +221,33 @@ def _read(
             )
         else:
             answer = failed(wanted.asked.partition, found)
-            if found in NOT_THERE:
+            if found in NOT_LOOKED_UP:
                 answer.aborted_transactions = []  # Kafka's answer for what it does not look up
         if answer is not None and answer.error_code != ErrorCode.NONE:
             reading.is_urgent = True
         elif isinstance(found, Replica) and (answer is None or answer.records is EMPTY):
             reading.idle[index] = (found, found.changes, found.log.start_offset)
         reading.answers.append(answer)
+
+
+def _may_read(
+    services: Services,
+    access: Access,
+    wanted: Wanted,
+    found: Replica | ErrorCode,
+    by_topic_id: bool,
+) -> bool:
+    """An id that no topic has is told as such: ids are no secret, and names are."""
+    name = wanted.topic
+    if isinstance(found, Replica):
+        name = found.name.topic
+    elif by_topic_id:
+        topic = services.image.topics_by_id.get(TopicId(wanted.topic_id))
+        if topic is not None:
+            name = topic.name
+        elif not name:
+            return True
+    return access.may(Operation.READ, ResourceType.TOPIC, name)
 
 
 def _by_rack(services: Services) -> bool:

@@ -19,7 +19,9 @@ from penstock.wire.messages.list_partition_reassignments import (
 def handle(
     services: NodeServices, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> Awaitable[ListPartitionReassignmentsResponse]:
-    return services.controller.ask(request, wait_ms_max=request.timeout_ms)
+    return services.controller.ask(
+        request, wait_ms_max=request.timeout_ms, requester=context.requester
+    )
 
 
 def refuse(

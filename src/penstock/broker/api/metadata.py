@@ -42,7 +42,8 @@ def handle(
     services: Services, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     version = context.header.api_version
-    if request.topics is None or (version == 0 and not request.topics):
+    names_none = version == 0 and context.access is None  # else the topics it may see are named
+    if request.topics is None or (names_none and not request.topics):
         return by_turns(_response(services, request, context, _all_topics(services.image), {}))
     if version < TOPIC_IDS_FROM_VERSION:
         for topic in request.topics:
@@ -79,7 +80,9 @@ async def _create_first(
     )
     errors: dict[str, int] = {}
     try:
-        created = await services.controller.ask(create, wait_ms_max=AUTO_CREATION_WAIT_MS_MAX)
+        created = await services.controller.ask(
+            create, wait_ms_max=AUTO_CREATION_WAIT_MS_MAX, requester=context.requester
+        )
     except RequestError:
         # The client asks again; the topic may be there by then.
         errors = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)

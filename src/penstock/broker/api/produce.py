@@ -39,6 +39,8 @@ from penstock.replication.ack_queue import AckQueue
 from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
+from penstock.security.acl.authorizer import Access
+from penstock.security.acl.words import Operation, ResourceType
 from penstock.transactions.enlist import Enlisted
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
@@ -51,7 +53,7 @@ from penstock.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.wire.single_produce import encode_single_ack, read_single_produce
+from penstock.wire.single_produce import encode_single_ack, read_single_produce, transactional_id_of
 from penstock.world.errors import DiskError
 
 EMPTY: Final = b""
@@ -209,7 +211,11 @@ def _produce(
 
 
 def answer_single(
-    services: Services, frame: memoryview, listener: str, received_ms: int
+    services: Services,
+    frame: memoryview,
+    listener: str,
+    received_ms: int,
+    access: Access | None = None,
 ) -> bytes | SingleAck | None:
     """A produce of one batch to one partition, from bytes to bytes; None for any other.
 
@@ -230,6 +236,8 @@ def answer_single(
     if not isinstance(found, Partition) or found.is_internal:
         return None
     if acks not in (ACKS_LEADER, ACKS_ALL):
+        return None
+    if access is not None and not _may_write(access, frame, found, transactional):
         return None
     if transactional and not verification.is_open(found, records):
         return None
@@ -270,6 +278,16 @@ def answer_single(
     [reply] = encode_response(correlation_id, ProduceResponse(responses=[answer]), version)
     assert isinstance(reply, bytes)
     return reply
+
+
+def _may_write(
+    access: Access, frame: memoryview, partition: Partition, transactional: bool
+) -> bool:
+    if not access.may(Operation.WRITE, ResourceType.TOPIC, partition.name.topic):
+        return False
+    return not transactional or access.may(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id_of(frame)
+    )
 
 
 def _queue(

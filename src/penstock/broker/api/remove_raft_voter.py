@@ -21,7 +21,9 @@ def handle(
     check_request(services, request.cluster_id, None)
     if services.quorum.replica.leads:
         return _remove(services, request)
-    return services.controller.forward(request, RemoveRaftVoterResponse)
+    return services.controller.forward(
+        request, RemoveRaftVoterResponse, requester=context.requester
+    )
 
 
 async def _remove(

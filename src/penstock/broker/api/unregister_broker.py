@@ -15,7 +15,7 @@ from penstock.wire.messages.unregister_broker import (
 def handle(
     services: NodeServices, request: UnregisterBrokerRequest, context: RequestContext
 ) -> Awaitable[UnregisterBrokerResponse]:
-    return services.controller.ask(request)
+    return services.controller.ask(request, requester=context.requester)
 
 
 def refuse(

@@ -26,7 +26,9 @@ def handle(
     if services.quorum.replica.leads:
         return _update(services, request)
     wait_ms = request.timeout_ms
-    return services.controller.forward(request, UpdateFeaturesResponse, wait_ms_max=wait_ms)
+    return services.controller.forward(
+        request, UpdateFeaturesResponse, wait_ms_max=wait_ms, requester=context.requester
+    )
 
 
 async def _update(services: NodeServices, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

@@ -14,9 +14,10 @@ since, an envelope is for a controller in one epoch alone.
 
 import asyncio
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Any
 
-from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
+from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX, Requester
 from penstock.broker.controller.links import AnyReply, Lane, Links, NodeDown, NodeUnknown
 from penstock.broker.controller.local_controller import LocalController
 from penstock.client.network.errors import ClientError
@@ -25,6 +26,7 @@ from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import TopicId, random_id
 from penstock.model.offset import LeaderEpoch, Offset
+from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.definition import Message
 from penstock.wire.embedded import write_embedded
 from penstock.wire.errors import MalformedMessage
@@ -92,10 +94,6 @@ EPOCH_WAIT_MS_MAX = 5_000
 DELETION_BY_NAME_VERSION = 5  # later ones name topics otherwise
 NO_CORRELATION_ID = 0  # the envelope has its own
 DEPOSED = ErrorCode.NOT_LEADER_OR_FOLLOWER  # of an envelope
-# What clients may do is not checked yet, so that nobody asks who or where they are.
-ANONYMOUS = write_embedded(
-    DefaultPrincipalData(type="User", name="ANONYMOUS", token_authenticated=False), version=0
-)
 ANY_ADDRESS = bytes(4)
 
 # Requests that are forwarded for clients, and those of brokers and controllers themselves.
@@ -164,7 +162,11 @@ class ActiveController:
         self._clock = world.clock
 
     async def ask(
-        self, request: ControllerRequest, *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+        self,
+        request: ControllerRequest,
+        *,
+        wait_ms_max: int = ANSWER_WAIT_MS_MAX,
+        requester: Requester | None = None,
     ) -> Any:
         """See ControllerLink, whose overloads give the reply's type."""
         deadline_ms = self._clock.monotonic_ms() + wait_ms_max
@@ -174,7 +176,7 @@ class ActiveController:
         while True:
             epoch = self._local.quorum.replica.epoch
             try:
-                return await self._ask_once(request, deadline_ms)
+                return await self._ask_once(request, requester, deadline_ms)
             except _NotActive as error:
                 await self._wait_for_another(error, deadline_ms)
             except _MayBeDone as error:
@@ -183,13 +185,18 @@ class ActiveController:
                 await self._wait_for_epoch_after(epoch, error, deadline_ms)
 
     async def forward(
-        self, request: Message, reply_type: type[AnyReply], *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+        self,
+        request: Message,
+        reply_type: type[AnyReply],
+        *,
+        wait_ms_max: int = ANSWER_WAIT_MS_MAX,
+        requester: Requester | None = None,
     ) -> AnyReply:
         """See ControllerLink."""
         deadline_ms = self._clock.monotonic_ms() + wait_ms_max
         while True:
             try:
-                return await self._forward(request, reply_type, deadline_ms)
+                return await self._forward(request, reply_type, requester, deadline_ms)
             except (_NotActive, _MayBeDone) as error:
                 leader_id = self._local.leader_id
                 if leader_id is not None and self._local.is_own(leader_id):
@@ -206,7 +213,9 @@ class ActiveController:
                 return False
         return True
 
-    async def _ask_once(self, request: ControllerRequest, deadline_ms: int) -> Any:
+    async def _ask_once(
+        self, request: ControllerRequest, requester: Requester | None, deadline_ms: int
+    ) -> Any:
         if self._local.is_active:
             try:
                 return await self._local.ask(request, wait_ms_max=self._left_ms(deadline_ms))
@@ -218,7 +227,7 @@ class ActiveController:
         reply_type = DIRECT.get(type(request))
         if reply_type is not None:
             return await self._ask_directly(request, reply_type, deadline_ms)
-        return await self._forward(request, FORWARDED[type(request)], deadline_ms)
+        return await self._forward(request, FORWARDED[type(request)], requester, deadline_ms)
 
     async def _ask_directly(
         self, request: Message, reply_type: type[AnyReply], deadline_ms: int
@@ -251,7 +260,11 @@ class ActiveController:
                 )
 
     async def _forward(
-        self, request: Message, reply_type: type[AnyReply], deadline_ms: int
+        self,
+        request: Message,
+        reply_type: type[AnyReply],
+        requester: Requester | None,
+        deadline_ms: int,
     ) -> AnyReply:
         version = _version_of(request)
         parts = encode_request(
@@ -259,8 +272,9 @@ class ActiveController:
         )
         envelope = EnvelopeRequest(
             request_data=_without_size(parts),
-            request_principal=ANONYMOUS,
-            client_host_address=ANY_ADDRESS,
+            request_principal=NOBODY if requester is None else principal_data(requester.principal),
+            client_host_address=ANY_ADDRESS if requester is None else packed(requester.host),
+            from_node=requester is None,
             controller_epoch=self._local.quorum.replica.epoch,
         )
         answer = await self._ask_leader(envelope, EnvelopeResponse, Lane.FORWARDING, deadline_ms)
@@ -344,6 +358,21 @@ class ActiveController:
 
     def _left_ms(self, deadline_ms: int) -> int:
         return max(0, deadline_ms - self._clock.monotonic_ms())
+
+
+def principal_data(principal: Principal) -> bytes:
+    return write_embedded(DefaultPrincipalData(type=principal.kind, name=principal.name), version=0)
+
+
+NOBODY = principal_data(ANONYMOUS)  # of what a node asks for itself
+
+
+def packed(host: str) -> bytes:
+    """An address in 4 or 16 bytes; a host that is no address is any."""
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return ANY_ADDRESS
 
 
 def _has(image: Image, topic_id: TopicId, altered: AlteredPartition) -> bool:

@@ -1,10 +1,11 @@
 """How a broker reaches the active controller, wherever that runs."""
 
-from typing import Protocol, TypeVar, overload
+from typing import NamedTuple, Protocol, TypeVar, overload
 
 from penstock.metadata.controller.fencing import BrokerFenced, FenceBroker
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.limit import DECISION_RECORDS_MAX
+from penstock.security.principal import Principal
 from penstock.wire.definition import Message
 from penstock.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -63,6 +64,13 @@ ANSWER_WAIT_MS_MAX = 30_000
 AnyReply = TypeVar("AnyReply", bound=Message)
 
 
+class Requester(NamedTuple):
+    """The client that a request is forwarded for."""
+
+    principal: Principal
+    host: str
+
+
 def check_entries(count: int) -> None:
     """A decision is one step for all that is asked, and all clients wait for it: RequestError when
     so much is asked that its records would be too many anyway.
@@ -74,90 +82,173 @@ def check_entries(count: int) -> None:
 class ControllerLink(Protocol):
     """`ask` returns once the answer is durable and this broker's own image shows it. RequestError
     when the controller refuses the whole request, or when no answer came in `wait_ms_max`: then it
-    may still be done.
+    may still be done. Without a requester the node asks for itself.
     """
 
     @overload
     async def ask(
-        self, request: CreateTopicsRequest, *, wait_ms_max: int = ...
+        self,
+        request: CreateTopicsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> CreateTopicsResponse: ...
     @overload
     async def ask(
-        self, request: DeleteTopicsRequest, *, wait_ms_max: int = ...
+        self,
+        request: DeleteTopicsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> DeleteTopicsResponse: ...
     @overload
     async def ask(
-        self, request: CreatePartitionsRequest, *, wait_ms_max: int = ...
+        self,
+        request: CreatePartitionsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> CreatePartitionsResponse: ...
     @overload
     async def ask(
-        self, request: IncrementalAlterConfigsRequest, *, wait_ms_max: int = ...
+        self,
+        request: IncrementalAlterConfigsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> IncrementalAlterConfigsResponse: ...
     @overload
     async def ask(
-        self, request: AlterConfigsRequest, *, wait_ms_max: int = ...
+        self,
+        request: AlterConfigsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> AlterConfigsResponse: ...
     @overload
     async def ask(
-        self, request: AllocateProducerIdsRequest, *, wait_ms_max: int = ...
+        self,
+        request: AllocateProducerIdsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> AllocateProducerIdsResponse: ...
     @overload
     async def ask(
-        self, request: BrokerRegistrationRequest, *, wait_ms_max: int = ...
+        self,
+        request: BrokerRegistrationRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> BrokerRegistrationResponse: ...
     @overload
     async def ask(
-        self, request: BrokerHeartbeatRequest, *, wait_ms_max: int = ...
+        self,
+        request: BrokerHeartbeatRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> BrokerHeartbeatResponse: ...
     @overload
     async def ask(
-        self, request: UnregisterBrokerRequest, *, wait_ms_max: int = ...
+        self,
+        request: UnregisterBrokerRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> UnregisterBrokerResponse: ...
     @overload
     async def ask(
-        self, request: ControllerRegistrationRequest, *, wait_ms_max: int = ...
+        self,
+        request: ControllerRegistrationRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> ControllerRegistrationResponse: ...
     @overload
     async def ask(
-        self, request: AlterPartitionRequest, *, wait_ms_max: int = ...
+        self,
+        request: AlterPartitionRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> AlterPartitionResponse: ...
     @overload
     async def ask(
-        self, request: ElectLeadersRequest, *, wait_ms_max: int = ...
+        self,
+        request: ElectLeadersRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> ElectLeadersResponse: ...
     @overload
     async def ask(
-        self, request: AlterPartitionReassignmentsRequest, *, wait_ms_max: int = ...
+        self,
+        request: AlterPartitionReassignmentsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> AlterPartitionReassignmentsResponse: ...
     @overload
     async def ask(
-        self, request: ListPartitionReassignmentsRequest, *, wait_ms_max: int = ...
+        self,
+        request: ListPartitionReassignmentsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> ListPartitionReassignmentsResponse: ...
     @overload
     async def ask(
-        self, request: UpdateFeaturesRequest, *, wait_ms_max: int = ...
+        self,
+        request: UpdateFeaturesRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> UpdateFeaturesResponse: ...
     @overload
     async def ask(
-        self, request: AssignReplicasToDirsRequest, *, wait_ms_max: int = ...
+        self,
+        request: AssignReplicasToDirsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> AssignReplicasToDirsResponse: ...
     @overload
     async def ask(
-        self, request: AlterUserScramCredentialsRequest, *, wait_ms_max: int = ...
+        self,
+        request: AlterUserScramCredentialsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> AlterUserScramCredentialsResponse: ...
     @overload
     async def ask(
-        self, request: CreateAclsRequest, *, wait_ms_max: int = ...
+        self,
+        request: CreateAclsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> CreateAclsResponse: ...
     @overload
     async def ask(
-        self, request: DeleteAclsRequest, *, wait_ms_max: int = ...
+        self,
+        request: DeleteAclsRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> DeleteAclsResponse: ...
     @overload
-    async def ask(self, request: FenceBroker, *, wait_ms_max: int = ...) -> BrokerFenced: ...
+    async def ask(
+        self, request: FenceBroker, *, wait_ms_max: int = ..., requester: Requester | None = ...
+    ) -> BrokerFenced: ...
 
     async def forward(
-        self, request: Message, reply_type: type[AnyReply], *, wait_ms_max: int = ...
+        self,
+        request: Message,
+        reply_type: type[AnyReply],
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
     ) -> AnyReply:
         """The active controller's reply to a request that decides nothing, but that only it can
         answer. RequestError as from `ask`.

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from penstock.broker.controller.broker_watch import BrokerWatch
-from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX, AnyReply
+from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX, AnyReply, Requester
 from penstock.broker.controller.decisions import NOT_ACTIVE, Decisions
 from penstock.broker.controller.image_feed import ImageFeed, Publish
 from penstock.broker.controller.metadata_journal import MetadataJournal
@@ -177,6 +177,7 @@ class LocalController:
         request: ControllerRequest,
         *,
         wait_ms_max: int = ANSWER_WAIT_MS_MAX,
+        requester: Requester | None = None,
         connection: Hashable = None,
     ) -> Any:
         """See ControllerLink, whose overloads give the reply's type. NOT_CONTROLLER, with nothing
@@ -186,7 +187,12 @@ class LocalController:
         return await self._decisions.ask(request, wait_ms_max=wait_ms_max, connection=connection)
 
     async def forward(
-        self, request: Message, reply_type: type[AnyReply], *, wait_ms_max: int = ANSWER_WAIT_MS_MAX
+        self,
+        request: Message,
+        reply_type: type[AnyReply],
+        *,
+        wait_ms_max: int = ANSWER_WAIT_MS_MAX,
+        requester: Requester | None = None,
     ) -> AnyReply:
         """See ControllerLink: this is where others forward to."""
         raise RequestError(ErrorCode.NOT_CONTROLLER, NOT_ACTIVE)

@@ -7,8 +7,8 @@
     CloseConnection                     passed on
     anything else                       a bug of ours: passed on, and the node stops
 
-Authorisation and quota belong between decoding and handling, in `Dispatch.answer`, and so before an
-API's shortcut as well.
+With an authorizer, each API is asked under its rule (`broker/request/authorization/table`), and its
+shortcut is told what the client may do. Without one, that costs a look at an attribute.
 """
 
 from collections.abc import Awaitable, Coroutine, Iterable
@@ -17,9 +17,12 @@ from typing import Any
 from penstock.broker.api.api_versions import unsupported_version
 from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.request.api_table import AnyApi, by_key
+from penstock.broker.request.authorization.rule import answer_authorized
+from penstock.broker.request.authorization.table import RULES, RULES_OF_CONTROLLERS
 from penstock.broker.request.pending_reply import Parts, PendingReply
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.services import ControllerServices, NodeServices, RequestContext
 from penstock.model.error import CloseConnection, RequestError
+from penstock.security.acl.authorizer import Access
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import decode
 from penstock.wire.definition import Message
@@ -33,10 +36,22 @@ UNKNOWN = ConnectionIdentity()  # of a peer that nobody has asked who it is
 class Dispatch:
     """Answers the requests of one listener."""
 
-    def __init__(self, services: NodeServices, apis: Iterable[AnyApi], *, listener: str) -> None:
+    def __init__(
+        self,
+        services: NodeServices,
+        apis: Iterable[AnyApi],
+        *,
+        listener: str,
+        has_sessions: bool = False,
+    ) -> None:
+        """`has_sessions`: whether clients log in, so that their sessions may end."""
         self.listener = listener
         self._services = services
         self._apis = by_key(apis)
+        self._authorizer = services.authorizer
+        self._is_guarded = has_sessions or services.authorizer is not None
+        of_controllers = isinstance(services, ControllerServices)
+        self._rules = RULES_OF_CONTROLLERS if of_controllers else RULES
         self._shortcuts = {
             key: api.shortcut for key, api in self._apis.items() if api.shortcut is not None
         }
@@ -54,13 +69,19 @@ class Dispatch:
         The frame may be overwritten when this returns. CloseConnection when the peer cannot be
         talked to.
         """
-        if identity.session is not None:
-            of_session = identity.session.answer(frame, received_ms)
-            if of_session is not None:
-                return of_session
+        access: Access | None = None
+        if self._is_guarded:
+            if identity.session is not None:
+                of_session = identity.session.answer(frame, received_ms)
+                if of_session is not None:
+                    return of_session
+            if self._authorizer is not None:
+                access = self._authorizer.access(
+                    identity.principal, peer.host, self._services.image.acls_by_pattern
+                )
         # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
         if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:
-            reply = shortcut(self._services, frame, self.listener, received_ms)
+            reply = shortcut(self._services, frame, self.listener, received_ms, access)
             if isinstance(reply, (PendingReply, list)):
                 return reply
             if reply is not None:
@@ -84,9 +105,14 @@ class Dispatch:
             peer=peer,
             received_ms=received_ms,
             principal=identity.principal,
+            access=access,
         )
         try:
-            response = api.handle(self._services, request, context)
+            if access is None:
+                response = api.handle(self._services, request, context)
+            else:
+                rule = self._rules[api.key]
+                response = answer_authorized(api, rule, self._services, request, context)
         except RequestError as refusal:
             response = api.refuse(request, refusal.code, refusal.message)
         if response is None or isinstance(response, PendingReply):

@@ -100,7 +100,12 @@ class Server:
     def open(self) -> None:
         """Listens. A connection that comes before `serve` waits."""
         for name, listener in self.listeners.items():
-            dispatch = Dispatch(self._services, self._apis, listener=name)
+            dispatch = Dispatch(
+                self._services,
+                self._apis,
+                listener=name,
+                has_sessions=name in self._authentications,
+            )
             entrance = self._entrances.get(name)
             guarded = listener if entrance is None else entrance.guarded(listener)
             guarded.listen(partial(self._accept, dispatch, entrance))

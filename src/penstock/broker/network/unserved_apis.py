@@ -31,9 +31,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
             ),
             Unserved.OPERATION: (ApiKey.ALTER_REPLICA_LOG_DIRS,),
             Unserved.SECURITY: (
-                ApiKey.DESCRIBE_ACLS,
-                ApiKey.CREATE_ACLS,
-                ApiKey.DELETE_ACLS,
                 ApiKey.CREATE_DELEGATION_TOKEN,
                 ApiKey.RENEW_DELEGATION_TOKEN,
                 ApiKey.EXPIRE_DELEGATION_TOKEN,

@@ -12,6 +12,7 @@ from penstock.broker.request.pending_reply import Parts, PendingReply
 from penstock.broker.request.services import RequestContext
 from penstock.model.error import ErrorCode
 from penstock.model.lazy_dataclass import dataclass
+from penstock.security.acl.authorizer import Access
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
 
@@ -39,10 +40,15 @@ class Api(Generic[AnyServices, Request, Response]):
         Response | Awaitable[Response] | PendingReply | None,
     ]
     refuse: Callable[[Request, ErrorCode, str | None], Response]
-    # Answers the commonest form of the request from its bytes, the listener that they came to and
-    # the monotonic time; None, with nothing done, for others.
+    # Answers the commonest form of the request from its bytes, the listener that they came to, the
+    # monotonic time and what the client may do; None, with nothing done, for others, and for what
+    # the client may not do.
     shortcut: (
-        Callable[[AnyServices, memoryview, str, int], Buffer | Parts | PendingReply | None] | None
+        Callable[
+            [AnyServices, memoryview, str, int, Access | None],
+            Buffer | Parts | PendingReply | None,
+        ]
+        | None
     ) = None
 
 

@@ -12,12 +12,18 @@ from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.limit import ENTRIES_PER_TURN, FETCH_PARTITIONS_MAX
 from penstock.replication.fetch_session import EPOCH_FIRST
+from penstock.security.acl.authorizer import Access
+from penstock.security.acl.words import Operation
 from penstock.wire.messages.fetch import FetchResponse
 from penstock.wire.replica_fetch import read_replica_fetch
 
 
 def answer_follower(
-    services: Services, frame: memoryview, listener: str, received_ms: int
+    services: Services,
+    frame: memoryview,
+    listener: str,
+    received_ms: int,
+    access: Access | None = None,
 ) -> Parts | PendingReply | None:
     """A fetch of a follower that continues its session, from bytes to bytes; None for any other.
 
@@ -26,6 +32,8 @@ def answer_follower(
     """
     request = read_replica_fetch(frame, count_max=ENTRIES_PER_TURN)
     if request is None or request.node <= CONSUMER or request.session_epoch <= EPOCH_FIRST:
+        return None
+    if access is not None and not access.may_cluster(Operation.CLUSTER_ACTION):
         return None
     sessions = services.follower_sessions
     node = NodeId(request.node)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
-from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.controller.controller_link import ControllerLink, Requester
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.controller.quorum_driver import QuorumDriver
@@ -20,6 +20,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.listed_brokers import ListedBrokers
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
+from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.broker import BrokerSettings
@@ -27,6 +28,7 @@ from penstock.replication.fetch_session import FetchSessions
 from penstock.replication.follower_session import FollowerSessions
 from penstock.replication.partition import Partition
 from penstock.replication.throttle import ReplicationThrottle
+from penstock.security.acl.authorizer import Access, Authorizer
 from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.header import RequestHeader
@@ -70,6 +72,8 @@ class NodeServices(Protocol):
     def served(self) -> Mapping[ApiKey, VersionRange]: ...
     @property
     def quorum(self) -> QuorumDriver: ...
+    @property
+    def authorizer(self) -> Authorizer | None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,6 +86,7 @@ class ControllerServices:
     world: World
     local: LocalController
     served: Mapping[ApiKey, VersionRange]
+    authorizer: Authorizer | None = None
 
     @property
     def image(self) -> Image:
@@ -122,6 +127,7 @@ class Services:
     follower_sessions: FollowerSessions = field(default_factory=FollowerSessions)
     verified_turns: VerifiedTurns = field(default_factory=VerifiedTurns)
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
+    authorizer: Authorizer | None = None  # None: everyone may do all
 
     @property
     def quorum(self) -> QuorumDriver:
@@ -137,3 +143,14 @@ class RequestContext:
     peer: Address
     received_ms: int  # on the monotonic clock
     principal: Principal = ANONYMOUS
+    access: Access | None = None  # what the client may do; None: everything
+
+    @property
+    def requester(self) -> Requester:
+        return Requester(self.principal, self.peer.host)
+
+
+def check_security_enabled(services: NodeServices) -> None:
+    """RequestError where there are no access control entries, since nobody would heed them."""
+    if services.authorizer is None:
+        raise RequestError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -16,6 +16,10 @@ from typing import Any
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.sasl import Mechanism
+from penstock.model.settings.authorization import (
+    AUTHORIZATION_SETTINGS,
+    AuthorizationSettings,
+)
 from penstock.model.settings.groups import GROUP_SETTINGS, GroupSettings
 from penstock.model.settings.listener import (
     ANY_HOSTS,
@@ -440,6 +444,8 @@ class BrokerSettings:
     sasl: SaslSettings = field(default_factory=SaslSettings)
     # Of listeners that speak TLS: see tls.py, and `tls_of` for a listener's own
     tls: TlsSettings = field(default_factory=TlsSettings)
+    # Access control: see authorization.py
+    authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     # Not shown: secrets are among it.
@@ -499,6 +505,7 @@ _PARTS = (
     TRANSACTION_SETTINGS,
     SASL_SETTINGS,
     TLS_SETTINGS,
+    AUTHORIZATION_SETTINGS,
 )
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
     dict(sorted((item for part in _PARTS for item in part.items()), key=lambda item: item[0]))
@@ -559,6 +566,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     of_transactions: dict[str, Any] = {}
     of_sasl: dict[str, Any] = {}
     of_tls: dict[str, Any] = {}
+    of_authorization: dict[str, Any] = {}
     unknown: list[str] = []
     retired: dict[str, RetiredSetting] = {}
     for name, text in values.items():
@@ -584,6 +592,8 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
             of_sasl[setting.field] = value
         elif setting is not None and name in TLS_SETTINGS:
             of_tls[setting.field] = value
+        elif setting is not None and name in AUTHORIZATION_SETTINGS:
+            of_authorization[setting.field] = value
         elif setting is not None and name in USED_SETTINGS:
             parsed[setting.field] = value
     if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
@@ -596,6 +606,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         transactions=TransactionSettings(**of_transactions),
         sasl=SaslSettings(**of_sasl),
         tls=TlsSettings(**of_tls),
+        authorization=AuthorizationSettings(**of_authorization),
         given=MappingProxyType(
             {n: text for n, text in values.items() if n not in unknown and n not in retired}
         ),

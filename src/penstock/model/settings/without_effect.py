@@ -41,7 +41,6 @@ add.partitions.to.txn.retry.backoff.ms int 20
 alter.config.policy.class.name class -
 alter.log.dirs.replication.quota.window.num int 11
 alter.log.dirs.replication.quota.window.size.seconds int 1
-authorizer.class.name string ""
 background.threads int 10 cluster-wide
 broker.id int -1
 client.quota.callback.class class -

@@ -3,7 +3,8 @@
 Both carry a whole message with its header, as it would be in a frame of its own. The principal is
 an embedded message (`wire/embedded`): DefaultPrincipalData, unless a plugin of Kafka's says
 otherwise. Tagged fields of ours, which Apache Kafka passes over, say in which epoch the controller
-is to be that is asked, and how far its metadata was when it replied.
+is to be that is asked, whether a node asks for itself, and how far the controller's metadata was
+when it replied.
 """
 
 from penstock.wire.api import ApiKey
@@ -32,6 +33,7 @@ class EnvelopeRequest(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=
     request_principal: bytes | None = nullable(octets(), default=None)
     client_host_address: bytes = octets()  # 4 or 16 bytes
     controller_epoch: int = tagged(OWN_TAGS_FROM, int32("0+", default=-1))
+    from_node: bool = tagged(OWN_TAGS_FROM + 1, boolean("0+"))  # asked for no client
 
 
 class EnvelopeResponse(Message, key=ApiKey.ENVELOPE, versions="0", flexible_from=0):
