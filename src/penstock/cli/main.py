@@ -48,6 +48,7 @@ NOUNS = {
     "transactions": Noun(
         "penstock.cli.transactions", "See transactions, find those that hang, and abort them."
     ),
+    "acls": Noun("penstock.cli.acls", "See, add and remove access control entries."),
     "produce": Noun("penstock.cli.produce", "Write records to a topic, line by line."),
     "consume": Noun("penstock.cli.consume", "Read records of a topic."),
     "dlq": Noun("penstock.cli.dlq", "List dead letters, and replay them."),
