@@ -66,6 +66,8 @@ def live(history: list[tuple[object, ...]]) -> Cluster:
                 wanted = DeleteAclsFilter(
                     resource_type_filter=2,
                     resource_name_filter=name,
+                    principal_filter=None,
+                    host_filter=None,
                     operation=1,
                     permission_type=1,
                 )
