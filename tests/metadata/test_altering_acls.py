@@ -5,7 +5,7 @@ from penstock.model.error import ErrorCode
 from penstock.security.acl.entry import Acl, ResourcePattern
 from penstock.security.acl.filter import AclFilter
 from penstock.security.acl.messages import acl_of_match, creation_of, deletion_filter
-from penstock.security.acl.words import Operation, PatternType, Permission, ResourceType
+from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
 from penstock.wire.messages.create_acls import (
     AclCreation,
     AclCreationResult,
@@ -20,7 +20,7 @@ from penstock.wire.messages.delete_acls import (
 from rig.cluster import Cluster
 
 
-def entry(name: str, operation: Operation = Operation.READ, *, prefixed: bool = False) -> Acl:
+def entry(name: str, operation: AclOperation = AclOperation.READ, *, prefixed: bool = False) -> Acl:
     pattern_type = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     return Acl(
         pattern=ResourcePattern(ResourceType.TOPIC, name, pattern_type),
@@ -91,7 +91,7 @@ def test_a_filter_removes_what_it_matches_and_tells_what_that_was() -> None:
 def test_an_entry_that_two_filters_match_is_told_by_both() -> None:
     cluster = Cluster()
     create(cluster, creation_of(entry("orders")))
-    results = delete(cluster, AclFilter(), AclFilter(operation=Operation.READ))
+    results = delete(cluster, AclFilter(), AclFilter(operation=AclOperation.READ))
     assert [len(result.matching_acls) for result in results] == [1, 1]
     assert entries(cluster.image) == set()
 

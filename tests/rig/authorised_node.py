@@ -15,7 +15,7 @@ from penstock.node.build import OpenNode
 from penstock.security.acl.entry import Acl, ResourcePattern
 from penstock.security.acl.filter import AclFilter
 from penstock.security.acl.messages import creation_of, deletion_filter
-from penstock.security.acl.words import Operation, PatternType, Permission, ResourceType
+from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
 from penstock.security.principal import Principal
 from penstock.wire.messages.api_versions import ApiVersionsRequest
 from penstock.wire.messages.create_acls import CreateAclsRequest
@@ -83,7 +83,7 @@ def authorised_node(data: Path, **settings: str) -> Iterator[AuthorisedNode]:
 
 def allow(
     who: str,
-    operation: Operation,
+    operation: AclOperation,
     resource_type: ResourceType,
     name: str,
     **more: Any,

@@ -3,11 +3,16 @@
 from collections.abc import Iterable
 
 from penstock.security.acl.entry import Acl
-from penstock.security.acl.words import Operation, PatternType, Permission, ResourceType
+from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
 
 IMPLYING = {
-    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
-    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+    AclOperation.DESCRIBE: {
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+    },
+    AclOperation.DESCRIBE_CONFIGS: {AclOperation.ALTER_CONFIGS},
 }
 
 
@@ -16,7 +21,7 @@ def naive_may(
     *,
     principal: str,
     host: str,
-    operation: Operation,
+    operation: AclOperation,
     resource_type: ResourceType,
     name: str,
     everyone: bool,
@@ -31,9 +36,9 @@ def naive_may(
     ]
     denied = {acl.operation for acl in of_client if acl.permission == Permission.DENY}
     allowed = {acl.operation for acl in of_client if acl.permission == Permission.ALLOW}
-    if denied & {operation, Operation.ALL}:
+    if denied & {operation, AclOperation.ALL}:
         return False
-    return bool(allowed & ({operation, Operation.ALL} | IMPLYING.get(operation, set())))
+    return bool(allowed & ({operation, AclOperation.ALL} | IMPLYING.get(operation, set())))
 
 
 def _has_pattern_for(acl: Acl, resource_type: ResourceType, name: str) -> bool:

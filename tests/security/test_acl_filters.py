@@ -6,11 +6,11 @@ import pytest
 
 from penstock.security.acl.entry import Acl, InvalidAcl, ResourcePattern, check_acl
 from penstock.security.acl.filter import AclFilter, check_filter
-from penstock.security.acl.words import Operation, PatternType, Permission, ResourceType
+from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
 
 TOPIC = ResourceType.TOPIC
 ACL = Acl(
-    pattern=ResourcePattern(TOPIC, "orders"), principal="User:alice", operation=Operation.READ
+    pattern=ResourcePattern(TOPIC, "orders"), principal="User:alice", operation=AclOperation.READ
 )
 
 
@@ -30,7 +30,7 @@ def test_a_filter_that_names_nothing_matches_everything() -> None:
         AclFilter(pattern_type=PatternType.PREFIXED),
         AclFilter(principal="User:bob"),
         AclFilter(host="10.0.0.1"),
-        AclFilter(operation=Operation.WRITE),
+        AclFilter(operation=AclOperation.WRITE),
         AclFilter(permission=Permission.DENY),
     ],
 )
@@ -67,7 +67,7 @@ def test_a_whole_entry_is_accepted() -> None:
         replace(ACL, pattern=ResourcePattern(ResourceType.CLUSTER, "mine")),
         replace(ACL, principal="alice"),
         replace(ACL, host=""),
-        replace(ACL, operation=Operation.ANY),
+        replace(ACL, operation=AclOperation.ANY),
         replace(ACL, permission=Permission.ANY),
     ],
 )
@@ -78,4 +78,4 @@ def test_an_entry_that_says_nothing_certain_is_refused(acl: Acl) -> None:
 
 def test_a_filter_with_an_unknown_word_is_refused() -> None:
     with pytest.raises(InvalidAcl):
-        check_filter(AclFilter(operation=Operation.UNKNOWN))
+        check_filter(AclFilter(operation=AclOperation.UNKNOWN))

@@ -10,7 +10,7 @@ from penstock.security.acl.authorizer import Access, Authorizer
 from penstock.security.acl.entry import Acl, ResourcePattern
 from penstock.security.acl.index import NO_ENTRIES, with_acl, without_acl
 from penstock.security.acl.rules import AclIndex
-from penstock.security.acl.words import Operation as Op
+from penstock.security.acl.words import AclOperation as Op
 from penstock.security.acl.words import PatternType, Permission
 from penstock.security.acl.words import ResourceType as Type
 from penstock.security.principal import Principal

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.broker.controller.active_controller import ANONYMOUS, ANY_ADDRESS
+from penstock.broker.controller.active_controller import ANY_ADDRESS, NOBODY
 from penstock.client.network.channel import open_channel
 from penstock.model.error import ErrorCode
 from penstock.sim.cluster.inspection import Inspection
@@ -27,7 +27,7 @@ def forwarded(*, controller_epoch: int) -> EnvelopeRequest:
     parts = encode_request(create, version=create.VERSIONS.max, correlation_id=0, client_id=None)
     return EnvelopeRequest(
         request_data=b"".join(parts)[4:],
-        request_principal=ANONYMOUS,
+        request_principal=NOBODY,
         client_host_address=ANY_ADDRESS,
         controller_epoch=controller_epoch,
     )

@@ -17,7 +17,7 @@ from penstock.security.acl.filter import AclFilter
 from penstock.security.acl.words import (
     ANY_HOST,
     CLUSTER_NAME,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -34,7 +34,7 @@ KINDS = {
     "transactional_id": ResourceType.TRANSACTIONAL_ID,
     "user": ResourceType.USER,
 }
-OPERATIONS = [one.name.lower().replace("_", "-") for one in Operation if one > Operation.ANY]
+OPERATIONS = [one.name.lower().replace("_", "-") for one in AclOperation if one > AclOperation.ANY]
 NAMED = "A name that ends in * is a prefix."
 
 
@@ -141,7 +141,7 @@ def remove(
         name=None if about is None else about.name,
         pattern_type=PatternType.ANY if about is None else about.pattern_type,
         principal=principal,
-        operation=Operation.ANY if operation is None else _operation(operation),
+        operation=AclOperation.ANY if operation is None else _operation(operation),
     )
 
     async def work(cluster: Cluster) -> list[Acl]:
@@ -288,8 +288,8 @@ def _pattern(cluster: bool, names: dict[str, str | None]) -> ResourcePattern:
     return grants.pattern(KINDS[kind], name)
 
 
-def _operation(word: str) -> Operation:
-    return Operation[word.upper().replace("-", "_")]
+def _operation(word: str) -> AclOperation:
+    return AclOperation[word.upper().replace("-", "_")]
 
 
 def _show(acls: list[Acl], as_json: bool, *, what: str = "") -> None:

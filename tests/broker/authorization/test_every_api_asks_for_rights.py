@@ -13,7 +13,7 @@ from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.authorization.table import RULES, RULES_OF_CONTROLLERS
 from penstock.model.error import ErrorCode
-from penstock.security.acl.words import CLUSTER_NAME, Operation, ResourceType
+from penstock.security.acl.words import CLUSTER_NAME, AclOperation, ResourceType
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import Message, Struct
 from rig.authorised_node import AuthorisedNode, allow, authorised_node
@@ -22,9 +22,9 @@ from rig.requests_of_apis import full_request
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 CLUSTER, TRANSACTION = ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 NAME = "name"  # of everything that the generated requests name
-O = Operation  # noqa: E741
+O = AclOperation  # noqa: E741
 # Each right of a request, and who is told that it is missing.
-NEEDS: dict[ApiKey, list[tuple[Operation, ResourceType]]] = {
+NEEDS: dict[ApiKey, list[tuple[AclOperation, ResourceType]]] = {
     ApiKey.PRODUCE: [(O.WRITE, TOPIC), (O.WRITE, TRANSACTION)],
     ApiKey.FETCH: [(O.CLUSTER_ACTION, CLUSTER)],  # the generated one is a follower's
     ApiKey.LIST_OFFSETS: [(O.DESCRIBE, TOPIC)],
@@ -170,7 +170,7 @@ def test_rights_on_another_resource_are_of_no_use(guarded: AuthorisedNode, api: 
             for operation, resource_type in NEEDS[api.key]
             if resource_type != CLUSTER
         ),
-        allow("bob", Operation.ALL, CLUSTER, CLUSTER_NAME),
+        allow("bob", AclOperation.ALL, CLUSTER, CLUSTER_NAME),
     )
     assert ask(guarded, api, "alice") & DENIALS
 
@@ -197,7 +197,7 @@ def test_a_principal_with_the_rights_is_served(guarded: AuthorisedNode, api: Any
     ],
 )
 def test_each_single_right_is_needed(
-    guarded: AuthorisedNode, api: AnyApi, missing: tuple[Operation, ResourceType]
+    guarded: AuthorisedNode, api: AnyApi, missing: tuple[AclOperation, ResourceType]
 ) -> None:
     guarded.revoke_all()
     left = [need for need in NEEDS[api.key] if need != missing]

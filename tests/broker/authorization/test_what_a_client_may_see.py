@@ -8,7 +8,7 @@ import pytest
 from penstock.model.error import ErrorCode
 from penstock.security.acl.filter import AclFilter
 from penstock.security.acl.messages import description_request
-from penstock.security.acl.words import CLUSTER_NAME, Operation, ResourceType
+from penstock.security.acl.words import CLUSTER_NAME, AclOperation, ResourceType
 from penstock.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from penstock.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.wire.messages.list_offsets import (
@@ -96,7 +96,7 @@ def test_the_list_of_all_topics_has_those_that_the_client_may_describe(
 ) -> None:
     every = MetadataRequest(topics=[] if version == 0 else None)
     assert seen(alice, every, version) == {}
-    guarded.grant(allow("alice", Operation.READ, TOPIC, "orders"))
+    guarded.grant(allow("alice", AclOperation.READ, TOPIC, "orders"))
     assert seen(alice, every, version) == {"orders": ErrorCode.NONE}
 
 
@@ -123,18 +123,18 @@ def test_a_hidden_topic_is_refused_in_the_same_words_as_one_that_does_not_exist(
 def test_a_topic_without_the_right_to_create_is_not_made_on_the_way(
     guarded: AuthorisedNode, alice: Dialogue
 ) -> None:
-    guarded.grant(allow("alice", Operation.DESCRIBE, TOPIC, "new"))
+    guarded.grant(allow("alice", AclOperation.DESCRIBE, TOPIC, "new"))
     named = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
     assert seen(alice, named) == {"new": FAILED}
     assert "new" not in seen(guarded.admin, MetadataRequest(topics=None))
-    guarded.grant(allow("alice", Operation.CREATE, TOPIC, "new"))
+    guarded.grant(allow("alice", AclOperation.CREATE, TOPIC, "new"))
     assert seen(alice, named) == {"new": ErrorCode.NONE}
 
 
 def test_one_request_is_answered_for_each_topic_by_its_own_rights(
     guarded: AuthorisedNode, alice: Dialogue
 ) -> None:
-    guarded.grant(allow("alice", Operation.ALL, TOPIC, "orders"))
+    guarded.grant(allow("alice", AclOperation.ALL, TOPIC, "orders"))
     expected = {"orders": ErrorCode.NONE, "secret": FAILED}
     assert codes(alice, produce_to("orders", "secret"), 9) == expected
     assert codes(alice, produce_to("orders", "secret", acks=-1), 9) == expected
@@ -146,7 +146,7 @@ def test_a_single_batch_is_written_with_the_right_alone(
 ) -> None:
     """It would take the shortcut that builds no messages."""
     assert codes(alice, produce_to("orders"), 9) == {"orders": FAILED}
-    guarded.grant(allow("alice", Operation.WRITE, TOPIC, "orders"))
+    guarded.grant(allow("alice", AclOperation.WRITE, TOPIC, "orders"))
     assert codes(alice, produce_to("orders"), 9) == {"orders": ErrorCode.NONE}
     guarded.revoke_all()
     assert codes(alice, produce_to("orders"), 9) == {"orders": FAILED}
@@ -155,7 +155,7 @@ def test_a_single_batch_is_written_with_the_right_alone(
 def test_a_transaction_is_written_with_the_right_on_its_id(
     guarded: AuthorisedNode, alice: Dialogue
 ) -> None:
-    guarded.grant(allow("alice", Operation.WRITE, TOPIC, "orders"))
+    guarded.grant(allow("alice", AclOperation.WRITE, TOPIC, "orders"))
     refused = {"orders": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
     assert codes(alice, produce_to("orders", acks=-1, transactional_id="t"), 9) == refused
 
@@ -169,7 +169,7 @@ def test_a_producer_without_acks_is_cut_off_when_it_may_not_write(alice: Dialogu
 def test_authorized_operations_are_those_of_the_client(
     guarded: AuthorisedNode, alice: Dialogue
 ) -> None:
-    guarded.grant(allow("alice", Operation.READ, TOPIC, "orders"))
+    guarded.grant(allow("alice", AclOperation.READ, TOPIC, "orders"))
     asked = MetadataRequest(
         topics=None,
         include_topic_authorized_operations=True,
@@ -177,7 +177,7 @@ def test_authorized_operations_are_those_of_the_client(
     )
     reply = alice.exchange(asked, version=8)
     [orders] = reply.topics
-    assert orders.topic_authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    assert orders.topic_authorized_operations == 1 << AclOperation.READ | 1 << AclOperation.DESCRIBE
     assert reply.cluster_authorized_operations == 0
     [topic] = alice.exchange(DescribeTopicPartitionsRequest(), version=0).topics
     assert topic.topic_authorized_operations == orders.topic_authorized_operations
@@ -185,7 +185,7 @@ def test_authorized_operations_are_those_of_the_client(
 
 def test_entries_survive_a_restart(tmp_path: Path) -> None:
     with authorised_node(tmp_path) as node:
-        node.grant(allow("alice", Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME))
+        node.grant(allow("alice", AclOperation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME))
     with authorised_node(tmp_path) as node:
         talk = node.dialogue("alice")
         [resource] = talk.exchange(description_request(AclFilter()), version=3).resources

@@ -40,7 +40,7 @@ from penstock.replication.guard import Guard
 from penstock.replication.leader import Refusal
 from penstock.replication.partition import Appended, Partition
 from penstock.security.acl.authorizer import Access
-from penstock.security.acl.words import Operation, ResourceType
+from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.transactions.enlist import Enlisted
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.codec import Buffer
@@ -283,10 +283,10 @@ def answer_single(
 def _may_write(
     access: Access, frame: memoryview, partition: Partition, transactional: bool
 ) -> bool:
-    if not access.may(Operation.WRITE, ResourceType.TOPIC, partition.name.topic):
+    if not access.may(AclOperation.WRITE, ResourceType.TOPIC, partition.name.topic):
         return False
     return not transactional or access.may(
-        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id_of(frame)
+        AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id_of(frame)
     )
 
 

@@ -13,7 +13,7 @@ from penstock.model.identity import NodeId
 from penstock.model.limit import ENTRIES_PER_TURN, FETCH_PARTITIONS_MAX
 from penstock.replication.fetch_session import EPOCH_FIRST
 from penstock.security.acl.authorizer import Access
-from penstock.security.acl.words import Operation
+from penstock.security.acl.words import AclOperation
 from penstock.wire.messages.fetch import FetchResponse
 from penstock.wire.replica_fetch import read_replica_fetch
 
@@ -33,7 +33,7 @@ def answer_follower(
     request = read_replica_fetch(frame, count_max=ENTRIES_PER_TURN)
     if request is None or request.node <= CONSUMER or request.session_epoch <= EPOCH_FIRST:
         return None
-    if access is not None and not access.may_cluster(Operation.CLUSTER_ACTION):
+    if access is not None and not access.may_cluster(AclOperation.CLUSTER_ACTION):
         return None
     sessions = services.follower_sessions
     node = NodeId(request.node)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from penstock.metadata.image.shared_map import SharedMap, shared
 from penstock.security.acl.entry import Acl, AclId, ResourcePattern
 from penstock.security.acl.index import NO_ENTRIES, with_acl, without_acl
-from penstock.security.acl.words import Operation, PatternType, Permission, ResourceType
+from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
 from penstock.wire.messages.metadata_records.access_control import AccessControlEntryRecord
 
 Entries = Mapping[str, tuple[Acl, ...]]  # of one pattern, by principal
@@ -20,7 +20,7 @@ def acl_of(record: AccessControlEntryRecord) -> Acl:
         ),
         principal=record.principal,
         host=record.host,
-        operation=Operation(record.operation),
+        operation=AclOperation(record.operation),
         permission=Permission(record.permission_type),
     )
 

@@ -1,7 +1,7 @@
 """The authorizer of one node: decides by the current entries, and remembers what it decided.
 
     access = authorizer.access(principal, host, image.acls_by_pattern)
-    access.may(Operation.WRITE, ResourceType.TOPIC, "orders")
+    access.may(AclOperation.WRITE, ResourceType.TOPIC, "orders")
 
 A decision that was made before costs two look-ups: of the client and of what it asks. All of them
 are forgotten when the entries change, which shows by another index, and when they are too many.
@@ -9,7 +9,7 @@ are forgotten when the entries change, which shows by another index, and when th
 
 from penstock.model.limit import REMEMBERED_DECISIONS_MAX
 from penstock.security.acl.rules import AclIndex, is_allowed, is_allowed_somewhere
-from penstock.security.acl.words import CLUSTER_NAME, OPERATIONS, Operation, ResourceType
+from penstock.security.acl.words import CLUSTER_NAME, OPERATIONS, AclOperation, ResourceType
 from penstock.security.principal import Principal
 
 EVERYWHERE = ""  # no resource has this name: stands for the question about all of a type
@@ -80,9 +80,9 @@ class Access:
         self._host = host
         self._index = index
         self._allowed_without_acls = allowed_without_acls
-        self._decided: dict[tuple[Operation, ResourceType, str], bool] = {}
+        self._decided: dict[tuple[AclOperation, ResourceType, str], bool] = {}
 
-    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """Whether an operation on one resource is allowed."""
         if self.is_super:
             return True
@@ -103,11 +103,11 @@ class Access:
             )
         return decided
 
-    def may_cluster(self, operation: Operation) -> bool:
+    def may_cluster(self, operation: AclOperation) -> bool:
         """Whether an operation on the cluster is allowed."""
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
-    def may_somewhere(self, operation: Operation, resource_type: ResourceType) -> bool:
+    def may_somewhere(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Whether the operation may be allowed on some resource of the type."""
         if self.is_super:
             return True
@@ -135,7 +135,7 @@ class Access:
             if self.may(operation, resource_type, name)
         )
 
-    def _remember(self, asked: tuple[Operation, ResourceType, str], decided: bool) -> bool:
+    def _remember(self, asked: tuple[AclOperation, ResourceType, str], decided: bool) -> bool:
         self._decided[asked] = decided
         self._authorizer.remember_one_more()
         return decided

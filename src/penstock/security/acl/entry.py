@@ -6,7 +6,7 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.security.acl.words import (
     ANY_HOST,
     CLUSTER_NAME,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -41,7 +41,7 @@ class Acl:
     pattern: ResourcePattern
     principal: str  # such as User:alice; User:* stands for everybody
     host: str = ANY_HOST
-    operation: Operation
+    operation: AclOperation
     permission: Permission = Permission.ALLOW
 
 
@@ -56,7 +56,7 @@ def check_acl(acl: Acl) -> None:
         raise InvalidAcl("Resource name should not be empty")
     if pattern.resource_type == ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise InvalidAcl(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
-    if acl.operation in (Operation.UNKNOWN, Operation.ANY):
+    if acl.operation in (AclOperation.UNKNOWN, AclOperation.ANY):
         raise InvalidAcl(f"Invalid operation {acl.operation.name}")
     if acl.permission not in (Permission.ALLOW, Permission.DENY):
         raise InvalidAcl(f"Invalid permissionType {acl.permission.name}")

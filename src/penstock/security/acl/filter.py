@@ -4,7 +4,7 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.security.acl.entry import Acl, InvalidAcl, ResourcePattern
 from penstock.security.acl.words import (
     ANY_NAME,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -20,7 +20,7 @@ class AclFilter:
     pattern_type: PatternType = PatternType.ANY
     principal: str | None = None
     host: str | None = None
-    operation: Operation = Operation.ANY
+    operation: AclOperation = AclOperation.ANY
     permission: Permission = Permission.ANY
 
     def matches(self, acl: Acl) -> bool:
@@ -28,7 +28,7 @@ class AclFilter:
             self._matches_pattern(acl.pattern)
             and self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
-            and self.operation in (Operation.ANY, acl.operation)
+            and self.operation in (AclOperation.ANY, acl.operation)
             and self.permission in (Permission.ANY, acl.permission)
         )
 

@@ -6,7 +6,7 @@ from penstock.security.acl.entry import CLUSTER, Acl, ResourcePattern
 from penstock.security.acl.words import (
     ANY_HOST,
     ANY_NAME,
-    Operation,
+    AclOperation,
     PatternType,
     ResourceType,
 )
@@ -27,8 +27,8 @@ def producer(
         principal,
         host,
         [
-            *((Operation.WRITE, pattern(TOPIC, name)) for name in topics),
-            *((Operation.WRITE, pattern(TRANSACTIONAL_ID, name)) for name in transactional_ids),
+            *((AclOperation.WRITE, pattern(TOPIC, name)) for name in topics),
+            *((AclOperation.WRITE, pattern(TRANSACTIONAL_ID, name)) for name in transactional_ids),
         ],
     )
 
@@ -40,8 +40,8 @@ def consumer(
         principal,
         host,
         [
-            *((Operation.READ, pattern(TOPIC, name)) for name in topics),
-            *((Operation.READ, pattern(GROUP, name)) for name in groups),
+            *((AclOperation.READ, pattern(TOPIC, name)) for name in topics),
+            *((AclOperation.READ, pattern(GROUP, name)) for name in groups),
         ],
     )
 
@@ -60,23 +60,23 @@ def spark(
     of the sink, and its decisions are in a topic that it makes.
     """
     rights = [
-        *((Operation.READ, pattern(TOPIC, name)) for name in reads),
-        *((Operation.WRITE, pattern(TOPIC, name)) for name in writes),
-        *((Operation.READ, pattern(GROUP, name)) for name in groups),
+        *((AclOperation.READ, pattern(TOPIC, name)) for name in reads),
+        *((AclOperation.WRITE, pattern(TOPIC, name)) for name in writes),
+        *((AclOperation.READ, pattern(GROUP, name)) for name in groups),
     ]
     named = list(sinks)
     for sink in named:
         ids = ResourcePattern(TRANSACTIONAL_ID, sink, PatternType.PREFIXED)
-        rights += [(Operation.WRITE, ids), (Operation.TWO_PHASE_COMMIT, ids)]
+        rights += [(AclOperation.WRITE, ids), (AclOperation.TWO_PHASE_COMMIT, ids)]
     if named:
         decisions = pattern(TOPIC, decision_topic)
         rights += [
             (operation, decisions)
             for operation in (
-                Operation.READ,
-                Operation.WRITE,
-                Operation.CREATE,
-                Operation.DESCRIBE_CONFIGS,
+                AclOperation.READ,
+                AclOperation.WRITE,
+                AclOperation.CREATE,
+                AclOperation.DESCRIBE_CONFIGS,
             )
         ]
     return _allow(principal, host, rights)
@@ -89,34 +89,34 @@ def admin(principal: str, *, host: str = ANY_HOST) -> list[Acl]:
     cluster = [
         (operation, CLUSTER)
         for operation in (
-            Operation.CREATE,
-            Operation.ALTER,
-            Operation.DESCRIBE,
-            Operation.DESCRIBE_CONFIGS,
-            Operation.ALTER_CONFIGS,
+            AclOperation.CREATE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
         )
     ]
     topics = [
         (operation, pattern(TOPIC, ANY_NAME))
         for operation in (
-            Operation.CREATE,
-            Operation.DELETE,
-            Operation.ALTER,
-            Operation.DESCRIBE,
-            Operation.DESCRIBE_CONFIGS,
-            Operation.ALTER_CONFIGS,
+            AclOperation.CREATE,
+            AclOperation.DELETE,
+            AclOperation.ALTER,
+            AclOperation.DESCRIBE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
         )
     ]
     groups = [
         (operation, pattern(GROUP, ANY_NAME))
         for operation in (
-            Operation.DELETE,
-            Operation.DESCRIBE,
-            Operation.DESCRIBE_CONFIGS,
-            Operation.ALTER_CONFIGS,
+            AclOperation.DELETE,
+            AclOperation.DESCRIBE,
+            AclOperation.DESCRIBE_CONFIGS,
+            AclOperation.ALTER_CONFIGS,
         )
     ]
-    transactions = [(Operation.DESCRIBE, pattern(TRANSACTIONAL_ID, ANY_NAME))]
+    transactions = [(AclOperation.DESCRIBE, pattern(TRANSACTIONAL_ID, ANY_NAME))]
     return _allow(principal, host, [*cluster, *topics, *groups, *transactions])
 
 
@@ -128,7 +128,7 @@ def pattern(resource_type: ResourceType, name: str) -> ResourcePattern:
 
 
 def _allow(
-    principal: str, host: str, rights: Iterable[tuple[Operation, ResourcePattern]]
+    principal: str, host: str, rights: Iterable[tuple[AclOperation, ResourcePattern]]
 ) -> list[Acl]:
     return [
         Acl(pattern=about, principal=principal, host=host, operation=operation)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from penstock.security.acl.entry import Acl, ResourcePattern
 from penstock.security.acl.filter import AclFilter
-from penstock.security.acl.words import Operation, PatternType, Permission, ResourceType
+from penstock.security.acl.words import AclOperation, PatternType, Permission, ResourceType
 from penstock.wire.messages.create_acls import AclCreation
 from penstock.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl
 from penstock.wire.messages.describe_acls import (
@@ -27,7 +27,7 @@ def acl_of_creation(creation: AclCreation) -> Acl:
         ),
         principal=creation.principal,
         host=creation.host,
-        operation=word(Operation, creation.operation),
+        operation=word(AclOperation, creation.operation),
         permission=word(Permission, creation.permission_type),
     )
 
@@ -51,7 +51,7 @@ def filter_of(asked: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
         pattern_type=word(PatternType, asked.pattern_type_filter),
         principal=asked.principal_filter,
         host=asked.host_filter,
-        operation=word(Operation, asked.operation),
+        operation=word(AclOperation, asked.operation),
         permission=word(Permission, asked.permission_type),
     )
 
@@ -101,7 +101,7 @@ def acl_of_match(match: DeleteAclsMatchingAcl) -> Acl:
         ),
         principal=match.principal,
         host=match.host,
-        operation=word(Operation, match.operation),
+        operation=word(AclOperation, match.operation),
         permission=word(Permission, match.permission_type),
     )
 
@@ -140,7 +140,7 @@ def acls_of_description(resources: Iterable[DescribeAclsResource]) -> list[Acl]:
             ),
             principal=entry.principal,
             host=entry.host,
-            operation=word(Operation, entry.operation),
+            operation=word(AclOperation, entry.operation),
             permission=word(Permission, entry.permission_type),
         )
         for resource in resources

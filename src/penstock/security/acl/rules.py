@@ -16,7 +16,7 @@ from penstock.security.acl.words import (
     ANY_HOST,
     ANY_NAME,
     ANY_USER,
-    Operation,
+    AclOperation,
     PatternType,
     Permission,
     ResourceType,
@@ -25,13 +25,13 @@ from penstock.security.acl.words import (
 AclIndex = Mapping[ResourcePattern, Mapping[str, tuple[Acl, ...]]]
 
 # An entry that allows an operation on the right also allows the one on the left.
-IMPLIED_BY: Mapping[Operation, frozenset[Operation]] = {
-    Operation.DESCRIBE: frozenset(
-        {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+IMPLIED_BY: Mapping[AclOperation, frozenset[AclOperation]] = {
+    AclOperation.DESCRIBE: frozenset(
+        {AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER}
     ),
-    Operation.DESCRIBE_CONFIGS: frozenset({Operation.ALTER_CONFIGS}),
+    AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.ALTER_CONFIGS}),
 }
-NOT_IMPLIED: frozenset[Operation] = frozenset()
+NOT_IMPLIED: frozenset[AclOperation] = frozenset()
 UNNAMED = "hardcode"  # as in Apache Kafka
 
 
@@ -40,7 +40,7 @@ def is_allowed(
     *,
     principal: str,
     host: str,
-    operation: Operation,
+    operation: AclOperation,
     resource_type: ResourceType,
     name: str,
     allowed_without_acls: bool,
@@ -67,7 +67,7 @@ def is_allowed_somewhere(
     *,
     principal: str,
     host: str,
-    operation: Operation,
+    operation: AclOperation,
     resource_type: ResourceType,
     allowed_without_acls: bool,
 ) -> bool:
@@ -92,7 +92,7 @@ def is_allowed_somewhere(
             continue
         for who in (principal, ANY_USER):
             for acl in by_principal.get(who, ()):
-                if acl.host in (ANY_HOST, host) and acl.operation in (operation, Operation.ALL):
+                if acl.host in (ANY_HOST, host) and acl.operation in (operation, AclOperation.ALL):
                     if acl.permission == Permission.DENY:
                         denied.add(pattern)
                     else:
@@ -111,8 +111,8 @@ def patterns_of(resource_type: ResourceType, name: str) -> Iterator[ResourcePatt
         yield ResourcePattern(resource_type, name[:end], PatternType.PREFIXED)
 
 
-def _is_about(acl: Acl, operation: Operation) -> bool:
-    if acl.operation in (operation, Operation.ALL):
+def _is_about(acl: Acl, operation: AclOperation) -> bool:
+    if acl.operation in (operation, AclOperation.ALL):
         return True
     implying = IMPLIED_BY.get(operation, NOT_IMPLIED)
     return acl.permission == Permission.ALLOW and acl.operation in implying

@@ -15,7 +15,7 @@ from penstock.broker.request.authorization.rule import (
 )
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.offset import NO_OFFSET
-from penstock.security.acl.words import Operation, ResourceType
+from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.wire.definition import Message
 from penstock.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -62,22 +62,22 @@ def find_coordinator(asked: Asked) -> Complete | Message | None:
     if resource_type is None:
         return None  # refused by its handler
     if asked.version < MANY_KEYS_FROM:
-        code = judge(asked, Operation.DESCRIBE, resource_type, request.key)
+        code = judge(asked, AclOperation.DESCRIBE, resource_type, request.key)
         if code is not ErrorCode.NONE:
             raise RequestError(code, MESSAGES[code])
         return None
     return take_refused(
-        asked, "coordinator_keys", "coordinators", name_part(Operation.DESCRIBE, resource_type)
+        asked, "coordinator_keys", "coordinators", name_part(AclOperation.DESCRIBE, resource_type)
     )
 
 
 def list_groups(asked: Asked, response: ListGroupsResponse) -> None:
     """Who may describe the cluster sees all groups."""
-    if not asked.access.may_cluster(Operation.DESCRIBE):
+    if not asked.access.may_cluster(AclOperation.DESCRIBE):
         response.groups = [
             group
             for group in response.groups
-            if asked.access.may(Operation.DESCRIBE, GROUP, group.group_id)
+            if asked.access.may(AclOperation.DESCRIBE, GROUP, group.group_id)
         ]
 
 
@@ -99,7 +99,7 @@ def consumer_groups(asked: Asked, response: ConsumerGroupDescribeResponse) -> No
             for topic in assignment.topic_partitions
         }
         names.update(name for member in group.members for name in member.subscribed_topic_names)
-        if not all(asked.access.may(Operation.DESCRIBE, TOPIC, name) for name in names):
+        if not all(asked.access.may(AclOperation.DESCRIBE, TOPIC, name) for name in names):
             response.groups[index] = DescribedGroup(
                 group_id=group.group_id,
                 error_code=FAILED,
@@ -110,18 +110,18 @@ def consumer_groups(asked: Asked, response: ConsumerGroupDescribeResponse) -> No
 def subscribed_topics(asked: Asked) -> ErrorCode:
     names = asked.request.subscribed_topic_names or ()
     for name in names:
-        code = judge(asked, Operation.DESCRIBE, TOPIC, name)
+        code = judge(asked, AclOperation.DESCRIBE, TOPIC, name)
         if code is not ErrorCode.NONE:
             return code
     return ErrorCode.NONE
 
 
 def offset_delete(asked: Asked) -> Complete | Message | None:
-    whole(named(Operation.DELETE, GROUP, "group_id"))(asked)
+    whole(named(AclOperation.DELETE, GROUP, "group_id"))(asked)
     request: OffsetDeleteRequest = asked.request
     kept, refused = [], []
     for topic in request.topics:
-        if asked.access.may(Operation.READ, TOPIC, topic.name):
+        if asked.access.may(AclOperation.READ, TOPIC, topic.name):
             kept.append(topic)
             continue
         results = [
@@ -151,7 +151,7 @@ def offset_fetch(asked: Asked) -> Complete | Message | None:
         asked,
         "groups",
         "groups",
-        lambda asked, group: judge(asked, Operation.DESCRIBE, GROUP, group.group_id),
+        lambda asked, group: judge(asked, AclOperation.DESCRIBE, GROUP, group.group_id),
     )
     if isinstance(refused_groups, Message):
         return refused_groups
@@ -164,7 +164,7 @@ def offset_fetch(asked: Asked) -> Complete | Message | None:
             continue
         kept = []
         for topic in group.topics:
-            if topic_part(Operation.DESCRIBE)(asked, topic) is ErrorCode.NONE:
+            if topic_part(AclOperation.DESCRIBE)(asked, topic) is ErrorCode.NONE:
                 kept.append(topic)
             else:
                 refused.setdefault(group.group_id, []).append(
@@ -182,7 +182,7 @@ def offset_fetch(asked: Asked) -> Complete | Message | None:
                 group.topics = [
                     topic
                     for topic in group.topics
-                    if topic_part(Operation.DESCRIBE)(asked, topic) is ErrorCode.NONE
+                    if topic_part(AclOperation.DESCRIBE)(asked, topic) is ErrorCode.NONE
                 ]
             group.topics = [*group.topics, *refused.pop(group.group_id, ())]
         if refused_groups is not None:
@@ -193,7 +193,7 @@ def offset_fetch(asked: Asked) -> Complete | Message | None:
 
 def _offsets_of_one_group(asked: Asked) -> Complete:
     request: OffsetFetchRequest = asked.request
-    code = judge(asked, Operation.DESCRIBE, GROUP, request.group_id)
+    code = judge(asked, AclOperation.DESCRIBE, GROUP, request.group_id)
     if code is not ErrorCode.NONE:
         raise RequestError(code, MESSAGES[code])
     refused: list[OffsetFetchResponseTopic] = []
@@ -201,7 +201,7 @@ def _offsets_of_one_group(asked: Asked) -> Complete:
     if request.topics is not None:
         kept = []
         for topic in request.topics:
-            if asked.access.may(Operation.DESCRIBE, TOPIC, topic.name):
+            if asked.access.may(AclOperation.DESCRIBE, TOPIC, topic.name):
                 kept.append(topic)
             else:
                 refused.append(
@@ -225,7 +225,7 @@ def _offsets_of_one_group(asked: Asked) -> Complete:
             response.topics = [
                 topic
                 for topic in response.topics
-                if asked.access.may(Operation.DESCRIBE, TOPIC, topic.name)
+                if asked.access.may(AclOperation.DESCRIBE, TOPIC, topic.name)
             ]
         response.topics = [*response.topics, *refused]
 
@@ -245,14 +245,14 @@ def init_producer_id(asked: Asked) -> ErrorCode:
     request: InitProducerIdRequest = asked.request
     access = asked.access
     if request.transactional_id is None:
-        if access.may_cluster(Operation.IDEMPOTENT_WRITE) or access.may_somewhere(
-            Operation.WRITE, TOPIC
+        if access.may_cluster(AclOperation.IDEMPOTENT_WRITE) or access.may_somewhere(
+            AclOperation.WRITE, TOPIC
         ):
             return ErrorCode.NONE
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    code = judge(asked, Operation.WRITE, TRANSACTIONAL_ID, request.transactional_id)
+    code = judge(asked, AclOperation.WRITE, TRANSACTIONAL_ID, request.transactional_id)
     if code is ErrorCode.NONE and request.enable2_pc:
-        operation = Operation.TWO_PHASE_COMMIT
+        operation = AclOperation.TWO_PHASE_COMMIT
         return judge(asked, operation, TRANSACTIONAL_ID, request.transactional_id)
     return code
 
@@ -261,7 +261,7 @@ def transaction_of_produce(asked: Asked) -> ErrorCode:
     name = asked.request.transactional_id
     if name is None:
         return ErrorCode.NONE
-    return judge(asked, Operation.WRITE, TRANSACTIONAL_ID, name)
+    return judge(asked, AclOperation.WRITE, TRANSACTIONAL_ID, name)
 
 
 def add_partitions_to_txn(asked: Asked) -> Message | None:
@@ -270,14 +270,14 @@ def add_partitions_to_txn(asked: Asked) -> Message | None:
     """
     request: AddPartitionsToTxnRequest = asked.request
     if asked.version >= OF_OTHER_NODES_FROM:
-        if not asked.access.may_cluster(Operation.CLUSTER_ACTION):
+        if not asked.access.may_cluster(AclOperation.CLUSTER_ACTION):
             code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             raise RequestError(code, MESSAGES[code])
         return None
     name = request.v3_and_below_transactional_id
-    whole(lambda asked: judge(asked, Operation.WRITE, TRANSACTIONAL_ID, name))(asked)
+    whole(lambda asked: judge(asked, AclOperation.WRITE, TRANSACTIONAL_ID, name))(asked)
     codes = {
-        topic.name: judge(asked, Operation.WRITE, TOPIC, topic.name)
+        topic.name: judge(asked, AclOperation.WRITE, TOPIC, topic.name)
         for topic in request.v3_and_below_topics
     }
     if not any(codes.values()):
@@ -304,7 +304,7 @@ def topics_of_transactions(asked: Asked, response: DescribeTransactionsResponse)
         state.topics = [
             topic
             for topic in state.topics
-            if asked.access.may(Operation.DESCRIBE, TOPIC, topic.topic)
+            if asked.access.may(AclOperation.DESCRIBE, TOPIC, topic.topic)
         ]
 
 
@@ -312,5 +312,5 @@ def list_transactions(asked: Asked, response: ListTransactionsResponse) -> None:
     response.transaction_states = [
         state
         for state in response.transaction_states
-        if asked.access.may(Operation.DESCRIBE, TRANSACTIONAL_ID, state.transactional_id)
+        if asked.access.may(AclOperation.DESCRIBE, TRANSACTIONAL_ID, state.transactional_id)
     ]

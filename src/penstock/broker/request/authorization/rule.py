@@ -24,7 +24,7 @@ from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import NO_TOPIC_ID, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.security.acl.authorizer import Access
-from penstock.security.acl.words import Operation, ResourceType
+from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.wire.definition import Message
 
 logger = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ def whole(*needs: Callable[[Asked], ErrorCode]) -> Rule:
     return rule
 
 
-def cluster(*operations: Operation) -> Callable[[Asked], ErrorCode]:
+def cluster(*operations: AclOperation) -> Callable[[Asked], ErrorCode]:
     """One of these operations on the cluster."""
 
     def need(asked: Asked) -> ErrorCode:
@@ -153,7 +153,7 @@ def cluster(*operations: Operation) -> Callable[[Asked], ErrorCode]:
 
 
 def named(
-    operation: Operation, resource_type: ResourceType, field_name: str
+    operation: AclOperation, resource_type: ResourceType, field_name: str
 ) -> Callable[[Asked], ErrorCode]:
     """An operation on the resource that a field of the request names."""
 
@@ -163,7 +163,9 @@ def named(
     return need
 
 
-def judge(asked: Asked, operation: Operation, resource_type: ResourceType, name: str) -> ErrorCode:
+def judge(
+    asked: Asked, operation: AclOperation, resource_type: ResourceType, name: str
+) -> ErrorCode:
     may = asked.access.may(operation, resource_type, name)
     return ErrorCode.NONE if may else CODES[resource_type]
 
@@ -228,7 +230,7 @@ def _refuse(asked: Asked, field: str, code: ErrorCode, refused: Sequence[Any]) -
     return refusal
 
 
-def topic_part(operation: Operation, field: str = "name") -> Callable[[Asked, Any], ErrorCode]:
+def topic_part(operation: AclOperation, field: str = "name") -> Callable[[Asked, Any], ErrorCode]:
     """A part that names its topic, or has its id. An id that no topic has is left to the handler,
     which says so: ids are no secret.
     """
@@ -246,7 +248,7 @@ def topic_part(operation: Operation, field: str = "name") -> Callable[[Asked, An
 
 
 def name_part(
-    operation: Operation, resource_type: ResourceType
+    operation: AclOperation, resource_type: ResourceType
 ) -> Callable[[Asked, str], ErrorCode]:
     """A part that is the name of a resource."""
 

@@ -30,7 +30,7 @@ from penstock.broker.request.authorization.rule import (
 )
 from penstock.broker.request.follower_by_message import follower_of
 from penstock.model.error import ErrorCode, RequestError
-from penstock.security.acl.words import Operation as Op
+from penstock.security.acl.words import AclOperation as Op
 from penstock.security.acl.words import ResourceType
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import Message

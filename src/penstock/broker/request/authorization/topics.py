@@ -14,7 +14,7 @@ from penstock.broker.request.authorized_operations import NOT_ASKED_FOR
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NO_TOPIC_ID
-from penstock.security.acl.words import CLUSTER_NAME, Operation, ResourceType
+from penstock.security.acl.words import CLUSTER_NAME, AclOperation, ResourceType
 from penstock.wire.definition import Message
 from penstock.wire.messages.create_topics import CreateTopicsResponse
 from penstock.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
@@ -45,7 +45,7 @@ def metadata(asked: Asked) -> Complete:
         request.topics = [
             MetadataRequestTopic(name=name)
             for name in asked.services.image.topics_by_name
-            if asked.access.may(Operation.DESCRIBE, TOPIC, name)
+            if asked.access.may(AclOperation.DESCRIBE, TOPIC, name)
         ]
     else:
         kept = []
@@ -75,7 +75,7 @@ def metadata(asked: Asked) -> Complete:
 
 
 def _may_see(asked: Asked, topic: MetadataRequestTopic) -> bool:
-    if topic_part(Operation.DESCRIBE)(asked, topic) is not ErrorCode.NONE:
+    if topic_part(AclOperation.DESCRIBE)(asked, topic) is not ErrorCode.NONE:
         return False
     request: MetadataRequest = asked.request
     creates = (
@@ -88,7 +88,7 @@ def _may_see(asked: Asked, topic: MetadataRequestTopic) -> bool:
 
 
 def cluster_operations(asked: Asked) -> int:
-    if not asked.access.may_cluster(Operation.DESCRIBE):
+    if not asked.access.may_cluster(AclOperation.DESCRIBE):
         return 0
     return asked.access.operations(ResourceType.CLUSTER, CLUSTER_NAME)
 
@@ -104,11 +104,11 @@ def describe_topic_partitions(asked: Asked) -> Complete | Message | None:
         request.topics = [
             TopicRequest(name=name)
             for name in asked.services.image.topics_by_name
-            if asked.access.may(Operation.DESCRIBE, TOPIC, name)
+            if asked.access.may(AclOperation.DESCRIBE, TOPIC, name)
         ]
         if not request.topics:
             return DescribeTopicPartitionsResponse()
-    refused = take_refused(asked, "topics", "topics", topic_part(Operation.DESCRIBE))
+    refused = take_refused(asked, "topics", "topics", topic_part(AclOperation.DESCRIBE))
     if isinstance(refused, Message):
         return refused
 
@@ -123,8 +123,8 @@ def describe_topic_partitions(asked: Asked) -> Complete | Message | None:
 
 def may_create(asked: Asked, name: str) -> bool:
     """CREATE on the cluster stands for CREATE on every topic."""
-    return asked.access.may_cluster(Operation.CREATE) or asked.access.may(
-        Operation.CREATE, TOPIC, name
+    return asked.access.may_cluster(AclOperation.CREATE) or asked.access.may(
+        AclOperation.CREATE, TOPIC, name
     )
 
 
@@ -135,7 +135,7 @@ def created_topic(asked: Asked, part: Any) -> ErrorCode:
 def hide_settings_of_created(asked: Asked, response: CreateTopicsResponse) -> None:
     """Who may create a topic need not be allowed to see what it is like (KIP-525)."""
     for topic in response.topics:
-        seen = asked.access.may(Operation.DESCRIBE_CONFIGS, TOPIC, topic.name)
+        seen = asked.access.may(AclOperation.DESCRIBE_CONFIGS, TOPIC, topic.name)
         if topic.error_code == ErrorCode.NONE and not seen:
             topic.topic_config_error_code = FAILED
             topic.num_partitions = UNKNOWN_PARTITIONS
@@ -151,19 +151,19 @@ def delete_topics(asked: Asked) -> Complete | Message | None:
     refused: list[DeletableTopicResult] = []
     names, topics = [], []
     for name in request.topic_names:
-        code = judge(asked, Operation.DELETE, TOPIC, name)
+        code = judge(asked, AclOperation.DELETE, TOPIC, name)
         if code is ErrorCode.NONE:
             names.append(name)
         else:
             refused.append(DeletableTopicResult(name=name, error_code=code))
     for topic in request.topics:
-        if topic_part(Operation.DELETE)(asked, topic) is ErrorCode.NONE:
+        if topic_part(AclOperation.DELETE)(asked, topic) is ErrorCode.NONE:
             topics.append(topic)
         else:
             shown = topic.name
             if shown is None:
                 known = asked.topic_name(topic.topic_id)
-                if known is not None and asked.access.may(Operation.DESCRIBE, TOPIC, known):
+                if known is not None and asked.access.may(AclOperation.DESCRIBE, TOPIC, known):
                     shown = known
             refused.append(
                 DeletableTopicResult(name=shown, topic_id=topic.topic_id, error_code=FAILED)
@@ -183,7 +183,7 @@ def delete_topics(asked: Asked) -> Complete | Message | None:
     return complete
 
 
-def settings_part(operation: Operation) -> Callable[[Asked, Any], ErrorCode]:
+def settings_part(operation: AclOperation) -> Callable[[Asked, Any], ErrorCode]:
     """The settings of a resource: those of brokers and of clients' metrics are the cluster's."""
 
     def judge_part(asked: Asked, part: Any) -> ErrorCode:
