@@ -118,7 +118,11 @@ def add(
 
 @acls.command()
 @click.option("--principal", callback=_principal, help="Only of this one, such as User:alice.")
-@click.option("--operation", type=click.Choice(OPERATIONS, case_sensitive=False))
+@click.option(
+    "--operation",
+    type=click.Choice(OPERATIONS, case_sensitive=False),
+    help="Only entries for this operation.",
+)
 @resource_options
 @click.option("--all", "everything", is_flag=True, help="Needed to remove all entries.")
 @cluster_options
