@@ -1,7 +1,7 @@
 """InitProducerId: an id for an idempotent producer, or the next epoch of a transactional one.
 
-Who joins a two-phase commit needs the setting that allows it (`transactions/begin`). Access rules,
-once there are any, are asked here: WRITE on the transactional id, and TWO_PHASE_COMMIT as well.
+Who joins a two-phase commit needs the setting that allows it (`transactions/begin`). Where
+access is controlled, it also needs TWO_PHASE_COMMIT on the transactional id, beside WRITE.
 """
 
 from collections.abc import Awaitable
