@@ -39,8 +39,8 @@ from penstock.model.identity import NodeId, TopicId, random_id
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
-from penstock.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.security.acl.entry import AclId
+from penstock.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.create_acls import CreateAclsRequest
 from penstock.wire.messages.create_topics import CreateTopicsRequest
