@@ -22,6 +22,8 @@
     <offset>-<epoch>.checkpoint         of the metadata log alone    (log/metadata_snapshots)
   <topic>-<partition>.<32 hex digits>-delete/   on its way out
   <topic>-<partition>.<32 hex digits>-stray/    unknown to the metadata, set aside
+  <topic>-<partition>.<32 hex digits>-future/   a copy that is to take the place of the partition in
+                                                another data directory (log/copying)
 """
 
 import re
@@ -55,6 +57,7 @@ IDENTITY = "meta.properties"
 LOCK = ".lock"
 DELETED_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"
+FUTURE_DIRECTORY = "-future"
 
 OFFSET_MAX = 2**63 - 1  # twenty digits hold more than an offset
 RELATIVE_OFFSET_MAX = 2**31 - 1  # an index entry has 4 bytes for it
@@ -62,6 +65,7 @@ FILE_NAME_LENGTH_MAX = 255
 
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.(?:log|index|timeindex|txnindex|snapshot))")
 _PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
+_FUTURE_DIRECTORY = re.compile(_PARTITION_DIRECTORY.pattern + r"\.[0-9a-f]{32}" + FUTURE_DIRECTORY)
 
 
 def segment_path(directory: str, base_offset: Offset, suffix: str) -> str:
@@ -95,3 +99,16 @@ def retired_directory(partition: TopicPartition, token: bytes, suffix: str) -> s
     assert len(token) == 16, token
     ending = f"-{partition.partition}.{token.hex()}{suffix}"
     return partition.topic[: FILE_NAME_LENGTH_MAX - len(ending)] + ending
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    """The partition of which a directory of this name is to be a copy; None for other names."""
+    match = _FUTURE_DIRECTORY.fullmatch(name)
+    return TopicPartition(match[1], int(match[2])) if match else None
+
+
+def fits_future(partition: TopicPartition) -> bool:
+    """Whether a future directory can have the whole name: a shortened one would be another's."""
+    return len(f"{partition_directory(partition)}.{bytes(16).hex()}{FUTURE_DIRECTORY}") <= (
+        FILE_NAME_LENGTH_MAX
+    )

@@ -241,6 +241,30 @@ class PartitionLog:
             first = end
         return run.ends[-1]
 
+    def pass_over(self, offset: Offset, *, now_ms: int) -> None:
+        """The log ends at `offset` from now on, without a record below it that was not there: in
+        the log of which this one is a copy, compaction has taken them.
+        """
+        assert offset > self.end_offset, (offset, self.end_offset)
+        self._now_ms = now_ms
+        self._roll(offset)
+        self.producers.pass_over(offset)
+        self.end_offset = offset
+
+    def take_over(self, source: "PartitionLog") -> None:
+        """This log is a copy of all batches of `source`, and takes its place: what does not follow
+        from them is taken over. `close` follows.
+        """
+        assert self.end_offset == source.end_offset, (self.end_offset, source.end_offset)
+        assert self.start_offset == source.start_offset, (self.start_offset, source.start_offset)
+        self.epochs.clear()
+        for entry in source.epochs.entries:
+            self.epochs.assign(entry.epoch, entry.start_offset)
+        self.producers.restore(source.producers.by_id, self.end_offset)
+        self._memory.snapshots.doubt(self.end_offset)
+        self.cleaned_offset = source.cleaned_offset
+        self._as_closed = False
+
     def begin_epoch(self, epoch: LeaderEpoch) -> None:
         """A leader begins to write in `epoch`, from the end of the log on."""
         self.epochs.assign(epoch, self.end_offset)

@@ -67,6 +67,10 @@ class Snapshots:
             insort(self._offsets, offset)
         return path
 
+    def doubt(self, offset: Offset) -> None:
+        """One at `offset`, if there is one, is not what the producers are: `write` replaces it."""
+        self._sound.discard(offset)
+
     def remove_above(self, offset: Offset) -> list[str]:
         """Removes those above `offset`; returns, like the methods below, the removed paths."""
         return self._remove([one for one in self._offsets if one > offset])
