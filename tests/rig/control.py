@@ -108,6 +108,7 @@ class Control:
             fetch_sessions=cast(Any, None),
             served={},
             local=self.controller,
+            directory_moves=cast(Any, None),
         )
 
     @property

@@ -212,6 +212,7 @@ class LeaderNode:
             image=Image(), endpoints=(), controller=nothing, partitions=nothing, groups=nothing,
             transactions=nothing, producer_ids=nothing, fetch_sessions=nothing,
             local=sole_controller(self._world, node_id=self.node_id, settings=settings),
+            directory_moves=cast(Any, None),
             served=versions_served(apis),
         )  # fmt: skip
         listening = ListenAddress(listener=LISTENER, host=HOST, port=port)

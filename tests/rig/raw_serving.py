@@ -132,6 +132,7 @@ async def serving(
         endpoints=(), controller=nothing, partitions=nothing, groups=nothing, transactions=nothing,
         producer_ids=nothing, fetch_sessions=nothing, served=versions_served(apis),
         local=sole_controller(world, node_id=NodeId(1), settings=settings),
+        directory_moves=cast(Any, None),
     )  # fmt: skip
     async with TaskGroup() as group:
         address = ListenAddress(listener="PLAINTEXT", host=HOST, port=0)

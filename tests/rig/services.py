@@ -8,6 +8,8 @@ from typing import Any, TypeVar, cast
 
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
+from penstock.broker.partitions.directory_assignments import DirectoryAssignments
+from penstock.broker.partitions.directory_moves import DirectoryMoves
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Applied, Partitions
 from penstock.broker.request.api_table import AnyApi
@@ -65,6 +67,25 @@ class Broker:
             disk=self.world.disk,
             clock=self.world.clock,
         )
+        directory_ids = {
+            str(path / name): (name.encode() * 16)[:16] for name in directories
+        }  # as the metadata have them
+        self.assignments = DirectoryAssignments(
+            node_id=NODE,
+            directories=self.directories,
+            ids=directory_ids,
+            is_damaged=self.partitions.is_damaged,
+            controller=cast(Any, None),  # nobody runs it: nothing is told
+            broker_epoch=lambda: 1,
+        )
+        self.moves = DirectoryMoves(
+            node_id=NODE,
+            partitions=self.partitions,
+            ids=directory_ids,
+            assignments=self.assignments,
+            disk=self.world.disk,
+            clock=self.world.clock,
+        )
         self.services = Services(
             node_id=NODE,
             cluster_id="cluster",
@@ -91,6 +112,7 @@ class Broker:
             fetch_sessions=FetchSessions(random_below=self.world.entropy.random_below),
             served={},
             local=cast(Any, None),
+            directory_moves=self.moves,
         )
         self.applied = Applied()  # by the last change of the metadata
         self._topics_made = 0
@@ -248,7 +270,10 @@ class Broker:
 
     def _apply(self, delta: Delta) -> None:
         self.applied = self.partitions.apply(delta, self.services.image)
+        self.assignments.note(delta, self.services.image)
+        self.moves.note(self.services.image)
         self.partitions.check()
+        self.moves.check()
 
 
 async def _wait(response: Awaitable[Message]) -> Message:

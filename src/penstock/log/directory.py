@@ -7,18 +7,25 @@ deleted by renaming its directory; the files are removed later (`log/removals`),
 at the latest. Creation and deletion cost a few syncs for any number of partitions, so callers pass
 all partitions at once.
 
+A directory may also hold future logs (`log/copying`): copies of partitions of another directory,
+whose places they are to take. Until then they are not partitions of this directory, except that
+their offsets are in its checkpoints.
+
 Invariants:
  1. One node at a time: the lock is held from `open` to `close`.
  2. The marker is on disk only while no node runs, and only when every log was closed. Those that
     were not opened were left by a clean stop before.
  3. A new directory is claimed on disk, and no checkpoint has an entry of its name, before its log
     can be written to.
+ 4. A partition has one log here at most, current or future. A future log gets its final name when
+    all of it is on disk, and its offsets in the checkpoints.
 
 Start reading at `LogDirectory.open_logs` and `LogDirectory.delete_partitions`.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.log import layout
@@ -72,6 +79,7 @@ class LogDirectory:
     ) -> None:
         self.path = path
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.futures: dict[TopicPartition, PartitionLog] = {}  # those that are open
         self.recovery = RecoveryReport(clean=clean)  # summed up over the logs opened so far
         self._disk = disk
         self._lock = lock
@@ -79,7 +87,8 @@ class LogDirectory:
         self._removals = Removals()
         self._claims = Claims(disk=disk, path=path)
         self._producer_expiry_ms = producer_expiry_ms
-        self._checkpoints = OffsetCheckpoints(disk=disk, path=path, logs=self.logs)
+        every_log: ChainMap[TopicPartition, PartitionLog] = ChainMap(self.logs, self.futures)
+        self._checkpoints = OffsetCheckpoints(disk=disk, path=path, logs=every_log)
         self.clean = clean and self._checkpoints.readable
         self._stopped_epoch = stopped_epoch
         self._refused: set[TopicPartition] = set()  # could not be opened
@@ -167,13 +176,29 @@ class LogDirectory:
                 found[partition] = self._claim_of(partition)
         return found
 
+    def futures_found(self) -> dict[str, TopicPartition]:
+        """The future directories here, opened or not: of which partitions, by their names."""
+        parsed = {name: layout.parse_future_directory(name) for name in self._disk.names(self.path)}
+        return {
+            name: partition
+            for name, partition in parsed.items()
+            if partition is not None and self._disk.is_directory(f"{self.path}/{name}")
+        }
+
+    def topic_of_future(self, name: str) -> TopicId | None:
+        """Of which topic a future directory is; None when it does not say."""
+        try:
+            return topic_id_of(self._disk, f"{self.path}/{name}")
+        except CorruptCheckpoint:
+            return None
+
     # Commands
 
     def remember_producers(self, expiry_ms: int) -> None:
         """Sets after how long without a batch a producer is forgotten."""
         if expiry_ms != self._producer_expiry_ms:
             self._producer_expiry_ms = expiry_ms
-            for log in self.logs.values():
+            for log in (*self.logs.values(), *self.futures.values()):
                 log.producers.expiry_ms = expiry_ms
 
     def open_log(
@@ -266,6 +291,99 @@ class LogDirectory:
             failed.update(dict.fromkeys(retired, error))
         return failed
 
+    def open_future(
+        self,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        *,
+        name: str | None = None,
+        now_ms: int,
+    ) -> PartitionLog:
+        """The future log in the directory `name`, or in a new one; raises an `OpenError`."""
+        assert partition not in self.futures, partition
+        assert not self._disk.exists(self._directory(partition)), partition
+        if name is None:
+            self._checkpoints.clear_way({partition})
+            path = free_name(
+                self._disk,
+                parent=self.path,
+                partition=partition,
+                token=topic_id,
+                suffix=layout.FUTURE_DIRECTORY,
+            )
+        else:
+            path = f"{self.path}/{name}"
+        # Not as after a clean stop: it may have been left alone by the process that stopped.
+        left = LeftBehind(
+            recovery_point=self._checkpoints.recovery_point(partition),
+            start_offset=self._checkpoints.start_offset(partition),
+            cleaned_offset=self._checkpoints.cleaned_offset(partition),
+        )
+        # What a crash has left of a copy is compared with its source: nothing is lost by a cut.
+        log = self._load(
+            path, partition, topic_id, settings, left, now_ms=now_ms, about_to_lose=lambda: None
+        )
+        self.futures[partition] = log
+        return log
+
+    def replace_by_future(
+        self, partition: TopicPartition, *, watermark: Offset | None, now_ms: int
+    ) -> PartitionLog:
+        """Gives a future log, which is complete, its final name, and opens it under that; the log
+        whose place it takes is in another directory, and still there.
+
+        DiskError: the future log is closed; whether it has its final name is not known.
+        """
+        future = self.futures[partition]
+        topic_id, settings = future.topic_id, future.settings
+        if watermark is not None:
+            future.note_watermark(watermark)
+        future.close()
+        # A log that comes back with an older start would have records that were deleted.
+        self.save_checkpoints()
+        del self.futures[partition]
+        self._disk.rename(future.directory, self._directory(partition))
+        self._disk.sync_directory(self.path)
+        left = LeftBehind(
+            clean=True,
+            recovery_point=future.end_offset,
+            start_offset=future.start_offset,
+            cleaned_offset=future.cleaned_offset,
+            watermark=watermark,
+        )
+        log = self._load(
+            self._directory(partition), partition, topic_id, settings, left,
+            now_ms=now_ms, about_to_lose=self._about_to_lose,
+        )  # fmt: skip
+        assert log.end_offset == future.end_offset, (log.end_offset, future.end_offset)
+        for entry in future.epochs.entries:
+            log.epochs.assign(entry.epoch, entry.start_offset)  # one without a record is not stored
+        self.logs[partition] = log
+        return log
+
+    def adopt_future(self, name: str) -> None:
+        """A future directory becomes the partition's own, since there is no other: records may be
+        missing.
+        """
+        partition = layout.parse_future_directory(name)
+        assert partition is not None, name
+        self._about_to_lose()
+        self._disk.rename(f"{self.path}/{name}", self._directory(partition))
+        self._disk.sync_directory(self.path)
+
+    def delete_future(self, name: str) -> None:
+        """Deletes a future directory, opened or not, as a partition is deleted."""
+        self._put_away_future(name, layout.DELETED_DIRECTORY)
+
+    def set_aside_future(self, name: str) -> str:
+        """Renames a future directory that no partition is known for; its new path."""
+        return self._put_away_future(name, layout.STRAY_DIRECTORY)
+
+    def leave_future(self, partition: TopicPartition) -> None:
+        """Closes a future log, whose source has failed; the next start decides about it."""
+        self.futures.pop(partition).abandon()
+
     def advance_starts(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """`PartitionLog.advance_start` for many logs, with one write; DiskError as there."""
         self.move_starts(offsets)
@@ -316,7 +434,8 @@ class LogDirectory:
         some of the logs yet.
         """
         is_clean = self.clean or self._unopened() <= self._refused
-        closing = [log for log in self.logs.values() if not log.is_closed]
+        logs = (*self.logs.values(), *self.futures.values())
+        closing = [log for log in logs if not log.is_closed]
         self._disk.sync_all([path for log in closing for path in log.begin_close()])
         for log in closing:
             log.finish_close()
@@ -329,7 +448,7 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Releases everything without writing, as after a crash."""
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.futures.values()):
             log.abandon()
         self._lock.close()
 
@@ -369,9 +488,10 @@ class LogDirectory:
         for name in names:
             if name.endswith(layout.DELETED_DIRECTORY):
                 self._removals.add(f"{self.path}/{name}", delay_ms=0)
+        futures = set(self.futures_found().values())
         for partition in self._checkpoints.partitions():
             directory = layout.partition_directory(partition)
-            if directory not in names:
+            if directory not in names and partition not in futures:
                 if not any(_is_retired(name, directory) for name in names):
                     # Neither deleted nor set aside by a node, as far as it is known.
                     self._about_to_lose_found()
@@ -393,27 +513,18 @@ class LogDirectory:
         watermark = self._checkpoints.watermark(partition)
         is_before = wanted.found and not self._has_epoch
         about_to_lose = self._about_to_lose_found if is_before else self._about_to_lose
-        log = open_log(
-            disk=self._disk,
-            directory=self._directory(partition),
-            partition=partition,
-            topic_id=wanted.topic_id,
-            settings=wanted.settings,
-            now_ms=now_ms,
-            left=LeftBehind(
-                clean=self.clean,
-                recovery_point=recovery_point,
-                start_offset=self._checkpoints.start_offset(partition),
-                cleaned_offset=self._checkpoints.cleaned_offset(partition),
-                watermark=watermark,
-                found=wanted.found,
-            ),
-            producer_expiry_ms=self._producer_expiry_ms,
-            loaded=self._loaded,
-            checkpoints=self._checkpoints,
-            removals=self._removals,
-            about_to_lose=about_to_lose,
+        left = LeftBehind(
+            clean=self.clean,
+            recovery_point=recovery_point,
+            start_offset=self._checkpoints.start_offset(partition),
+            cleaned_offset=self._checkpoints.cleaned_offset(partition),
+            watermark=watermark,
+            found=wanted.found,
         )
+        log = self._load(
+            self._directory(partition), partition, wanted.topic_id, wanted.settings, left,
+            now_ms=now_ms, about_to_lose=about_to_lose,
+        )  # fmt: skip
         if wanted.whole and log.end_offset < recovery_point:
             log.abandon()
             raise RecordsLost(
@@ -435,6 +546,53 @@ class LogDirectory:
             # The same: what is written there now may never be committed.
             self._checkpoints.save_watermarks()
         return log
+
+    def _load(
+        self,
+        path: str,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        settings: TopicSettings,
+        left: LeftBehind,
+        *,
+        now_ms: int,
+        about_to_lose: Callable[[], None],
+    ) -> PartitionLog:
+        return open_log(
+            disk=self._disk,
+            directory=path,
+            partition=partition,
+            topic_id=topic_id,
+            settings=settings,
+            now_ms=now_ms,
+            left=left,
+            producer_expiry_ms=self._producer_expiry_ms,
+            loaded=self._loaded,
+            checkpoints=self._checkpoints,
+            removals=self._removals,
+            about_to_lose=about_to_lose,
+        )
+
+    def _put_away_future(self, name: str, suffix: str) -> str:
+        partition = layout.parse_future_directory(name)
+        assert partition is not None, name
+        log = self.futures.get(partition)
+        if log is not None and log.directory == f"{self.path}/{name}":
+            log.abandon()
+            del self.futures[partition]
+        token = self.topic_of_future(name) or NO_TOPIC_ID
+        path = free_name(
+            self._disk, parent=self.path, partition=partition, token=token, suffix=suffix
+        )
+        self._disk.rename(f"{self.path}/{name}", path)
+        self._disk.sync_directory(self.path)
+        if partition not in self.logs and partition not in self.futures:
+            # Else the next start would look for what these offsets are of.
+            self._checkpoints.forget(partition)
+            self._checkpoints.save()
+        if suffix == layout.DELETED_DIRECTORY:
+            self._removals.add(path, delay_ms=0)
+        return path
 
     def _retire(self, partition: TopicPartition, topic_id: TopicId) -> str | None:
         """Renames a partition's directory; the new path, or None if there is none of that topic."""

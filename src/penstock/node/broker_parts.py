@@ -18,6 +18,7 @@ from penstock.broker.network.entrance import Entrance
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.cleaning import Cleaning
 from penstock.broker.partitions.directory_assignments import DirectoryAssignments
+from penstock.broker.partitions.directory_moves import DirectoryMoves
 from penstock.broker.partitions.housekeeping import Housekeeping
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Partitions
@@ -143,6 +144,14 @@ class BrokerParts:
             controller=controller,
             broker_epoch=self.broker_epoch,
         )
+        self._directory_moves = DirectoryMoves(
+            node_id=node_id,
+            partitions=self.partitions,
+            ids=directory_ids,
+            assignments=self._directory_assignments,
+            disk=world.disk,
+            clock=world.clock,
+        )
         self.services = Services(
             node_id=node_id,
             cluster_id=place.member.cluster_id,
@@ -163,6 +172,7 @@ class BrokerParts:
             served=versions_served(SERVED),
             local=local,
             authorizer=authorizer_of(settings),
+            directory_moves=self._directory_moves,
         )
         if self._replicating is not None:
             self.services.in_sync_changes = self._replicating.in_sync_changes
@@ -188,6 +198,10 @@ class BrokerParts:
             self._replicating.applied(delta, image, applied)
             self._replicating.limit(self.services.settings.replication)
         self._directory_assignments.note(delta, image)
+        self._directory_moves.note(image)
+        self._directory_moves.limit(
+            self.services.settings.replication.replica_alter_log_dirs_io_max_bytes_per_second
+        )
         self._groups.apply(delta, image, self.services.settings.groups)
         self._transactions.apply(delta, image, self.services.settings.transactions)
 
@@ -202,6 +216,7 @@ class BrokerParts:
 
     def check(self) -> None:
         self.partitions.check()
+        self._directory_moves.check()
         if self._replicating is not None:
             self._replicating.check()
         self._groups.check()
@@ -230,11 +245,14 @@ class BrokerParts:
         Housekeeping(
             partitions=self.partitions, settings=self._config.settings, world=self._world
         ).start(self._group)
-        Cleaning(
+        cleaning = Cleaning(
             partitions=self.partitions,
             settings=lambda: self.services.settings,
             world=self._world,
-        ).start(self._group)
+            is_moving=self._directory_moves.is_moving,
+        )
+        cleaning.start(self._group)
+        self._directory_moves.is_compacting = cleaning.is_compacting
         reopening = Reopening(
             partitions=self.partitions,
             publish=lambda delta: self.publish(delta, self.services.image),
@@ -246,6 +264,7 @@ class BrokerParts:
         await self._membership.unfence()
         self._compare_in_sync_min()
         self._group.start(self._directory_assignments.run(), name="directories of replicas")
+        self._group.start(self._directory_moves.run(), name="moves between directories")
         if not self._is_alone:
             self._group.start(self._membership.run(), name="heartbeats")
         self.server.serve()

@@ -175,6 +175,21 @@ class Replica:
         for observer in tuple(self.observers):
             observer.advanced(self, 0)
 
+    def move_to(self, log: PartitionLog) -> None:
+        """Another log takes the place of the present one: a copy of it in another directory, all of
+        which is synced. Clients and followers do not notice.
+        """
+        before = self.log
+        assert not self.has_ended, self.name
+        assert log.partition == before.partition
+        assert log.start_offset == before.start_offset, (log.start_offset, before.start_offset)
+        assert log.end_offset == before.end_offset, (log.end_offset, before.end_offset)
+        assert log.recovery_point == log.end_offset, (log.recovery_point, log.end_offset)
+        assert not before.producers.ended, "they are taken up after each append"
+        self.log = log
+        log.producers.note_ended(self.high_watermark)
+        self._first_unstable_offset = log.producers.first_open_offset
+
     def reconfigure(self, settings: TopicSettings) -> None:
         self.log.reconfigure(settings)
         if self._sync_records is None:

@@ -103,6 +103,7 @@ async def serve(
         endpoints=(), controller=nothing, partitions=nothing, groups=nothing, transactions=nothing,
         producer_ids=nothing, fetch_sessions=nothing,
         local=sole_controller(world, node_id=LEADER, settings=settings),
+        directory_moves=cast(Any, None),
         served=versions_served(leader.apis),
     )  # fmt: skip
     port = 0 if address is None else address.port

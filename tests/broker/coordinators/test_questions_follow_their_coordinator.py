@@ -80,6 +80,7 @@ class CoordinatorNode:
             endpoints=(), controller=nothing, partitions=nothing, groups=nothing,
             transactions=nothing, producer_ids=nothing, fetch_sessions=nothing,
             local=sole_controller(world, node_id=FORMER, settings=settings),
+            directory_moves=cast(Any, None),
             served=versions_served(apis),
         )  # fmt: skip
         listening = ListenAddress(listener=LISTENER, host=HOST, port=0)

@@ -1,6 +1,10 @@
-"""DescribeLogDirs: how large each partition is on disk, and how much room is left there."""
+"""DescribeLogDirs: how large each partition is on disk, and how much room is left there.
 
-from collections.abc import Iterable
+Future logs, of replicas that are moved between directories, are listed where they are. Their lag is
+what they have yet to copy; the lag of other logs is counted from the high watermark.
+"""
+
+from collections.abc import Iterable, Mapping
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.services import RequestContext, Services
@@ -23,7 +27,7 @@ def handle(
     services: Services, request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse:
     directories = services.partitions.directories
-    asked = list(_asked(services, request))
+    asked = {replica.name: replica for replica in _asked(services, request)}
     results = [_describe(services, directory, asked) for directory in directories.online.values()]
     return DescribeLogDirsResponse(results=results + [_failed(path) for path in directories.failed])
 
@@ -35,7 +39,7 @@ def refuse(
 
 
 def _describe(
-    services: Services, directory: LogDirectory, asked: Iterable[Replica]
+    services: Services, directory: LogDirectory, asked: Mapping[TopicPartition, Replica]
 ) -> DescribeLogDirsResult:
     path, disk = directory.path, services.world.disk
     try:
@@ -44,7 +48,7 @@ def _describe(
         return _failed(path)
     return DescribeLogDirsResult(
         log_dir=path,
-        topics=_by_topic(one for one in asked if one.name in directory.logs),
+        topics=_by_topic(directory, asked),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
     )
@@ -66,16 +70,26 @@ def _asked(services: Services, request: DescribeLogDirsRequest) -> Iterable[Repl
             yield found
 
 
-def _by_topic(partitions: Iterable[Replica]) -> list[DescribeLogDirsTopic]:
+def _by_topic(
+    directory: LogDirectory, asked: Mapping[TopicPartition, Replica]
+) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition in partitions:
-        name = partition.name.topic
-        topic = topics.setdefault(name, DescribeLogDirsTopic(name=name))
+    for name, replica in asked.items():
+        if name in directory.logs:
+            log = replica.log
+            lag = max(replica.high_watermark - log.end_offset, 0)  # 0, as in Apache Kafka
+        elif name in directory.futures:
+            log = directory.futures[name]
+            lag = max(replica.log.end_offset - log.end_offset, 0)
+        else:
+            continue
+        topic = topics.setdefault(name.topic, DescribeLogDirsTopic(name=name.topic))
         topic.partitions.append(
             DescribeLogDirsPartition(
-                partition_index=partition.name.partition,
-                partition_size=partition.log.size_bytes,
-                offset_lag=partition.log.end_offset - partition.high_watermark,
+                partition_index=name.partition,
+                partition_size=log.size_bytes,
+                offset_lag=lag,
+                is_future_key=log is not replica.log,
             )
         )
     return list(topics.values())

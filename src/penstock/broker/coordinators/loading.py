@@ -65,11 +65,10 @@ async def load(
     """
     started_ms = clock.monotonic_ms()
     host = led.host
-    log = host.partition.log
-    end_offset = log.end_offset
+    end_offset = host.partition.log.end_offset
     records = 0
     try:
-        await _read(host, log, latest)
+        await _read(host, latest)
         taking = latest.take()
         while host.stage is Stage.LOADING and (some := tuple(islice(taking, RECORDS_PER_TURN))):
             host.replay(some)
@@ -80,7 +79,7 @@ async def load(
         host.end(Stage.UNREADABLE)
     if host.stage is not Stage.LOADING:
         return False
-    assert log.end_offset == end_offset, "nobody else writes to the journal"
+    assert host.partition.log.end_offset == end_offset, "nobody else writes to the journal"
     host.replay((), next_offset=end_offset)
     led.loaded(context())
     logger.info(
@@ -90,15 +89,15 @@ async def load(
     return True
 
 
-async def _read(
-    host: LedHost[JournalRecord], log: PartitionLog, latest: Latest[JournalRecord]
-) -> None:
+async def _read(host: LedHost[JournalRecord], latest: Latest[JournalRecord]) -> None:
     """No checksum covers the offset of a batch itself, and a wrong one would hide what follows it:
     so each must come after the one before, and none may be left over.
     """
+    log = host.partition.log
     offset, end_offset = log.start_offset, log.end_offset
     bytes_seen = 0
     while offset < end_offset and host.stage is Stage.LOADING:
+        log = host.partition.log  # a replica that was moved has another one
         turn_ends_at = bytes_seen + BYTES_PER_TURN
         for number, batch in enumerate(log.batches_from(offset), 1):
             if batch.base_offset < offset and bytes_seen > 0:

@@ -11,7 +11,6 @@ class Unserved(Enum):
     """Why an API is not served, as docs/protocol.md says it."""
 
     ENDED = "never: it ended with ZooKeeper"
-    OPERATION = "with clusters: moving partitions between log directories"
     SECURITY = "with security: authentication, ACLs and delegation tokens"
     QUOTAS = "with security: quotas of clients"
     SHARE_GROUPS = "later: share groups (KIP-932)"
@@ -29,7 +28,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.UPDATE_METADATA,
                 ApiKey.CONTROLLED_SHUTDOWN,
             ),
-            Unserved.OPERATION: (ApiKey.ALTER_REPLICA_LOG_DIRS,),
             Unserved.SECURITY: (
                 ApiKey.CREATE_DELEGATION_TOKEN,
                 ApiKey.RENEW_DELEGATION_TOKEN,

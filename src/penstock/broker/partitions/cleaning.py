@@ -45,12 +45,22 @@ class Cleaning:
         partitions: Iterable[Replica],
         settings: Callable[[], BrokerSettings],
         world: World,
+        is_moving: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
+        """`is_moving` tells of a partition that is moved to another directory, which is left alone
+        until it is there.
+        """
         self._partitions = partitions
+        self._is_moving = is_moving
+        self._cleaned_now: TopicPartition | None = None
         self._settings = settings
         self._world = world
         # Logs to leave alone, and until when; None: as long as this node runs.
         self._left_alone: dict[tuple[TopicPartition, TopicId], int | None] = {}
+
+    def is_compacting(self, name: TopicPartition) -> bool:
+        """Whether a pass over the partition's log is under way."""
+        return self._cleaned_now == name
 
     def start(self, group: TaskGroup) -> None:
         if self._settings().log_cleaner_enable:
@@ -75,11 +85,14 @@ class Cleaning:
             log, dirt, limits_of(self._settings()), now_ms=self._world.clock.now_ms()
         )
         cleaned_before = log.cleaned_offset
+        self._cleaned_now = log.partition
         try:
             await self._clean(log, wanted)
         except (DiskError, OffloadError, CorruptData) as error:
             self._leave_alone(log, error)
             return True  # to the others
+        finally:
+            self._cleaned_now = None
         return log.cleaned_offset != cleaned_before
 
     def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
@@ -89,7 +102,7 @@ class Cleaning:
             log = partition.log
             if COMPACT not in log.settings.cleanup_policy or log.is_closed:
                 continue
-            if self._is_left_alone(log):
+            if self._is_left_alone(log) or self._is_moving(log.partition):
                 continue
             try:
                 dirt = dirt_of(

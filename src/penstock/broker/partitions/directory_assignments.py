@@ -7,6 +7,10 @@ broker lead that as if it still had the records.
 A replica whose log cannot be opened because it is damaged is told to be in a lost directory: others
 lead the partition, until the log is repaired, or removed and copied again, and its directory told.
 The only replica of a partition is not: nobody else could lead, and once it is repaired it leads on.
+
+A replica that is being moved is assigned to its new directory just before it gets there
+(`replication/directory_move` says why). If the old directory fails in between, the replica is
+assigned to that one again, and fails with it.
 """
 
 import asyncio
@@ -17,7 +21,7 @@ from contextlib import suppress
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.metadata.image.image import Delta, Image
-from penstock.metadata.image.topic import LOST_DIRECTORY
+from penstock.metadata.image.topic import LOST_DIRECTORY, PartitionImage
 from penstock.model.error import RequestError
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.limit import DECISION_RECORDS_MAX
@@ -60,17 +64,20 @@ class DirectoryAssignments:
         self._image = Image()
         self._wanted: dict[Replica, bytes] = {}
         self._unopened: set[Replica] = set()  # whose logs were not open when last looked at
+        # Of replicas whose directory is not where their log is, or who have no log any more.
+        self._overridden: dict[Replica, bytes] = {}
         self._news = asyncio.Event()
+
+    def wanted_of(self, name: TopicPartition) -> bytes | None:
+        """The directory that the controller is yet to be told of; None: it knows it."""
+        topic = self._image.topics_by_name.get(name.topic)
+        return None if topic is None else self._wanted.get((topic.topic_id, name.partition))
 
     def note(self, delta: Delta, image: Image) -> None:
         """The logs of the image are open, unless they cannot be; what is elsewhere than the
         metadata says is told.
         """
         before, self._image = self._image, image
-        for topic in delta.topics_deleted:
-            self._unopened.difference_update(
-                (topic.topic_id, index) for index in range(len(topic.partitions))
-            )
         for topic in (*delta.topics_created, *delta.topics_changed):
             known = before.topics_by_id.get(topic.topic_id)
             for index, partition in enumerate(topic.partitions):
@@ -80,20 +87,23 @@ class DirectoryAssignments:
                 replica = (topic.topic_id, index)
                 if was is partition and replica not in self._unopened:
                     continue
+                if self._node_id not in partition.replicas:
+                    self._overridden.pop(replica, None)
+                self._look(TopicPartition(topic.name, index), replica, partition)
+        for topic in delta.topics_deleted:
+            for index in range(len(topic.partitions)):
+                replica = (topic.topic_id, index)
+                self._overridden.pop(replica, None)
                 self._wanted.pop(replica, None)
                 self._unopened.discard(replica)
-                if self._node_id not in partition.replicas:
-                    continue
-                name = TopicPartition(topic.name, index)
-                home, is_damaged = self._home(name), self._is_damaged(name)
-                if home is None or is_damaged:
-                    self._unopened.add(replica)
-                if is_damaged and len(partition.replicas) > 1:
-                    home = LOST_DIRECTORY
-                if home is not None and home != partition.directory(self._node_id):
-                    self._wanted[replica] = home
-        if self._wanted:
-            self._news.set()
+
+    def assign(self, name: TopicPartition, path: str) -> None:
+        """The replica is to be in this directory by the metadata, wherever its log is."""
+        self._override(name, self._ids[path])
+
+    def withdraw(self, name: TopicPartition) -> None:
+        """The replica is where its log is: ends `assign`."""
+        self._override(name, None)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -106,6 +116,32 @@ class DirectoryAssignments:
                     self._done(asked, await self._controller.ask(self._request(asked)))
                 if self._wanted:
                     await asyncio.sleep(RETRY_WAIT_S)
+
+    def _override(self, name: TopicPartition, directory: bytes | None) -> None:
+        topic = self._image.topics_by_name.get(name.topic)
+        if topic is None or name.partition >= len(topic.partitions):
+            return
+        replica = (topic.topic_id, name.partition)
+        if directory is None:
+            self._overridden.pop(replica, None)
+        else:
+            self._overridden[replica] = directory
+        self._look(name, replica, topic.partitions[name.partition])
+
+    def _look(self, name: TopicPartition, replica: Replica, partition: PartitionImage) -> None:
+        self._wanted.pop(replica, None)
+        self._unopened.discard(replica)
+        if self._node_id not in partition.replicas:
+            return
+        home = self._overridden.get(replica) or self._home(name)
+        is_damaged = self._is_damaged(name)
+        if home is None or is_damaged:
+            self._unopened.add(replica)
+        if is_damaged and len(partition.replicas) > 1:
+            home = LOST_DIRECTORY
+        if home is not None and home != partition.directory(self._node_id):
+            self._wanted[replica] = home
+            self._news.set()
 
     def _home(self, name: TopicPartition) -> bytes | None:
         log = self._directories.log_of(name)

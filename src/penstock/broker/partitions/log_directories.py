@@ -7,6 +7,9 @@ one of them was offline: the metadata decides which copy is right, and the other
 are served no longer, the others are. Without the directory of the metadata log, or without any, a
 node cannot go on.
 
+A partition that is being moved has a future log in another directory
+(`broker/partitions/directory_moves`), which becomes its only one in the end.
+
 Before a broker registers, all logs are opened (`recover`): then it is known whether everything is
 there that it wrote before (`clean_epoch`). From then on each directory has a start file, until a
 write or a sync in it fails.
@@ -14,19 +17,21 @@ write or a sync in it fails.
 Invariants:
  1. A partition has at most one home, and its log is open nowhere else.
  2. A directory is online or failed, never both; nothing is written to a failed one.
+ 3. A partition has at most one future log that is open, in another directory than its home.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from penstock.broker.partitions.homes import Homes
 from penstock.log.directory import NO_BROKER_EPOCH, LogDirectory, LogWanted, OpenError
 from penstock.log.partition_log import PartitionLog
 from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
 from penstock.model.offset import Offset
+from penstock.replication.directory_move import Fate, fate_of
 from penstock.world.errors import DiskError
 from penstock.world.ports import Disk
 
@@ -64,6 +69,11 @@ class LogDirectories:
         self._homes = Homes()
         # Those found in several directories, until `settle_copies`: none of these logs is open.
         self._copies: dict[TopicPartition, list[LogDirectory]] = {}
+        self._futures: dict[TopicPartition, LogDirectory] = {}  # where a future log is open
+        # To be resumed: the names of future directories, until `open_future`.
+        self._resumable: dict[TopicPartition, tuple[LogDirectory, str]] = {}
+        # Where a partition that is not here yet is to be made.
+        self._preferred: dict[TopicPartition, str] = {}
         for directory in self.online.values():
             for partition in directory.partitions_found():
                 self._found(partition, directory)
@@ -154,7 +164,28 @@ class LogDirectories:
         home = self._homes.get(partition)
         return None if home is None else home.logs.get(partition)
 
+    def home_of(self, partition: TopicPartition) -> str | None:
+        """The path of the directory that a partition is in, if that is online."""
+        home = self._homes.get(partition)
+        return None if home is None else home.path
+
+    def future_of(self, partition: TopicPartition) -> PartitionLog | None:
+        """A partition's future log, if it is being moved."""
+        home = self._futures.get(partition)
+        return None if home is None else home.futures[partition]
+
+    def future_home_of(self, partition: TopicPartition) -> str | None:
+        """The path of the directory that a partition is being moved to."""
+        home = self._futures.get(partition)
+        return None if home is None else home.path
+
     def check(self) -> None:
+        for partition, directory in self._futures.items():
+            assert partition in directory.futures, "invariant 3"
+            assert self._homes.get(partition) is not directory, "invariant 3"
+        for directory in self.online.values():
+            for partition in directory.futures:
+                assert self._futures.get(partition) is directory, "invariant 3"
         for directory in self.online.values():
             assert directory.path not in self.failed, "invariant 2"
             for partition in directory.logs:
@@ -232,7 +263,8 @@ class LogDirectories:
                 continue
             if home is None:
                 self._made_anew |= one.partition not in unheard_of
-                home = self._homes.emptiest(self.online.values())
+                preferred = self.online.get(self._preferred.pop(one.partition, ""))
+                home = preferred or self._homes.emptiest(self.online.values())
                 self._homes.put(one.partition, home)
             by_home.setdefault(home.path, []).append(one)
         for path, ones in by_home.items():
@@ -242,9 +274,13 @@ class LogDirectories:
     def delete_partitions(
         self, partitions: Mapping[TopicPartition, TopicId]
     ) -> dict[TopicPartition, DiskError]:
-        """Deletes partitions, opened or not; which could not be, and why."""
+        """Deletes partitions, opened or not, and future logs of them; which could not be, and
+        why.
+        """
         by_home: dict[str, dict[TopicPartition, TopicId]] = {}
         for partition, topic_id in partitions.items():
+            self._preferred.pop(partition, None)
+            self.delete_future(partition)
             home = self._homes.remove(partition)
             if home is not None:
                 by_home.setdefault(home.path, {})[partition] = topic_id
@@ -288,6 +324,139 @@ class LogDirectories:
                         "partition=%s stray=true set_aside=%s reason=it lies in %s too",
                         partition, path, home.path,
                     )  # fmt: skip
+
+    def prefer(self, partition: TopicPartition, path: str) -> None:
+        """A partition that is not here yet is to be made in this directory."""
+        assert path in self.online, path
+        self._preferred[partition] = path
+
+    def settle_futures(self, belongs: Mapping[TopicPartition, HeldReplica]) -> list[TopicPartition]:
+        """Decides, by the metadata, about the future directories that a start finds. Call it after
+        `settle_copies`. Returns the partitions of which a future log is all that is left.
+        """
+        adopted: list[TopicPartition] = []
+        for directory in self.online.values():
+            for name, partition in directory.futures_found().items():
+                replica = belongs.get(partition)
+                home = self._homes.get(partition)
+                identity = directory.identity
+                match fate_of(
+                    is_replica=replica is not None
+                    and directory.topic_of_future(name) == replica.topic_id,
+                    has_current=home is not None and partition not in adopted,
+                    same_directory=home is directory,
+                    is_second=partition in self._resumable or partition in adopted,
+                    is_assigned=replica is not None
+                    and identity is not None
+                    and identity.directory_id == replica.directory_id,
+                    some_offline=bool(self.failed),
+                ):
+                    case Fate.RESUME:
+                        self._resumable[partition] = (directory, name)
+                    case Fate.DELETE:
+                        directory.delete_future(name)
+                        logger.info("partition=%s future=%s deleted=true", partition, name)
+                    case Fate.ADOPT:
+                        directory.adopt_future(name)
+                        self._homes.put(partition, directory)
+                        adopted.append(partition)
+                        logger.error(
+                            "partition=%s directory=%s reason=only a copy of it is left, which was"
+                            " being made for a move: records may be missing",
+                            partition, directory.path,
+                        )  # fmt: skip
+                    case Fate.SET_ASIDE:
+                        path = directory.set_aside_future(name)
+                        logger.warning("partition=%s stray=true set_aside=%s", partition, path)
+                    case Fate.LEAVE:
+                        logger.warning(
+                            "partition=%s future=%s left=true reason=a directory is offline",
+                            partition, name,
+                        )  # fmt: skip
+                    case _ as never:
+                        assert_never(never)
+        return adopted
+
+    def resumable(self) -> dict[TopicPartition, str]:
+        """The partitions whose move is to be resumed, with the directories they go to."""
+        return {
+            partition: directory.path
+            for partition, (directory, _) in self._resumable.items()
+            if directory.path in self.online
+        }
+
+    def open_future(
+        self, partition: TopicPartition, path: str, topic_id: TopicId, *, now_ms: int
+    ) -> PartitionLog:
+        """A future log of a partition in this directory; raises an `OpenError`."""
+        assert partition not in self._futures, partition
+        assert self.home_of(partition) != path, partition
+        current = self.log_of(partition)
+        assert current is not None, partition
+        directory = self.online[path]
+        found = self._resumable.pop(partition, None)
+        name = None
+        if found is not None and found[0] is directory:
+            name = found[1]
+        elif found is not None and found[0].path in self.online:
+            found[0].delete_future(found[1])
+        log = directory.open_future(partition, topic_id, current.settings, name=name, now_ms=now_ms)
+        self._futures[partition] = directory
+        return log
+
+    def delete_future(self, partition: TopicPartition) -> None:
+        """Ends a move: what was copied is deleted. DiskError is logged: the next start does it."""
+        directory = self._futures.pop(partition, None)
+        found = self._resumable.pop(partition, None)
+        if directory is not None:
+            name = directory.futures[partition].directory.rpartition("/")[2]
+        elif found is not None and found[0].path in self.online:
+            directory, name = found
+        else:
+            return
+        try:
+            directory.delete_future(name)
+        except DiskError as error:
+            directory.futures.pop(partition, None)
+            logger.error("partition=%s future=%s deleted=false reason=%s", partition, name, error)
+
+    def leave_future(self, partition: TopicPartition) -> None:
+        """The directory of the current log has failed: the next start decides about the copy."""
+        directory = self._futures.pop(partition, None)
+        if directory is not None:
+            directory.leave_future(partition)
+
+    def replace_by_future(
+        self, partition: TopicPartition, *, watermark: Offset | None, now_ms: int
+    ) -> PartitionLog:
+        """The future log, which has everything and is closed by this, becomes the partition's log.
+        The one before is still open, and is to be deleted: `delete_replaced`.
+
+        DiskError: the log before is the partition's log still. For want of room the future one is
+        deleted; otherwise its directory has failed.
+        """
+        directory = self._futures[partition]
+        try:
+            log = directory.replace_by_future(partition, watermark=watermark, now_ms=now_ms)
+        except DiskError as error:
+            if partition in directory.futures:
+                self.delete_future(partition)
+                raise
+            self._futures.pop(partition)
+            raise DiskError(error.path, error.reason) from error  # it has its final name already
+        del self._futures[partition]
+        self._homes.put(partition, directory)
+        return log
+
+    def delete_replaced(self, path: str, partition: TopicPartition) -> None:
+        """Deletes the log in this directory whose place another has taken; DiskError: it has
+        failed.
+        """
+        directory = self.online[path]
+        topic_id = directory.logs[partition].topic_id
+        failed = directory.delete_partitions({partition: topic_id})
+        if failed:
+            raise failed[partition]
 
     def delete_removed(self, elsewhere: Mapping[TopicPartition, TopicId]) -> None:
         """Deletes what the metadata assign to other brokers only: its replica was removed from here
@@ -360,6 +529,12 @@ class LogDirectories:
         self.io_failed(directory)
         self.failed[path] = reason
         self._homes.drop(directory)
+        self._futures = {
+            name: future for name, future in self._futures.items() if future is not directory
+        }
+        self._preferred = {
+            name: preferred for name, preferred in self._preferred.items() if preferred != path
+        }
         if directory is self._metadata:
             raise DirectoryLost(path, f"the directory of the metadata log has failed: {reason}")
         directory.abandon()

@@ -60,7 +60,8 @@ class Applied:
 class Partitions:
     """All replicas of a broker. Iterating goes over them by topic name and index.
 
-    `follower_synced` is called after the sync of a follower's log.
+    `follower_synced` is called after the sync of a follower's log, `directory_failed` when a
+    directory goes offline, with the partitions that were served from it.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class Partitions:
         }
         self.ack_deadlines = AckDeadlines(clock)
         self.follower_synced: Callable[[Follower], None] | None = None
+        # Called with a directory that fails, while its logs are open still.
+        self.directory_failed: Callable[[str, list[TopicPartition]], None] | None = None
         self._node_id = node_id
         self._in_effect = BrokerSettingsInEffect(settings, node_id)
         self._clock = clock
@@ -93,6 +96,7 @@ class Partitions:
         self._full_logged_ms: dict[str, int] = {}  # by directory
         self._damage_reported: dict[str, str] = {}  # the last of each log, by its directory
         self._strays_set_aside = False
+        self._adopted: list[TopicPartition] = []  # at the start: only a copy of them was left
         self._closed = False
         # At the start the cluster took this broker to have the records of these, and it has none.
         self.lacking: list[TopicPartition] = []
@@ -303,7 +307,15 @@ class Partitions:
             self._remove(partition)
             self._offline.add(partition.name)
             partition.end(offline=True)
+        if self.directory_failed is not None:
+            self.directory_failed(path, [partition.name for partition in lost])
         self.directories.fail(path, error.reason)
+
+    def move_to(self, replica: Replica, log: PartitionLog) -> None:
+        """The replica is in another directory from now on, in a log all of which is synced."""
+        self._syncing[self._home(replica)].forget(replica)
+        replica.move_to(log)
+        self._synced(replica)
 
     def close(self) -> None:
         """Leads and follows no partition any more and ends every wait: the node is stopping.
@@ -390,7 +402,7 @@ class Partitions:
         self.lacking = [
             name
             for name, (_, partition) in to_open.items()
-            if not self.directories.has(name)
+            if (not self.directories.has(name) or name in self._adopted)
             and (self._node_id in partition.isr or self._node_id in partition.elr)
         ]
         if self.lacking:
@@ -566,6 +578,7 @@ class Partitions:
                 here[name] = topic.topic_id
                 replicas[name] = HeldReplica(topic.topic_id, partition.directory(self._node_id))
         self.directories.settle_copies(replicas, now_ms=self._clock.now_ms())
+        self._adopted = self.directories.settle_futures(replicas)
         self.directories.delete_removed(elsewhere)
         self.directories.set_aside_strays(here)
 

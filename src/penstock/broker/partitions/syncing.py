@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from penstock.log.partition_log import PartitionLog
 from penstock.model.offset import Offset
 from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
@@ -51,6 +52,11 @@ class Syncing:
         self._wanted[partition] = None
         self._any_wanted.set()
 
+    def forget(self, partition: Replica) -> None:
+        """The partition has another log from now on, in another directory."""
+        self._wanted.pop(partition, None)
+        self._unnoted.discard(partition)
+
     async def run(self) -> None:
         """Rounds, one after the other, until cancelled."""
         while True:
@@ -61,7 +67,7 @@ class Syncing:
         """One round."""
         wanted, self._wanted = self._wanted, {}
         self._any_wanted.clear()
-        round_: list[tuple[Replica, Offset]] = []
+        round_: list[tuple[Replica, PartitionLog, Offset]] = []
         files: list[File] = []
         try:
             # One step up to the await: the files are those that hold the logs up to these ends.
@@ -69,19 +75,20 @@ class Syncing:
                 if partition.has_ended:
                     self._unnoted.discard(partition)
                 else:
-                    round_.append((partition, partition.log.end_offset))
-                    files += partition.log.unsynced_files()
+                    log = partition.log
+                    round_.append((partition, log, log.end_offset))
+                    files += log.unsynced_files()
             await self._disk.sync(files)
         except DiskError as error:
             self._failed(error)
             return
-        for partition, end_offset in round_:
-            if not partition.log.is_closed:
-                self._finish(partition, end_offset)
+        for partition, log, end_offset in round_:
+            if not log.is_closed:  # as it is when its partition has got another one meanwhile
+                self._finish(partition, log, end_offset)
 
-    def _finish(self, partition: Replica, end_offset: Offset) -> None:
+    def _finish(self, partition: Replica, log: PartitionLog, end_offset: Offset) -> None:
         try:
-            partition.log.mark_synced(end_offset)
+            log.mark_synced(end_offset)
         except DiskError as error:
             if not error.full:
                 self._failed(error)
@@ -89,11 +96,15 @@ class Syncing:
             if partition not in self._unnoted:
                 self._unnoted.add(partition)
                 logger.error("partition=%s synced=unnoted reason=%s", partition.name, error)
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self.want, partition)
+            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._want_again, partition, log)
             return
         self._unnoted.discard(partition)
         if not partition.has_ended:
             self._synced(partition)
+
+    def _want_again(self, partition: Replica, log: PartitionLog) -> None:
+        if partition.log is log:
+            self.want(partition)
 
 
 async def run_all(directories: Iterable[Syncing]) -> None:

@@ -16,6 +16,7 @@ from penstock.broker.controller.quorum_driver import QuorumDriver
 from penstock.broker.coordinators.group_coordinator import GroupCoordinator
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.coordinators.verified_turns import VerifiedTurns
+from penstock.broker.partitions.directory_moves import DirectoryMoves
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.listed_brokers import ListedBrokers
 from penstock.metadata.image.broker import Endpoint
@@ -121,6 +122,7 @@ class Services:
         ApiKey, VersionRange
     ]  # what ApiVersions tells: taken from the table of handlers
     local: LocalController  # this node's replica of the metadata
+    directory_moves: DirectoryMoves
     in_sync_changes: WantedInSyncChanges | None = None  # None: there are no other brokers
     lost_nodes: LostNodes | None = None  # the same
     leader_throttle: ReplicationThrottle = field(default_factory=ReplicationThrottle)

@@ -63,6 +63,15 @@ class ReplicationSettings:
         change=Change.CLUSTER_WIDE,
         internal=True,
     )
+    replica_alter_log_dirs_io_max_bytes_per_second: int | None = declare(
+        None,
+        SettingType.LONG,
+        int64(0),
+        "How many bytes a second are copied for replicas that are moved between the log "
+        "directories of a broker; without it any number.",
+        change=Change.CLUSTER_WIDE,
+        internal=True,
+    )
     replica_fetch_backoff_ms: int = integer(
         1000, "How long a follower waits at most before it fetches again after an error.", int32(0)
     )

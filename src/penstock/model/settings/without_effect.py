@@ -161,7 +161,6 @@ remote.log.storage.manager.class.name string -
 remote.log.storage.manager.class.path string -
 remote.log.storage.manager.impl.prefix string rsm.config.
 remote.log.storage.system.enable boolean false
-replica.alter.log.dirs.io.max.bytes.per.second long - cluster-wide internal
 replica.socket.receive.buffer.bytes int 65536
 replication.quota.window.num int 11
 replication.quota.window.size.seconds int 1
