@@ -185,12 +185,40 @@ def test_the_only_replica_of_such_a_partition_waits_for_its_directory() -> None:
     assert (after.leader, after.isr, after.last_known_elr) == (None, (), (ONE,))
 
 
-def test_a_replica_that_is_elsewhere_by_the_metadata_is_not_moved_to_a_failed_directory() -> None:
+def test_a_replica_whose_move_was_cut_off_by_the_end_of_its_directory_leads_no_more() -> None:
+    """The metadata have it in the other directory already, where there is only a copy."""
     cluster = with_two_directories(ONE, TWO, THREE)
+    assert assign(cluster, SECOND) is ErrorCode.NONE
     beat(cluster, FIRST)
-    count = len(cluster.records)
-    assert assign(cluster, FIRST, topic="payments") is ErrorCode.LOG_DIR_NOT_FOUND
-    assert len(cluster.records) == count
+    assert partition_of(cluster).leader == ONE
+    assert assign(cluster, FIRST) is ErrorCode.NONE
+    after = partition_of(cluster)
+    assert (after.leader, after.isr, after.elr) == (TWO, (TWO, THREE), ())
+    assert after.directory(ONE) == FIRST
+
+
+def test_it_does_not_matter_which_of_both_is_told_first() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    assign(cluster, SECOND)
+    assign(cluster, FIRST)
+    beat(cluster, FIRST)
+    after = partition_of(cluster)
+    assert (after.leader, after.isr, after.elr) == (TWO, (TWO, THREE), ())
+
+
+def test_a_move_to_another_directory_changes_neither_leader_nor_in_sync_set() -> None:
+    cluster = with_two_directories(ONE, TWO, THREE)
+    before = partition_of(cluster)
+    assert assign(cluster, SECOND) is ErrorCode.NONE
+    after = partition_of(cluster)
+    assert after.directory(ONE) == SECOND
+    assert (after.leader, after.leader_epoch, after.isr) == (
+        before.leader,
+        before.leader_epoch,
+        before.isr,
+    )
+    beat(cluster, FIRST)
+    assert partition_of(cluster).leader == ONE
 
 
 def test_another_replica_leads_what_its_leader_cannot_open() -> None:

@@ -15,7 +15,7 @@ from penstock.metadata.controller.fencing import without_replica
 from penstock.metadata.controller.heartbeat import registered_broker
 from penstock.metadata.controller.state import Place
 from penstock.metadata.image.broker import BrokerImage
-from penstock.metadata.image.topic import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
+from penstock.metadata.image.topic import UNASSIGNED_DIRECTORY
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicId
@@ -32,9 +32,10 @@ from penstock.wire.messages.metadata_records.partition import PartitionChangeRec
 def assign_replicas(
     context: DecisionContext, request: AssignReplicasToDirsRequest
 ) -> Decision[MetadataRecord, AssignReplicasToDirsResponse]:
-    """Moves each replica that can be moved; each has its own result. A directory that the broker is
-    not registered with has failed, and takes none. A replica that was made there before the
-    metadata knew where it is has failed with it: others lead the partition.
+    """Assigns each replica; each has its own result. A directory that the broker is not registered
+    with has failed, and the replica with it: others lead the partition. It was made there before
+    the metadata knew where it is, or its move to another directory was assigned and not done yet.
+    A directory of another broker is refused.
     """
     broker = registered_broker(context.state, request.broker_id, epoch=request.broker_epoch)
     changes: dict[Place, PartitionChangeRecord] = {}
@@ -69,10 +70,13 @@ def _assign(
     partition = topic.partitions[place.partition]
     if broker.node_id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    is_unassigned = partition.directory(broker.node_id) == UNASSIGNED_DIRECTORY
-    is_lost = directory == LOST_DIRECTORY
-    if directory not in broker.directories and not is_lost and not is_unassigned:
+    if any(
+        directory in other.directories
+        for other in context.state.brokers.values()
+        if other.node_id != broker.node_id
+    ):
         return ErrorCode.LOG_DIR_NOT_FOUND
+    is_unassigned = partition.directory(broker.node_id) == UNASSIGNED_DIRECTORY
     directories = [
         directory if replica == broker.node_id else partition.directory(replica)
         for replica in partition.replicas
