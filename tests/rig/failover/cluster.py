@@ -107,9 +107,11 @@ class ReplicatedCluster:
         hosts: Mapping[int, str] | None = None,
         prefixes: Mapping[int, Sequence[str]] | None = None,  # of the commands of nodes
         relay: Callable[[int, str], str] | None = None,  # where others reach a node, for an address
+        disks: int = 1,  # of each node, for its partitions
     ) -> None:
         self.software = software
         numbers = range(1, nodes + 1)
+        self._disks = disks
         self._held: list[HeldPort] = []
         self.addresses = {one: self._address(hosts, one, CLIENT_PORT) for one in numbers}
         self._replication = {one: self._address(hosts, one, REPLICATION_PORT) for one in numbers}
@@ -121,7 +123,7 @@ class ReplicatedCluster:
         self._homes = {one: folder.resolve() / f"node-{one}" for one in numbers}
         self.nodes: dict[int, NodeProcess] = {}
         for number, home in self._homes.items():
-            for directory in (self.data(number), self.metadata(number)):
+            for directory in (*self.disks(number), self.metadata(number)):
                 directory.mkdir(parents=True)
             properties = self._properties(number)
             whole = {**self._settings_of(number), **(settings or {})}
@@ -142,6 +144,11 @@ class ReplicatedCluster:
     def data(self, number: int) -> Path:
         """Holds the partitions of a node, and nothing else."""
         return self._homes[number] / "data"
+
+    def disks(self, number: int) -> list[Path]:
+        """All directories of `log.dirs`, `data` first."""
+        others = [self._homes[number] / f"data-{disk}" for disk in range(2, self._disks + 1)]
+        return [self.data(number), *others]
 
     def metadata(self, number: int) -> Path:
         return self._homes[number] / "metadata"
@@ -195,7 +202,7 @@ class ReplicatedCluster:
             "controller.quorum.voters": self._voters,
             "listeners": f"{clients},REPLICATION://{replication},CONTROLLER://{controller}",
             "advertised.listeners": f"{clients},REPLICATION://{reached}",
-            "log.dirs": str(self.data(number)),
+            "log.dirs": ",".join(map(str, self.disks(number))),
             "metadata.log.dir": str(self.metadata(number)),
         }
 
