@@ -6,6 +6,7 @@ With PENSTOCK_INTEROP_PEER=1 the cluster is one of Apache Kafka, as in `conftest
 import itertools
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,7 +144,7 @@ def test_a_moved_replica_survives_a_kill(moving: Moving) -> None:
     other = moving.other_disk(1, disk)
     path = moving.file([1], [str(other)])
     moving.run(path, "--execute", "--replica-alter-log-dirs-throttle", SLOW)
-    moving.cluster.nodes[1].end(9)
+    moving.cluster.nodes[1].end(signal.SIGKILL)
     moving.cluster.start(1)
     until("the cluster is whole", lambda: is_whole(moving.cluster))
     moving.run(path, "--execute", "--additional", "--replica-alter-log-dirs-throttle", "100000000")

@@ -340,7 +340,7 @@ class LogDirectory:
         if watermark is not None:
             future.note_watermark(watermark)
         future.close()
-        # A log that comes back with an older start would have records that were deleted.
+        # Invariant 4: after a crash the next start need not scan all of it.
         self.save_checkpoints()
         del self.futures[partition]
         self._disk.rename(future.directory, self._directory(partition))

@@ -247,3 +247,25 @@ def test_a_copy_is_used_when_it_is_all_that_is_left() -> None:
     assert again.home == "b"
     assert again.partition.log.end_offset == 2
     assert again.partitions.lacking == [NAME]  # so the broker says that it has lost records
+
+
+def test_a_compacted_log_that_was_moved_keeps_what_stands_behind_its_gaps() -> None:
+    disk = formatted()
+
+    async def scenario() -> None:
+        host = Host(disk, "a")
+        partition = host.partition
+        partition.append(produced(2), all_acks=False, now_ms=NOW_MS)
+        partition.log.pass_over(Offset(9), now_ms=NOW_MS)  # as after a compaction
+        partition.log.cleaned_offset = Offset(9)
+        partition.append(produced(2), all_acks=False, now_ms=NOW_MS)
+        host.moves.move(NAME, PATHS["b"])
+        await host.take_turns(8)
+        host.assign("b")
+        await host.take_turns(3)
+        assert host.home == "b"
+        host.directories.abandon()
+
+    asyncio.run(scenario())
+    again = Host(disk.after_kill(), "b")
+    assert again.partition.log.end_offset == 11

@@ -11,7 +11,7 @@ import pytest
 from penstock.broker.api import alter_replica_log_dirs, describe_log_dirs
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
-from penstock.model.offset import Offset
+from penstock.model.offset import LeaderEpoch, Offset
 from penstock.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -262,7 +262,7 @@ def test_a_follower_is_moved_as_well(tmp_path: Path) -> None:
             replicas=(OTHER, NODE),
             isr=(OTHER, NODE),
             leader=OTHER,
-            leader_epoch=7,
+            leader_epoch=LeaderEpoch(7),
             partition_epoch=7,
             directories=(IDS["c"], IDS["b"]),
         )
