@@ -4,6 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from penstock.wire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from penstock.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -130,6 +135,27 @@ def sizes_on_disk(dialogue: Dialogue) -> None:
     dialogue.answers.append((answer.error_code, found))
 
 
+def moves_that_cannot_be(dialogue: Dialogue) -> None:
+    """To a directory that is not there; of partitions that are not; and to where it is."""
+    dialogue.create_topic()
+    described = dialogue.exchange(DescribeLogDirsRequest(topics=None), version=4)
+    here = described.results[0].log_dir
+    for version in (1, 2):
+        for path, topic, partition in (
+            ("/nowhere", dialogue.topic, 0),
+            ("", dialogue.topic, 0),
+            (here, dialogue.topic, 0),
+            (here, dialogue.topic, 7),
+            (here, dialogue.topic, -1),
+            (here, "nowhere", 0),
+            (here, "n" * 249, 0),
+            ("/nowhere", "n" * 249, 0),
+        ):
+            wanted = AlterReplicaLogDirTopic(name=topic, partitions=[partition])
+            directory = AlterReplicaLogDir(path=path, topics=[wanted])
+            dialogue.ask(AlterReplicaLogDirsRequest(dirs=[directory]), version=version)
+
+
 def a_session_whose_topic_is_made_anew(dialogue: Dialogue) -> None:
     topic_id = dialogue.create_topic()
     fill(dialogue)
@@ -159,6 +185,7 @@ def a_session_whose_topic_is_made_anew(dialogue: Dialogue) -> None:
         producers,
         epochs_below_zero,
         sizes_on_disk,
+        moves_that_cannot_be,
         a_session_whose_topic_is_made_anew,
     ],
     ids=lambda talk: talk.__name__,
