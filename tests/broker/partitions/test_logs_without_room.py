@@ -158,6 +158,22 @@ def test_a_log_that_is_damaged_is_not_scanned_again_and_again(
     assert broker.partitions.without_room() == ()
 
 
+def test_a_replica_is_made_where_it_was_wanted_once_there_is_room(disk: MemoryDisk) -> None:
+    broker = on(disk, ("a", "b"))
+    broker.create_topic("t", leader=OTHER, replicas=(OTHER,))
+    name = TopicPartition("t", 0)
+    assert broker.moves.move(name, "/b") is ErrorCode.REPLICA_NOT_AVAILABLE
+    topic = broker.services.image.topics_by_name["t"]
+    disk.faults.full = True
+    partition = replace(topic.partitions[0], replicas=(OTHER, NODE))
+    broker.change_topic(replace(topic, partitions=(partition,)))
+    assert broker.assignments.wanted_of(name) is None
+    disk.faults.full = False
+    assert reopening(broker).try_again()
+    assert broker.directories.home_of(name) == "/b"
+    assert broker.assignments.wanted_of(name) == b"b" * 16
+
+
 def test_nothing_is_opened_by_a_node_that_stops(broker: Broker, disk: MemoryDisk) -> None:
     disk.faults.full = True
     broker.create_topic("t")
