@@ -60,6 +60,7 @@ NEEDS: dict[ApiKey, list[tuple[AclOperation, ResourceType]]] = {
     ApiKey.DESCRIBE_CONFIGS: [(O.DESCRIBE_CONFIGS, CLUSTER)],  # the generated type is a broker's
     ApiKey.ALTER_CONFIGS: [(O.ALTER_CONFIGS, CLUSTER)],
     ApiKey.INCREMENTAL_ALTER_CONFIGS: [(O.ALTER_CONFIGS, CLUSTER)],
+    ApiKey.ALTER_REPLICA_LOG_DIRS: [(O.ALTER, CLUSTER)],
     ApiKey.DESCRIBE_LOG_DIRS: [(O.DESCRIBE, CLUSTER)],
     ApiKey.CREATE_PARTITIONS: [(O.ALTER, TOPIC)],
     ApiKey.ELECT_LEADERS: [(O.ALTER, CLUSTER)],
