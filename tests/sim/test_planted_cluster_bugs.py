@@ -33,7 +33,7 @@ LIKELY_SEED = {
     ClusterFlaw.NEVER_JOINS: 0,
     ClusterFlaw.OPEN_TRANSACTION_READ: 0,
     ClusterFlaw.RESULT_LOST: 0,
-    ClusterFlaw.OFFSETS_NOT_LOADED: 1,
+    ClusterFlaw.OFFSETS_NOT_LOADED: 2,
     ClusterFlaw.REPLY_FORGOTTEN: 0,
     ClusterFlaw.MARKERS_NOT_RESUMED: 0,
     ClusterFlaw.MARKER_OF_ANOTHER_EPOCH: 0,
