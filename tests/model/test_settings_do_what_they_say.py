@@ -30,6 +30,7 @@ READ_WITHIN = {
     "internal.segment.bytes",
     "listener.security.protocol.map",
     "process.roles",
+    "security.inter.broker.protocol",
     "unclean.leader.election.enable",
 }
 
