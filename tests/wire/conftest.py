@@ -15,6 +15,7 @@ from kio.static.constants import EntityType
 
 from penstock.model.error import ErrorCode
 from penstock.wire import messages
+from penstock.wire.api import ApiKey
 from penstock.wire.definition import Field, Kind, Message, Struct
 from penstock.wire.messages.list_offsets import ListOffsetsRequest
 
@@ -78,6 +79,8 @@ def aiokafka_class(message: type[Message], version: int) -> type | None:
         return None
     if message is ListOffsetsRequest and version > 3:
         return None  # declared there with a leader epoch of 64 bits, and never sent
+    if message.API_KEY == ApiKey.DESCRIBE_ACLS and version > 1:
+        return None  # declared there without compact lengths, and never sent
     is_request = message.__name__.endswith("Request")
     return aiokafka_classes().get((message.API_KEY, version, is_request))
 
