@@ -2,19 +2,25 @@
 
     {"status": 1, "passed": 2077, "failed": ["tests/broker/api/test_fetch.py::test_..."]}
 
-`status` is pytest's exit status. A run that crashes or is killed writes nothing.
+`status` is pytest's exit status. A run that crashes or is killed writes nothing. One that does not
+end by itself afterwards, as a thread goes on, is ended with what its threads were doing.
 """
 
+import faulthandler
 import json
 from pathlib import Path
 
 import pytest
 
 OPTION = "--outcome-record"
+END_OPTION = "--end-seconds-max"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(OPTION, metavar="FILE", type=Path, help="write there which tests failed")
+    parser.addoption(
+        END_OPTION, type=float, default=60, help="how long the process may go on after the tests"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,3 +53,7 @@ class OutcomeRecord:
             "failed": list(self._failed),
         }
         self._path.write_text(json.dumps(outcome) + "\n", encoding="utf-8")
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        # The status is 1 then, and the record that of a success: .ci/run fails.
+        faulthandler.dump_traceback_later(config.getoption(END_OPTION), exit=True)

@@ -31,10 +31,11 @@ class RunningNode:
         self._thread = threading.Thread(target=self._loop.run_forever, name="node under test")
         self._thread.start()
         values = {"listeners": "PLAINTEXT://127.0.0.1:0", **NO_RETENTION_ROUND, **settings}
-        config = NodeConfig(
-            node_id=NodeId(1), data_directory=str(data), settings=parse_broker(values)
-        )
-        self.node: Node = self.run(self._build(config, disk))
+        with self._loop_ended_on_error():
+            config = NodeConfig(
+                node_id=NodeId(1), data_directory=str(data), settings=parse_broker(values)
+            )
+            self.node: Node = self.run(self._build(config, disk))
 
     @property
     def bootstrap(self) -> str:
@@ -49,8 +50,14 @@ class RunningNode:
         self._end_loop()
 
     def start(self) -> None:
-        try:
+        with self._loop_ended_on_error():
             self.run(self.node.start())
+
+    @contextmanager
+    def _loop_ended_on_error(self) -> Iterator[None]:
+        """Its thread would keep the tests' process from ending."""
+        try:
+            yield
         except BaseException:
             self._end_loop()
             raise

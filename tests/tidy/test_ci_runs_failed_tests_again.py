@@ -16,7 +16,8 @@ MAKEFILE = """
 test: lint-passes
 \t@echo '{"status": 0, "passed": 9, "failed": []}' >.venv/.penstock-rules.json
 \t@for part in spark nodes peer; do cp .venv/.penstock-rules.json .venv/.penstock-$$part.json; done
-\t@.venv/bin/python -m pytest --outcome-record=.venv/.penstock-clients.json test_sample.py
+\t@.venv/bin/python -m pytest --outcome-record=.venv/.penstock-clients.json --end-seconds-max=2 \\
+\t\ttest_sample.py
 """
 CONFTEST = 'pytest_plugins = ["outcome_record"]\n'
 FAILS_ONCE = """
@@ -104,6 +105,16 @@ def test_skipped_later():
     assert False
 """
 CRASHES_AFTER_A_FAILURE = FAILS_ONCE.format(name="one") + "def test_x(): import os; os._exit(7)\n"
+LEAVES_A_THREAD = """
+import threading
+import time
+
+def test_well():
+    threading.Thread(target=goes_on).start()
+
+def goes_on():
+    time.sleep(300)
+"""
 MANY_FAIL_ONCE = "".join(FAILS_ONCE.format(name=f"number_{number}") for number in range(21))
 
 
@@ -114,13 +125,19 @@ MANY_FAIL_ONCE = "".join(FAILS_ONCE.format(name=f"number_{number}") for number i
         ("import absent_module\n", "failed: .penstock-clients.json: pytest ended with status 2"),
         (MANY_FAIL_ONCE, "failed: 21 tests failed, and at most 20 are run again"),
         (SKIPPED_LATER, "failed: 0 of 1 tests passed in the second run"),
+        (LEAVES_A_THREAD, "failed: no test failed, so the cause is elsewhere"),
     ],
-    ids=["crash", "collection", "many", "skipped"],
+    ids=["crash", "collection", "many", "skipped", "thread"],
 )
 def test_what_a_second_run_could_hide_fails(run: Run, sample: str, reason: str) -> None:
     outcome = run(sample)
     assert outcome.returncode == 1
     assert last_line(outcome).startswith(reason), outcome.stdout
+
+
+def test_what_a_run_was_doing_that_does_not_end_is_told(run: Run) -> None:
+    outcome = run(LEAVES_A_THREAD)
+    assert "test_sample.py\", line 9 in goes_on" in outcome.stderr, outcome.stderr
 
 
 def test_style_and_types_are_not_tried_again(run: Run, tmp_path: Path) -> None:
