@@ -137,7 +137,7 @@ def test_what_a_second_run_could_hide_fails(run: Run, sample: str, reason: str) 
 
 def test_what_a_run_was_doing_that_does_not_end_is_told(run: Run) -> None:
     outcome = run(LEAVES_A_THREAD)
-    assert "test_sample.py\", line 9 in goes_on" in outcome.stderr, outcome.stderr
+    assert 'test_sample.py", line 9 in goes_on' in outcome.stderr, outcome.stderr
 
 
 def test_style_and_types_are_not_tried_again(run: Run, tmp_path: Path) -> None:

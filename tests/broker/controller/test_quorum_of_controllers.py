@@ -32,6 +32,11 @@ from penstock.raft.times import Times
 from penstock.raft.voters import ReplicaKey, VoterSet
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.wire.messages.describe_cluster import (
+    CONTROLLERS,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from penstock.world.ports import Address, Listener
 from penstock.world.real import real_world
 from penstock.world.tasks import TaskGroup
@@ -90,6 +95,10 @@ class Peer:
     @property
     def is_active(self) -> bool:
         return self.controller.is_active
+
+    @property
+    def address(self) -> Address:
+        return self._addresses[self.node]
 
     async def start(self) -> None:
         address = self._addresses.get(self.node, Address(host="127.0.0.1", port=0))
@@ -265,6 +274,54 @@ def test_acked_topics_survive_the_loss_of_each_active_controller(tmp_path: Path)
             await quorum.start(active.node)
         names = {f"topic-{number}" for number in range(6)}
         await quorum.until(lambda peer: names == set(peer.image.topics_by_name))
+
+    in_a_quorum(tmp_path, scenario)
+
+
+async def described_by(peer: Peer) -> DescribeClusterResponse:
+    """What it says on its listener of the controllers."""
+    async with TaskGroup() as tasks:
+        channel = await open_channel(
+            peer.world.network,
+            peer.address,
+            client_id="test",
+            tasks=tasks,
+            timeout_ms=WAIT_S * 1000,
+        )
+        reply = await channel.post(
+            DescribeClusterRequest(endpoint_type=CONTROLLERS), DescribeClusterResponse
+        )
+        channel.close()
+    return reply
+
+
+async def left_alone(quorum: Quorum) -> Peer:
+    """The controller that was active, which has noticed that nobody follows it any more."""
+    active = await quorum.active()
+    for node in set(NODES) - {active.node}:
+        await quorum.kill(node)
+    await quorum.until(lambda peer: peer.controller.leader_id is None)
+    return active
+
+
+def test_who_asks_for_the_controllers_during_an_election_is_told_who_won(tmp_path: Path) -> None:
+    async def scenario(quorum: Quorum) -> None:
+        alone = await left_alone(quorum)
+        asking = asyncio.create_task(described_by(alone))
+        await asyncio.sleep(0.1)
+        assert not asking.done()
+        for node in set(NODES) - {alone.node}:
+            await quorum.start(node)
+        assert (await asking).controller_id in NODES
+
+    in_a_quorum(tmp_path, scenario)
+
+
+def test_who_asks_where_no_controller_can_be_elected_is_told_that_there_is_none(
+    tmp_path: Path,
+) -> None:
+    async def scenario(quorum: Quorum) -> None:
+        assert (await described_by(await left_alone(quorum))).controller_id == -1
 
     in_a_quorum(tmp_path, scenario)
 
