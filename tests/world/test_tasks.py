@@ -66,25 +66,53 @@ def test_first_failure_cancels_the_rest_and_is_raised_as_it_is() -> None:
     assert cancelled == ["waiter"]
 
 
+async def wait_and_start_another(group: TaskGroup) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        group.start(asyncio.Event().wait())
+
+
 def test_what_starts_after_a_failure_is_cancelled_too() -> None:
     async def fail() -> None:
         raise ValueError("first")
 
     async def scenario() -> None:
         async with TaskGroup() as group:
-
-            async def start_another() -> None:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    group.start(asyncio.Event().wait())
-
-            group.start(start_another())
+            group.start(wait_and_start_another(group))
             group.start(fail())
             await asyncio.Event().wait()
 
     with pytest.raises(ValueError, match="first"):
         asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_what_starts_after_the_owner_was_cancelled_is_cancelled_too() -> None:
+    async def owner() -> None:
+        async with TaskGroup() as group:
+            group.start(wait_and_start_another(group))
+            await asyncio.Event().wait()
+
+    async def scenario() -> None:
+        task = asyncio.create_task(owner())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=10)
+        assert done, "it waits for what was started last"
+        assert task.cancelled()
+
+    asyncio.run(scenario())
+
+
+def test_what_starts_after_the_group_was_cancelled_is_cancelled_too() -> None:
+    async def scenario() -> None:
+        async with asyncio.timeout(10), TaskGroup() as group:
+            group.start(wait_and_start_another(group))
+            await asyncio.sleep(0)
+            group.cancel()
+
+    asyncio.run(scenario())
 
 
 def test_failure_while_leaving_is_raised() -> None:

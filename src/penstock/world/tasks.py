@@ -18,8 +18,9 @@ Result = TypeVar("Result")
 class TaskGroup:
     """`async with TaskGroup() as group`: leaving waits for every task, or, with an error, cancels.
 
-    `start` may be called at any time until the last task has ended, by the tasks themselves too;
-    once a task has failed, it starts nothing that would not be cancelled at once.
+    `start` may be called at any time until the last task has ended, by the tasks themselves too.
+    Once the group is cancelled, by a failure or from outside, it starts nothing that would not be
+    cancelled at once: leaving would wait for that for ever.
     """
 
     def __init__(self) -> None:
@@ -27,6 +28,7 @@ class TaskGroup:
         self._owner: asyncio.Task[Any] | None = None
         self._failure: BaseException | None = None
         self._leaving = False
+        self._cancelled = False
         self._owner_interrupted = False
         self._empty: asyncio.Future[None] | None = None
 
@@ -74,12 +76,13 @@ class TaskGroup:
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks[task] = None
         task.add_done_callback(self._ended)
-        if self._failure is not None:
+        if self._cancelled:
             task.cancel()
         return task
 
     def cancel(self) -> None:
         """Asks every task to end, in the order in which they were started."""
+        self._cancelled = True
         for task in list(self._tasks):
             task.cancel()
 
