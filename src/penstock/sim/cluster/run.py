@@ -490,8 +490,7 @@ class ClusterSimulation:
         self._checking("health, served: brokers, leaders, replicas, and a topic through each node")
         await require_healthy(self._missing, within_ms=HEALTHY_MS)
         await self._require_service(when)
-        await require_healthy(self._missing, within_ms=HEALTHY_MS)
-        images = {host: image for host in self._hosts.values() if (image := self.image_of(host))}
+        images = await self._equal_images()
         self._checking("lost operation, done twice: the metadata of every node")
         judge_images(self.history, images)
         self._look()
@@ -507,15 +506,23 @@ class ClusterSimulation:
                 await judge_transactions(self.history, cluster, self.scenario.nodes)
             if self.applications is not None:
                 self._checking("atomicity, fencing, transaction order and offsets: applications")
-                await self.applications.judge(cluster, partial(self._leader_of, images))
+                await self.applications.judge(cluster, self._leader_of)
             if not self._has_lost(OFFSETS_TOPIC):
                 self._checking("commits: the offsets of groups")
                 await judge_commits(self.history, cluster)
         self._checking("replicas: byte for byte, on all disks")
-        self._judge_replicas(images)
+        # Not those from before: what a client gave up may arrive as long as packets are sent again.
+        self._judge_replicas(await self._equal_images())
 
-    def _leader_of(self, images: Mapping[str, Image], place: TopicPartition) -> str | None:
-        topic = next(iter(images.values())).topics_by_name.get(place.topic)
+    async def _equal_images(self) -> dict[str, Image]:
+        """Of all nodes, as they are now, once nothing lacks by them; valid until the next await."""
+        await require_healthy(self._missing, within_ms=HEALTHY_MS)
+        return {host: image for host in self._hosts.values() if (image := self.image_of(host))}
+
+    def _leader_of(self, place: TopicPartition) -> str | None:
+        images = (self.image_of(host) for host in self._hosts.values())
+        newest = max(filter(None, images), key=lambda image: image.offset, default=Image())
+        topic = newest.topics_by_name.get(place.topic)
         leader = None if topic is None else topic.partitions[place.partition].leader
         return None if leader is None else self._hosts[leader]
 
