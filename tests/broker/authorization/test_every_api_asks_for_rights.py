@@ -12,10 +12,18 @@ from penstock.broker.network.api_registry import SERVED
 from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.authorization.table import RULES, RULES_OF_CONTROLLERS
+from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
 from penstock.security.acl.words import CLUSTER_NAME, AclOperation, ResourceType
 from penstock.wire.api import ApiKey
 from penstock.wire.definition import Message, Struct
+from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.wire.messages.find_coordinator import FindCoordinatorRequest
+from penstock.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from rig.authorised_node import AuthorisedNode, allow, authorised_node
 from rig.requests_of_apis import full_request
 
@@ -57,7 +65,7 @@ NEEDS: dict[ApiKey, list[tuple[AclOperation, ResourceType]]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [(O.DESCRIBE, CLUSTER)],
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [(O.ALTER, CLUSTER)],
     ApiKey.DESCRIBE_CLIENT_QUOTAS: [(O.DESCRIBE_CONFIGS, CLUSTER)],
-    ApiKey.DESCRIBE_CONFIGS: [(O.DESCRIBE_CONFIGS, CLUSTER)],  # the generated type is a broker's
+    ApiKey.DESCRIBE_CONFIGS: [(O.DESCRIBE_CONFIGS, CLUSTER)],  # of a broker
     ApiKey.ALTER_CONFIGS: [(O.ALTER_CONFIGS, CLUSTER)],
     ApiKey.INCREMENTAL_ALTER_CONFIGS: [(O.ALTER_CONFIGS, CLUSTER)],
     ApiKey.ALTER_REPLICA_LOG_DIRS: [(O.ALTER, CLUSTER)],
@@ -112,8 +120,10 @@ def version_of(api: AnyApi) -> int:
     return min(api.versions.max, BY_NAME_UP_TO.get(api.key, api.versions.max))
 
 
-def request_of(api: AnyApi) -> Message:
-    request = full_request(api.request, version_of(api))
+def request_of(api: AnyApi, version: int | None = None) -> Message:
+    request = full_request(api.request, version_of(api) if version is None else version)
+    for resource in getattr(request, "resources", ()):
+        resource.resource_type = ResourceKind.BROKER
     if api.key == ApiKey.CREATE_ACLS:
         # An entry that cannot be added: it would change what the next test may do.
         request.creations[0].principal = NAME  # type: ignore[attr-defined]
@@ -134,7 +144,25 @@ def codes_of(part: object) -> Iterator[int]:
             yield from codes_of(item)
 
 
+def make_group(guarded: AuthorisedNode) -> None:
+    """The group that requests name: without one there is nothing to delete offsets of."""
+    topic = CreatableTopic(name="committed", num_partitions=1, replication_factor=1)
+    guarded.admin.exchange(CreateTopicsRequest(topics=[topic], timeout_ms=60_000), version=7)
+    offsets = OffsetCommitRequestTopic(
+        name="committed", partitions=[OffsetCommitRequestPartition(committed_offset=1)]
+    )
+    commit = OffsetCommitRequest(group_id=NAME, generation_id_or_member_epoch=-1, topics=[offsets])
+    codes = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    while codes == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}:
+        find = FindCoordinatorRequest(coordinator_keys=[NAME])
+        guarded.admin.exchange(find, version=4)
+        codes = set(codes_of(guarded.admin.exchange(commit, version=8)))
+    assert codes == {ErrorCode.NONE}
+
+
 def ask(guarded: AuthorisedNode, api: AnyApi, who: str) -> set[int]:
+    if api.key == ApiKey.OFFSET_DELETE:
+        make_group(guarded)
     talk = guarded.dialogue(who)
     try:
         return set(codes_of(talk.exchange(request_of(api), version=version_of(api))))
@@ -204,3 +232,18 @@ def test_each_single_right_is_needed(
     left = [need for need in NEEDS[api.key] if need != missing]
     guarded.grant(*(allow("alice", operation, kind, name_of(kind)) for operation, kind in left))
     assert ask(guarded, api, "alice") & DENIALS
+
+
+@pytest.mark.parametrize("api", GUARDED, ids=key)
+def test_every_version_is_answered(guarded: AuthorisedNode, api: AnyApi) -> None:
+    """A reply has a form of its own in each, in which a refusal must fit too."""
+    guarded.revoke_all()
+    talk = guarded.dialogue("alice")
+    try:
+        for version in range(api.versions.min, api.versions.max + 1):
+            request = request_of(api, version)
+            if api.key == ApiKey.PRODUCE and version < 3:
+                continue  # not served any more: the connection is closed
+            assert isinstance(talk.exchange(request, version=version), Message)
+    finally:
+        talk.close()

@@ -46,7 +46,14 @@ def handle(
 def refuse(
     request: DescribeUserScramCredentialsRequest, code: ErrorCode, message: str | None
 ) -> DescribeUserScramCredentialsResponse:
-    return DescribeUserScramCredentialsResponse(error_code=code, error_message=message)
+    return DescribeUserScramCredentialsResponse(
+        error_code=code,
+        error_message=message,
+        results=[
+            DescribedUser(user=user.name, error_code=code, error_message=message)
+            for user in request.users or ()
+        ],
+    )
 
 
 def _described(services: NodeServices, name: str) -> DescribedUser:

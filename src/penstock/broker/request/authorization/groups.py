@@ -116,7 +116,8 @@ def subscribed_topics(asked: Asked) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def offset_delete(asked: Asked) -> Complete | Message | None:
+def offset_delete(asked: Asked) -> Complete | None:
+    """The group is asked for even if no topic is left: what is wrong with it comes first."""
     whole(named(AclOperation.DELETE, GROUP, "group_id"))(asked)
     request: OffsetDeleteRequest = asked.request
     kept, refused = [], []
@@ -134,11 +135,10 @@ def offset_delete(asked: Asked) -> Complete | Message | None:
     if not refused:
         return None
     asked.narrow("topics", kept)
-    if not kept:
-        return OffsetDeleteResponse(topics=refused)
 
     def complete(response: OffsetDeleteResponse) -> None:
-        response.topics = [*response.topics, *refused]
+        if response.error_code == ErrorCode.NONE:
+            response.topics = [*response.topics, *refused]
 
     return complete
 
@@ -178,6 +178,8 @@ def offset_fetch(asked: Asked) -> Complete | Message | None:
 
     def complete(response: OffsetFetchResponse) -> None:
         for group in response.groups:
+            if group.error_code != ErrorCode.NONE:
+                continue
             if group.group_id in sees_all:
                 group.topics = [
                     topic

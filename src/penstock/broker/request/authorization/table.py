@@ -41,12 +41,19 @@ OF_MEMBERS = whole(named(Op.READ, GROUP, "group_id"))
 OF_ADMINISTRATORS = whole(cluster(Op.ALTER))
 
 
-def fetch(asked: Asked) -> None:
-    """Followers are nodes of the cluster. What consumers may read is asked for each partition of
-    their session, where it is read (`broker/api/fetch`).
+def fetch(asked: Asked) -> Message | None:
+    """Followers are nodes of the cluster; one that is not is refused each partition. What consumers
+    may read is asked for each partition of their session, where it is read (`broker/api/fetch`).
     """
-    if follower_of(asked.request) is not None and not asked.access.may_cluster(Op.CLUSTER_ACTION):
+    if follower_of(asked.request) is None or asked.access.may_cluster(Op.CLUSTER_ACTION):
+        return None
+    if not asked.request.topics:  # it goes on with a session, which may be another's
         raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    refused = take_refused(
+        asked, "topics", "responses", lambda *_: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
+    assert isinstance(refused, Message)
+    return refused
 
 
 def offset_for_leader_epoch(asked: Asked) -> Complete | Message | None:

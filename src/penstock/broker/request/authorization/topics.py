@@ -32,13 +32,19 @@ from penstock.wire.messages.metadata import (
 TOPIC = ResourceType.TOPIC
 FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 UNKNOWN_PARTITIONS = -1
+METADATA_BY_ID_FROM = 12
+KINDS = frozenset(ResourceKind)
 
 
-def metadata(asked: Asked) -> Complete:
+def metadata(asked: Asked) -> Complete | None:
     """Topics that the client may not describe are hidden from the list of all. Of one that it
     names it learns the refusal, and not whether there is such a topic.
     """
     request: MetadataRequest = asked.request
+    if asked.version < METADATA_BY_ID_FROM and any(
+        topic.name is None or topic.topic_id != NO_TOPIC_ID for topic in request.topics or ()
+    ):
+        return None  # refused by its handler: a reply could not do without the names
     refused: list[MetadataResponseTopic] = []
     if request.topics is None or (asked.version == 0 and not request.topics):
         request.allow_auto_topic_creation = False
@@ -75,7 +81,13 @@ def metadata(asked: Asked) -> Complete:
 
 
 def _may_see(asked: Asked, topic: MetadataRequestTopic) -> bool:
-    if topic_part(AclOperation.DESCRIBE)(asked, topic) is not ErrorCode.NONE:
+    """Where there is an id, it alone says which topic is meant. One that no topic has is left to
+    the handler.
+    """
+    name = topic.name if topic.topic_id == NO_TOPIC_ID else asked.topic_name(topic.topic_id)
+    if name is None:
+        return True
+    if not asked.access.may(AclOperation.DESCRIBE, TOPIC, name):
         return False
     request: MetadataRequest = asked.request
     creates = (
@@ -144,27 +156,31 @@ def hide_settings_of_created(asked: Asked, response: CreateTopicsResponse) -> No
 
 
 def delete_topics(asked: Asked) -> Complete | Message | None:
-    """A topic that is named by its id keeps its name to itself, unless the client may describe
-    it.
+    """DELETE on the cluster stands for DELETE on every topic. A topic that is named by its id keeps
+    its name to itself, unless the client may describe it.
     """
+    if asked.access.may_cluster(AclOperation.DELETE):
+        return None
     request = asked.request
     refused: list[DeletableTopicResult] = []
     names, topics = [], []
     for name in request.topic_names:
-        code = judge(asked, AclOperation.DELETE, TOPIC, name)
-        if code is ErrorCode.NONE:
+        if _may_ask_to_delete(asked, name):
             names.append(name)
         else:
-            refused.append(DeletableTopicResult(name=name, error_code=code))
+            refused.append(DeletableTopicResult(name=name, error_code=FAILED))
     for topic in request.topics:
-        if topic_part(AclOperation.DELETE)(asked, topic) is ErrorCode.NONE:
+        named = topic.name is not None
+        if named and topic.topic_id != NO_TOPIC_ID:
+            topics.append(topic)  # refused by the controller: one of the two would do
+            continue
+        known = topic.name if named else asked.topic_name(topic.topic_id)
+        if known is None or _may_ask_to_delete(asked, known):
             topics.append(topic)
         else:
-            shown = topic.name
-            if shown is None:
-                known = asked.topic_name(topic.topic_id)
-                if known is not None and asked.access.may(AclOperation.DESCRIBE, TOPIC, known):
-                    shown = known
+            shown = (
+                known if named or asked.access.may(AclOperation.DESCRIBE, TOPIC, known) else None
+            )
             refused.append(
                 DeletableTopicResult(name=shown, topic_id=topic.topic_id, error_code=FAILED)
             )
@@ -183,10 +199,22 @@ def delete_topics(asked: Asked) -> Complete | Message | None:
     return complete
 
 
+def _may_ask_to_delete(asked: Asked, name: str) -> bool:
+    """Who may describe a topic that is not there is told so, though it could not delete it."""
+    if asked.access.may(AclOperation.DELETE, TOPIC, name):
+        return True
+    missing = name not in asked.services.image.topics_by_name
+    return missing and asked.access.may(AclOperation.DESCRIBE, TOPIC, name)
+
+
 def settings_part(operation: AclOperation) -> Callable[[Asked, Any], ErrorCode]:
-    """The settings of a resource: those of brokers and of clients' metrics are the cluster's."""
+    """The settings of a resource: those of brokers and of clients' metrics are the cluster's. A
+    kind that nobody knows is left to the handler, which says so.
+    """
 
     def judge_part(asked: Asked, part: Any) -> ErrorCode:
+        if part.resource_type not in KINDS:
+            return ErrorCode.NONE
         if part.resource_type == ResourceKind.TOPIC:
             return judge(asked, operation, TOPIC, part.resource_name)
         if part.resource_type == ResourceKind.GROUP:
