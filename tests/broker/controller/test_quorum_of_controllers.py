@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.api import describe_controllers
 from penstock.broker.controller.links import Links
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.quorum_driver import QuorumMember
@@ -18,7 +19,7 @@ from penstock.broker.network.controller_apis import SERVED_BY_CONTROLLERS
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import versions_served
 from penstock.broker.request.services import ControllerServices
-from penstock.client.network.channel import open_channel
+from penstock.client.network.channel import Channel, open_channel
 from penstock.log.opening import open_log
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Delta, Image
@@ -278,8 +279,12 @@ def test_acked_topics_survive_the_loss_of_each_active_controller(tmp_path: Path)
     in_a_quorum(tmp_path, scenario)
 
 
-async def described_by(peer: Peer) -> DescribeClusterResponse:
-    """What it says on its listener of the controllers."""
+ASKED_FOR_CONTROLLERS = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+
+
+@asynccontextmanager
+async def connected_to(peer: Peer) -> AsyncIterator[Channel]:
+    """By its listener of controllers."""
     async with TaskGroup() as tasks:
         channel = await open_channel(
             peer.world.network,
@@ -288,11 +293,8 @@ async def described_by(peer: Peer) -> DescribeClusterResponse:
             tasks=tasks,
             timeout_ms=WAIT_S * 1000,
         )
-        reply = await channel.post(
-            DescribeClusterRequest(endpoint_type=CONTROLLERS), DescribeClusterResponse
-        )
+        yield channel
         channel.close()
-    return reply
 
 
 async def left_alone(quorum: Quorum) -> Peer:
@@ -304,15 +306,20 @@ async def left_alone(quorum: Quorum) -> Peer:
     return active
 
 
-def test_who_asks_for_the_controllers_during_an_election_is_told_who_won(tmp_path: Path) -> None:
+def test_who_asks_for_the_controllers_during_an_election_is_told_who_won(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_controllers, "ELECTION_WAIT_S_MAX", WAIT_S)  # on a busy machine
+
     async def scenario(quorum: Quorum) -> None:
         alone = await left_alone(quorum)
-        asking = asyncio.create_task(described_by(alone))
-        await asyncio.sleep(0.1)
-        assert not asking.done()
-        for node in set(NODES) - {alone.node}:
-            await quorum.start(node)
-        assert (await asking).controller_id in NODES
+        async with connected_to(alone) as channel:
+            asking = channel.post(ASKED_FOR_CONTROLLERS, DescribeClusterResponse)
+            async with connected_to(alone):
+                assert not asking.done(), "it answers others meanwhile, and this one later"
+            for node in set(NODES) - {alone.node}:
+                await quorum.start(node)
+            assert (await asking).controller_id in NODES
 
     in_a_quorum(tmp_path, scenario)
 
@@ -321,7 +328,9 @@ def test_who_asks_where_no_controller_can_be_elected_is_told_that_there_is_none(
     tmp_path: Path,
 ) -> None:
     async def scenario(quorum: Quorum) -> None:
-        assert (await described_by(await left_alone(quorum))).controller_id == -1
+        async with connected_to(await left_alone(quorum)) as channel:
+            told = await channel.post(ASKED_FOR_CONTROLLERS, DescribeClusterResponse)
+            assert told.controller_id == -1
 
     in_a_quorum(tmp_path, scenario)
 
