@@ -15,7 +15,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.identity import NodeId
-from penstock.sim.cluster import run
+from penstock.sim.cluster import judge
 from penstock.sim.cluster.history import ClusterHistory, Presence
 from penstock.sim.cluster.judgement import judge_records
 from penstock.sim.cluster.layout import machine
@@ -48,7 +48,7 @@ def judged(
         await judge_records(history, cluster)
         await change(simulation, cluster)
 
-    monkeypatch.setattr(run, "judge_records", judge_records_and_change)
+    monkeypatch.setattr(judge, "judge_records", judge_records_and_change)
     return verdict_of(loop, simulation.cluster.trace, simulation.run(), log_lines=False)
 
 

@@ -59,6 +59,13 @@ class Inspection:
                 found = replica.epoch, name
         return None if found is None else found[1]
 
+    def image_of(self, host: str) -> Image | None:
+        """As its clients see it; None while they are not served."""
+        node = self._nodes[host]
+        if node.parts is None or node.parts.broker is None or not node.up.is_set():
+            return None
+        return node.parts.broker.services.image
+
     def look(self) -> None:
         """The invariants of one node at a time: they cost the most, and what breaks one stays."""
         nodes = list(self._nodes.values())

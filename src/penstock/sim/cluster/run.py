@@ -10,17 +10,15 @@ Start reading at `run_seed`.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 from penstock.client.admin.admin import Admin, NewTopic
 from penstock.client.network.errors import ClientError, Refused
-from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image
 from penstock.model.identity import NodeId, TopicPartition
-from penstock.model.topic_name import TRANSACTION_TOPIC
 from penstock.node.build import OpenNode
 from penstock.sim.bit_flips import flip_a_bit
 from penstock.sim.checker.answers import check_answers
@@ -46,24 +44,13 @@ from penstock.sim.cluster.flaws import (
 from penstock.sim.cluster.group_members import GroupMemberClient, Ownership
 from penstock.sim.cluster.history import ClusterHistory
 from penstock.sim.cluster.inspection import Inspection
-from penstock.sim.cluster.judgement import (
-    judge_commits,
-    judge_images,
-    judge_records,
-    judge_transactions,
-    missing_brokers,
-    missing_replicas,
-    missing_service,
-    open_transactions,
-)
+from penstock.sim.cluster.judge import HEALTHY_MS, Judge
 from penstock.sim.cluster.layout import address, configs, format_nodes, machine, machines
 from penstock.sim.cluster.leader_notes import LeaderNotes
 from penstock.sim.cluster.mover_client import MoverClient
 from penstock.sim.cluster.operating import elect_uncleanly
 from penstock.sim.cluster.pipeline_client import PipelineClient
-from penstock.sim.cluster.probing import probe
 from penstock.sim.cluster.reader_client import ReaderClient
-from penstock.sim.cluster.replica_disks import judge_copies, judge_replicas
 from penstock.sim.cluster.replica_watch import ReplicaWatch
 from penstock.sim.cluster.scenario import (
     ORDERS,
@@ -78,7 +65,6 @@ from penstock.sim.errors import Violation
 from penstock.sim.fault_plan import DISABLING, FaultPlan, HostFaultKind, PlannedFault
 from penstock.sim.host import Crash
 from penstock.sim.host_faults import HostFaults, require_healthy
-from penstock.sim.kill_switch import KillSwitch
 from penstock.sim.loop import SimLoop
 from penstock.sim.seed_figures import WORTH, SeedFigures
 from penstock.sim.sim_cluster import SimCluster, Unwatched
@@ -90,13 +76,11 @@ from penstock.world.tasks import TaskGroup
 
 INSPECT_MS = 100
 START_MS_MAX = 200_000  # a node may wait for the others, which may all have been struck
-HEALTHY_MS = 60_000
 # A first batch of a transaction waits until the coordinator has answered for it, and perhaps until
 # one asked before has: 10 s each. Applications wait longer, or they would end the proof.
 ANSWER_MS_MAX = 25_000
 SET_UP_MS = 60_000
 CLIENTS_END_MS = 60_000
-SERVED_MS = 60_000
 OPERATOR_MS = 2_000  # until an operator looks again
 STRIKES_MAX = 5  # on the leader, beyond the plan, if it was not changed often enough
 
@@ -182,6 +166,15 @@ class ClusterSimulation:
             if scenario.applications is not None
             else None
         )
+        self.judge = Judge(
+            self.cluster,
+            scenario,
+            self.history,
+            inspection=self.inspection,
+            replica_watch=self.replica_watch,
+            applications=self.applications,
+            look=self._look,
+        )
         self.ownership = Ownership(self.history)
         self._leader_notes = LeaderNotes(
             self.cluster.nodes, machines(scenario.nodes), self.cluster.trace
@@ -223,11 +216,7 @@ class ClusterSimulation:
             self.applications.records_lost(self.history.may_have_lost)
 
     def image_of(self, host: str) -> Image | None:
-        """As its clients see it; None while they are not served."""
-        node = self.cluster.nodes[host]
-        if node.parts is None or node.parts.broker is None or not node.up.is_set():
-            return None
-        return node.parts.broker.services.image
+        return self.inspection.image_of(host)
 
     def now_us(self) -> int:
         return self._loop.now_us
@@ -247,12 +236,12 @@ class ClusterSimulation:
                 node.settle()
             await self._end_clients()
             self._lossy = len(self.history.may_have_lost)
-            await self._judge("after the faults")
+            await self.judge.judge("after the faults")
             if self.scenario.power_lost_at_end:
                 await self._lose_all_power()
-                await require_healthy(self._missing_brokers, within_ms=HEALTHY_MS)
+                await require_healthy(self.judge.missing_brokers, within_ms=HEALTHY_MS)
                 await self._elect_by_operator()
-                await self._judge("after a power loss of all machines")
+                await self.judge.judge("after a power loss of all machines")
             group.cancel()
 
     # Set-up
@@ -270,7 +259,7 @@ class ClusterSimulation:
             group.start(node.keep_alive(), name=host)
 
     async def _set_up(self) -> None:
-        await require_healthy(self._missing, within_ms=SET_UP_MS)
+        await require_healthy(self.judge.missing, within_ms=SET_UP_MS)
         addresses = [address(host) for host in self._hosts.values()]
         new = [
             NewTopic(
@@ -408,7 +397,7 @@ class ClusterSimulation:
 
     async def _end_clients(self) -> None:
         """Everything is served again, to clients that have been there all along and to new ones."""
-        await require_healthy(self._missing_brokers, within_ms=HEALTHY_MS)
+        await require_healthy(self.judge.missing_brokers, within_ms=HEALTHY_MS)
         await self._elect_by_operator()
         for client in self._clients:
             client.ending = True
@@ -442,109 +431,6 @@ class ClusterSimulation:
                 self.records_lost()
                 with suppress(ClientError):
                     await elect_uncleanly(cluster, waiting)
-
-    async def _missing_brokers(self) -> str | None:
-        """Clients still change topics, so images need not be equal."""
-        for host in self._hosts.values():
-            image = self.image_of(host)
-            missing = "it is not up" if image is None else missing_brokers(image, self._hosts)
-            if missing is not None:
-                return f"{missing}, by {host}"
-        return None
-
-    async def _missing(self) -> str | None:
-        images: dict[str, Image] = {}
-        logs: dict[str, frozenset[TopicPartition]] = {}
-        for host in self._hosts.values():
-            image = self.image_of(host)
-            if image is None:
-                return f"{host} is not up"
-            images[host] = image
-            logs[host] = frozenset(self.cluster.nodes[host].logs)
-        if self.inspection.leader() is None:
-            return "nobody leads the quorum"
-        return missing_service(images, logs, self._hosts) or missing_replicas(images, self.history)
-
-    async def _require_service(self, when: str) -> None:
-        for host in self._hosts.values():
-            name = f"probe-{host}-{self._loop.now_us}"
-            world = self.cluster.host("judge").world(KillSwitch())
-            try:
-                async with asyncio.timeout(SERVED_MS / 1000):
-                    await probe(
-                        world,
-                        host,
-                        topic=name,
-                        partitions=self.scenario.nodes,
-                        replicas=self.scenario.replicas,
-                    )
-            except TimeoutError:
-                raise Violation(
-                    "served", f"{when}: no topic could be used through {host} in {SERVED_MS} ms"
-                ) from None
-
-    # Judgement
-
-    async def _judge(self, when: str) -> None:
-        self.cluster.trace.note("judge", when)
-        self._checking("health, served: brokers, leaders, replicas, and a topic through each node")
-        await require_healthy(self._missing, within_ms=HEALTHY_MS)
-        await self._require_service(when)
-        images = await self._equal_images()
-        self._checking("lost operation, done twice: the metadata of every node")
-        judge_images(self.history, images)
-        self._look()
-        self.cluster.check()
-        addresses = [address(host) for host in self._hosts.values()]
-        async with self.cluster.client("judge", addresses) as cluster:
-            self._checking("lost records, duplicates, order: all records")
-            await judge_records(self.history, cluster)
-            if self.scenario.transactors and not self._has_lost(TRANSACTION_TOPIC, PAYMENTS):
-                self._checking("transactions: open ones, and the records of all")
-                lacks = partial(open_transactions, cluster, self.scenario.nodes)
-                await require_healthy(lacks, within_ms=HEALTHY_MS)
-                await judge_transactions(self.history, cluster, self.scenario.nodes)
-            if self.applications is not None:
-                self._checking("atomicity, fencing, transaction order and offsets: applications")
-                await self.applications.judge(cluster, self._leader_of)
-            if not self._has_lost(OFFSETS_TOPIC):
-                self._checking("commits: the offsets of groups")
-                await judge_commits(self.history, cluster)
-        self._checking("replicas: byte for byte, on all disks")
-        # Not those from before: what a client gave up may arrive as long as packets are sent again.
-        self._judge_replicas(await self._equal_images())
-
-    async def _equal_images(self) -> dict[str, Image]:
-        """Of all nodes, as they are now, once nothing lacks by them; valid until the next await."""
-        await require_healthy(self._missing, within_ms=HEALTHY_MS)
-        return {host: image for host in self._hosts.values() if (image := self.image_of(host))}
-
-    def _leader_of(self, place: TopicPartition) -> str | None:
-        images = (self.image_of(host) for host in self._hosts.values())
-        newest = max(filter(None, images), key=lambda image: image.offset, default=Image())
-        topic = newest.topics_by_name.get(place.topic)
-        leader = None if topic is None else topic.partitions[place.partition].leader
-        return None if leader is None else self._hosts[leader]
-
-    def _checking(self, what: str) -> None:
-        """Which checks come next: one that fails is the last of the trace."""
-        self.cluster.trace.remark("check", what)
-
-    def _has_lost(self, *topics: str) -> bool:
-        """Whether acked records of these topics may be gone."""
-        return any(place.topic in topics for place in self.history.may_have_lost)
-
-    def _judge_replicas(self, images: Mapping[str, Image]) -> None:
-        for topic in next(iter(images.values())).topics_by_name.values():
-            for index, partition in enumerate(topic.partitions):
-                place = TopicPartition(topic.name, index)
-                hosts = [self._hosts[node_id] for node_id in partition.replicas]
-                hosts = [host for host in hosts if self.history.damaged.get(place) != host]
-                watermarks = [self.replica_watch.high_watermark(host, place) for host in hosts]
-                replicas = {host: self.cluster.nodes[host] for host in hosts}
-                judge_replicas(place, replicas, until=min(watermarks))
-                if place in self.history.damaged and place not in self.history.may_have_lost:
-                    judge_copies(place, replicas, self.history.records.get(place, {}))
 
     async def _inspect(self) -> None:
         while True:
