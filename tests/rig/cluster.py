@@ -21,6 +21,7 @@ from penstock.metadata.records import MetadataRecord
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.broker import parse_broker
+from penstock.security.principal import ANONYMOUS
 from penstock.wire.messages.alter_partition import (
     AlterPartitionData,
     AlterPartitionRequest,
@@ -59,7 +60,8 @@ class Cluster:
         self.sessions = BrokerSessions(
             self.settings.node_id, timeout_ms=self.settings.broker_session_timeout_ms
         )
-        self.now_ms = 0
+        self.now_ms = self.wall_ms = 0
+        self.requester = ANONYMOUS
         self._loader = Loader()
         self.check_state = self.check_image = True
         self._ids = 0
@@ -81,11 +83,13 @@ class Cluster:
             state=self.state,
             sessions=self.sessions,
             now_ms=self.now_ms,
+            wall_ms=self.wall_ms,
             cluster_id=CLUSTER_ID,
             node_id=self.settings.node_id,
             settings=effective_broker(self.settings, self.state, self.settings.node_id),
             next_offset=Offset(len(self.records)),
             fresh_ids=[self._fresh_id() for _ in range(100)],
+            requester=self.requester,
         )
         decision = decide(context, request)
         self._apply(decision.records)

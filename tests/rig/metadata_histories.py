@@ -2,9 +2,12 @@
 
 from hypothesis import strategies as st
 
+from penstock.metadata.controller.delegation_tokens import RemoveExpiredTokens
 from penstock.model.identity import NodeId
+from penstock.security.principal import USER, Principal
 from penstock.wire.messages import incremental_alter_configs as alter
 from penstock.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from penstock.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -27,13 +30,26 @@ changes = st.tuples(
 restarts = st.tuples(st.just("restart"), st.integers(1, 9))
 grants = st.tuples(st.just("grant"), st.sampled_from(NAMES), st.sampled_from([3, 4]))
 revocations = st.tuples(st.just("revoke"), st.sampled_from([*NAMES, None]))
+delegations = st.tuples(st.just("delegate"), st.sampled_from(NAMES), st.integers(1, 100))
+expirations = st.tuples(st.just("expire"), st.integers(0, 100))
 histories = st.lists(
-    st.one_of(creations, deletions, growths, changes, restarts, grants, revocations), max_size=25
+    st.one_of(
+        creations,
+        deletions,
+        growths,
+        changes,
+        restarts,
+        grants,
+        revocations,
+        delegations,
+        expirations,
+    ),
+    max_size=25,
 )
 
 
 def live(history: list[tuple[object, ...]]) -> Cluster:
-    cluster = Cluster()
+    cluster = Cluster(delegation_token_secret_key="secret")
     for step in history:
         match step:
             case ("create", str(name), int(partitions), bool(configured)):
@@ -72,6 +88,12 @@ def live(history: list[tuple[object, ...]]) -> Cluster:
                     permission_type=1,
                 )
                 cluster.ask(DeleteAclsRequest(filters=[wanted]))
+            case ("delegate", str(name), int(lifetime_ms)):
+                cluster.requester = Principal(USER, name)
+                cluster.ask(CreateDelegationTokenRequest(max_lifetime_ms=lifetime_ms))
+            case ("expire", int(elapsed_ms)):
+                cluster.wall_ms += elapsed_ms
+                cluster.ask(RemoveExpiredTokens())
             case ("restart", int(incarnation)):
                 cluster.register(NodeId(1), incarnation=incarnation)
                 cluster.unfence(NodeId(1))

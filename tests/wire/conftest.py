@@ -23,6 +23,14 @@ INTEGER_BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
 # What kio's own types can hold.
 TIMES_MS = st.integers(0, 4_000_000_000_000)
 MAYBE_TIMES_MS = st.just(-1) | TIMES_MS
+MAYBE_TIMES = ("log_append_time_ms", "retention_time_ms", "max_lifetime_ms", "renew_period_ms")
+TIMES = (
+    "transaction_start_time_ms",
+    "expiry_time_period_ms",
+    "issue_timestamp_ms",
+    "expiry_timestamp_ms",
+    "max_timestamp_ms",
+)
 
 
 def declared_messages() -> Iterator[type[Message]]:
@@ -120,9 +128,9 @@ def filled_field(field: Field, version: int) -> SearchStrategy[object]:
 def present_values(field: Field, version: int) -> SearchStrategy[object]:
     if field.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode])
-    if field.name in ("log_append_time_ms", "retention_time_ms"):
+    if field.name in MAYBE_TIMES:
         return MAYBE_TIMES_MS
-    if field.name == "transaction_start_time_ms":
+    if field.name in TIMES:
         return TIMES_MS
     match field.kind:
         case Kind.BOOL:

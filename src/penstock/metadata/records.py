@@ -29,6 +29,10 @@ from penstock.wire.messages.metadata_records.broker import (
 )
 from penstock.wire.messages.metadata_records.config import ConfigRecord
 from penstock.wire.messages.metadata_records.controller import RegisterControllerRecord
+from penstock.wire.messages.metadata_records.delegation_token import (
+    DelegationTokenRecord,
+    RemoveDelegationTokenRecord,
+)
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
@@ -79,6 +83,8 @@ MetadataRecord = (
     | ProducerIdsRecord
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
+    | DelegationTokenRecord
+    | RemoveDelegationTokenRecord
     | FeatureLevelRecord
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
@@ -103,6 +109,8 @@ VERSION_WRITTEN: Mapping[type[LogRecord], int] = {
     ProducerIdsRecord: 0,
     UserScramCredentialRecord: 0,
     RemoveUserScramCredentialRecord: 0,
+    DelegationTokenRecord: 0,
+    RemoveDelegationTokenRecord: 0,
     FeatureLevelRecord: 0,
     AccessControlEntryRecord: 0,
     RemoveAccessControlEntryRecord: 0,

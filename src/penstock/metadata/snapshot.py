@@ -2,7 +2,7 @@
 
 A reader of `image_records` gets exactly the image that they were made from. The order is that of
 Apache Kafka: features, controllers, brokers, topics with their partitions, settings, producer ids,
-access control entries, credentials.
+access control entries, credentials, delegation tokens.
 
 A snapshot is made once the log since the last one is a small multiple of that one, so the log and
 the time to read it at a start follow the size of the image, and making snapshots costs a small part
@@ -15,6 +15,7 @@ from penstock.metadata.image.acls import acl_record
 from penstock.metadata.image.broker import BrokerImage
 from penstock.metadata.image.changes import NO_LEADER
 from penstock.metadata.image.controller import ControllerImage
+from penstock.metadata.image.delegation_tokens import token_record
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.scram import credential_record
 from penstock.metadata.image.topic import TopicImage
@@ -68,6 +69,8 @@ def image_records(image: Image) -> Iterator[MetadataRecord]:
         yield acl_record(acl_id, acl)
     for user, credential in image.scram_credentials.items():
         yield credential_record(user, credential)
+    for token in image.delegation_tokens.values():
+        yield token_record(token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,8 @@ A connection is `User:ANONYMOUS` until it has authenticated, and stays so on lis
 authentication.
 """
 
+from dataclasses import field
+
 from penstock.model.lazy_dataclass import dataclass
 
 USER = "User"
@@ -20,10 +22,13 @@ class InvalidPrincipal(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A kind, in practice always `User`, and a name, which may contain colons."""
+    """A kind, in practice always `User`, and a name, which may contain colons. Whether it came in
+    by a delegation token matters to no right, but to requests for tokens.
+    """
 
     kind: str
     name: str
+    token_authenticated: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.kind}{SEPARATOR}{self.name}"

@@ -63,6 +63,10 @@ from penstock.wire.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from penstock.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from penstock.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -72,6 +76,10 @@ from penstock.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResp
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from penstock.wire.messages.envelope import DefaultPrincipalData, EnvelopeRequest, EnvelopeResponse
+from penstock.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -79,6 +87,10 @@ from penstock.wire.messages.incremental_alter_configs import (
 from penstock.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+)
+from penstock.wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
 )
 from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
@@ -111,6 +123,9 @@ FORWARDED: Mapping[type[Message], type[Message]] = {
     AlterUserScramCredentialsRequest: AlterUserScramCredentialsResponse,
     CreateAclsRequest: CreateAclsResponse,
     DeleteAclsRequest: DeleteAclsResponse,
+    CreateDelegationTokenRequest: CreateDelegationTokenResponse,
+    RenewDelegationTokenRequest: RenewDelegationTokenResponse,
+    ExpireDelegationTokenRequest: ExpireDelegationTokenResponse,
 }
 DIRECT: Mapping[type[Message], type[Message]] = {
     BrokerRegistrationRequest: BrokerRegistrationResponse,
@@ -140,6 +155,7 @@ REPEATABLE: tuple[type[Message], ...] = (
     AlterUserScramCredentialsRequest,
     CreateAclsRequest,
     DeleteAclsRequest,
+    RenewDelegationTokenRequest,
     *DIRECT,
 )
 
@@ -218,7 +234,9 @@ class ActiveController:
     ) -> Any:
         if self._local.is_active:
             try:
-                return await self._local.ask(request, wait_ms_max=self._left_ms(deadline_ms))
+                return await self._local.ask(
+                    request, wait_ms_max=self._left_ms(deadline_ms), requester=requester
+                )
             except RequestError as refusal:
                 if refusal.code == ErrorCode.NOT_CONTROLLER:
                     raise _MayBeDone("this controller was deposed meanwhile") from refusal
@@ -361,7 +379,12 @@ class ActiveController:
 
 
 def principal_data(principal: Principal) -> bytes:
-    return write_embedded(DefaultPrincipalData(type=principal.kind, name=principal.name), version=0)
+    data = DefaultPrincipalData(
+        type=principal.kind,
+        name=principal.name,
+        token_authenticated=principal.token_authenticated,
+    )
+    return write_embedded(data, version=0)
 
 
 NOBODY = principal_data(ANONYMOUS)  # of what a node asks for itself

@@ -38,6 +38,10 @@ from penstock.wire.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from penstock.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from penstock.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -46,6 +50,10 @@ from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopi
 from penstock.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from penstock.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -53,6 +61,10 @@ from penstock.wire.messages.incremental_alter_configs import (
 from penstock.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+)
+from penstock.wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
 )
 from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
@@ -237,6 +249,30 @@ class ControllerLink(Protocol):
         wait_ms_max: int = ...,
         requester: Requester | None = ...,
     ) -> DeleteAclsResponse: ...
+    @overload
+    async def ask(
+        self,
+        request: CreateDelegationTokenRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
+    ) -> CreateDelegationTokenResponse: ...
+    @overload
+    async def ask(
+        self,
+        request: RenewDelegationTokenRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
+    ) -> RenewDelegationTokenResponse: ...
+    @overload
+    async def ask(
+        self,
+        request: ExpireDelegationTokenRequest,
+        *,
+        wait_ms_max: int = ...,
+        requester: Requester | None = ...,
+    ) -> ExpireDelegationTokenResponse: ...
     @overload
     async def ask(
         self, request: FenceBroker, *, wait_ms_max: int = ..., requester: Requester | None = ...

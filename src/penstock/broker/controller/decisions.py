@@ -16,6 +16,7 @@ from penstock.broker.controller.image_feed import ImageFeed
 from penstock.broker.controller.leader_balance import LeaderBalance
 from penstock.broker.controller.metadata_journal import MetadataJournal
 from penstock.broker.controller.quorum_driver import QuorumDriver, QuorumMember
+from penstock.broker.controller.token_expiry import TokenExpiry
 from penstock.machine.decision import Decision
 from penstock.machine.held_replies import NotDone
 from penstock.machine.host import Host
@@ -26,6 +27,7 @@ from penstock.metadata.controller.decide import (
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.delegation_tokens import RemoveExpiredTokens
 from penstock.metadata.controller.elections import BalanceLeaders
 from penstock.metadata.controller.fencing import FenceBroker, waiting_for_operator
 from penstock.metadata.controller.state import ControllerState
@@ -35,14 +37,16 @@ from penstock.metadata.image.topic import LOST_DIRECTORY
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
-from penstock.model.identity import NodeId, TopicId, random_id
+from penstock.model.identity import NodeId, TopicId, id_text, random_id
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset
 from penstock.model.settings.broker import BrokerSettings
 from penstock.security.acl.entry import AclId
+from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.create_acls import CreateAclsRequest
+from penstock.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from penstock.wire.messages.create_topics import CreateTopicsRequest
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -93,6 +97,12 @@ class Decisions:
             interval_s=settings.replication.leader_imbalance_check_interval_seconds,
             is_due=lambda: self.is_active and any(self._state.imbalanced()),
             balance=lambda: self.ask(BalanceLeaders()),
+        )
+        tokens = settings.delegation_tokens
+        self._token_expiry = TokenExpiry(
+            interval_ms=tokens.delegation_token_expiry_check_interval_ms,
+            is_due=lambda: self.is_active and bool(self._state.delegation_tokens),
+            remove=lambda: self.ask(RemoveExpiredTokens()),
         )
 
     @property
@@ -166,10 +176,11 @@ class Decisions:
         *,
         wait_ms_max: int = ANSWER_WAIT_MS_MAX,
         connection: Hashable = None,
+        requester: Principal = ANONYMOUS,
     ) -> Any:
         """See ControllerLink, whose overloads give the reply's type. NOT_CONTROLLER, with nothing
         done, unless this is the active controller. `connection` is that of the broker that asks,
-        if it is another node's.
+        if it is another node's; `requester` is the client that it asks for.
         """
         answered: asyncio.Future[Outcome | NotDone] = asyncio.get_running_loop().create_future()
 
@@ -178,7 +189,9 @@ class Decisions:
                 answered.set_result(outcome)
 
         deadline_ms = self._world.clock.monotonic_ms() + wait_ms_max
-        self._submit(request, connection, deadline_ms=deadline_ms, answer=answer)
+        self._submit(
+            request, connection, deadline_ms=deadline_ms, answer=answer, requester=requester
+        )
         if self._expiry_ms is None or deadline_ms < self._expiry_ms:
             self._sooner_deadline.set()
         outcome = await answered
@@ -195,6 +208,8 @@ class Decisions:
             tasks.start(self.watch.run())
             if self._settings.replication.auto_leader_rebalance_enable:
                 tasks.start(self._balance.run())
+            if self._settings.delegation_tokens.secret is not None:
+                tasks.start(self._token_expiry.run())
 
     def _begin_watching(self) -> None:
         """Once, when this controller takes requests: brokers have a session from now on."""
@@ -210,6 +225,7 @@ class Decisions:
         *,
         deadline_ms: int,
         answer: Callable[[Outcome | NotDone], None],
+        requester: Principal = ANONYMOUS,
     ) -> None:
         driver = self._driver
         if self._host is not None and driver is not None:
@@ -228,7 +244,7 @@ class Decisions:
         accepted: list[ControllerReply] = []
 
         def decided() -> Decision[MetadataRecord, Outcome]:
-            decision = self._decide(request)
+            decision = self._decide(request, requester)
             if not isinstance(decision.reply, RequestError):
                 accepted.append(decision.reply)
                 self.watch.note_directories(request)
@@ -275,7 +291,9 @@ class Decisions:
             answer=_unheard,  # if it is not committed, the next controller fences
         )
 
-    def _decide(self, request: ControllerRequest) -> Decision[MetadataRecord, Outcome]:
+    def _decide(
+        self, request: ControllerRequest, requester: Principal
+    ) -> Decision[MetadataRecord, Outcome]:
         context = DecisionContext(
             state=self._state,
             node_id=self._node_id,
@@ -284,7 +302,9 @@ class Decisions:
             fresh_ids=self._fresh_ids(request),
             sessions=self.watch.sessions,
             now_ms=self._world.clock.monotonic_ms(),
+            wall_ms=self._world.clock.now_ms(),
             cluster_id=self._member.cluster_id,
+            requester=requester,
         )
         try:
             return decide(context, request)
@@ -292,17 +312,25 @@ class Decisions:
             return Decision.refuse(refused)
 
     def _fresh_ids(self, request: ControllerRequest) -> list[TopicId]:
-        """Random ids for topics or access control entries, none of which is taken or reserved."""
+        """Random ids for topics, access control entries or delegation tokens, none of which is
+        taken or reserved.
+        """
         asked = 0
         if isinstance(request, CreateTopicsRequest):
             asked = len(request.topics)
         elif isinstance(request, CreateAclsRequest):
             asked = len(request.creations)
+        elif isinstance(request, CreateDelegationTokenRequest):
+            asked = 1
         wanted = min(asked, DECISION_RECORDS_MAX)
         ids: dict[TopicId, None] = {}
         while len(ids) < wanted:
             fresh = TopicId(random_id(self._world.entropy.random_bytes))
-            if fresh not in self._state.topics_by_id and AclId(fresh) not in self._state.acls:
+            if (
+                fresh not in self._state.topics_by_id
+                and AclId(fresh) not in self._state.acls
+                and id_text(fresh) not in self._state.delegation_tokens
+            ):
                 ids[fresh] = None
         return list(ids)
 

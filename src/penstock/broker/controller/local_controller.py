@@ -33,6 +33,7 @@ from penstock.model.identity import NodeId
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.raft.effects import Became
+from penstock.security.principal import ANONYMOUS
 from penstock.wire.definition import Message
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -184,7 +185,12 @@ class LocalController:
         done, unless this is the active controller. `connection` is that of the broker that asks,
         if it is another node's.
         """
-        return await self._decisions.ask(request, wait_ms_max=wait_ms_max, connection=connection)
+        return await self._decisions.ask(
+            request,
+            wait_ms_max=wait_ms_max,
+            connection=connection,
+            requester=ANONYMOUS if requester is None else requester.principal,
+        )
 
     async def forward(
         self,

@@ -11,6 +11,14 @@ from penstock.metadata.controller.alter_partition import alter_partition
 from penstock.metadata.controller.brokers import register_broker, unregister_broker
 from penstock.metadata.controller.controllers import register_controller
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.delegation_tokens import (
+    ExpiredTokensRemoved,
+    RemoveExpiredTokens,
+    create_token,
+    expire_token,
+    remove_expired_tokens,
+    renew_token,
+)
 from penstock.metadata.controller.elections import (
     BalanceLeaders,
     LeadersBalanced,
@@ -59,6 +67,10 @@ from penstock.wire.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from penstock.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from penstock.wire.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from penstock.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -67,6 +79,10 @@ from penstock.wire.messages.create_topics import CreateTopicsRequest, CreateTopi
 from penstock.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from penstock.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from penstock.wire.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
 from penstock.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -74,6 +90,10 @@ from penstock.wire.messages.incremental_alter_configs import (
 from penstock.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+)
+from penstock.wire.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
 )
 from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
@@ -101,8 +121,12 @@ ControllerRequest = (
     | AlterUserScramCredentialsRequest
     | CreateAclsRequest
     | DeleteAclsRequest
+    | CreateDelegationTokenRequest
+    | RenewDelegationTokenRequest
+    | ExpireDelegationTokenRequest
     | FenceBroker
     | BalanceLeaders
+    | RemoveExpiredTokens
 )
 ControllerReply = (
     CreateTopicsResponse
@@ -124,8 +148,12 @@ ControllerReply = (
     | AlterUserScramCredentialsResponse
     | CreateAclsResponse
     | DeleteAclsResponse
+    | CreateDelegationTokenResponse
+    | RenewDelegationTokenResponse
+    | ExpireDelegationTokenResponse
     | BrokerFenced
     | LeadersBalanced
+    | ExpiredTokensRemoved
 )
 
 
@@ -174,9 +202,17 @@ def decide(
             return create_acls(context, request)
         case DeleteAclsRequest():
             return delete_acls(context, request)
+        case CreateDelegationTokenRequest():
+            return create_token(context, request)
+        case RenewDelegationTokenRequest():
+            return renew_token(context, request)
+        case ExpireDelegationTokenRequest():
+            return expire_token(context, request)
         case FenceBroker():
             return fence_broker(context, request)
         case BalanceLeaders():
             return balance_leaders(context, request)
+        case RemoveExpiredTokens():
+            return remove_expired_tokens(context)
         case _:
             assert_never(request)

@@ -31,6 +31,7 @@ from penstock.metadata.image.changes import (
     without_elr,
 )
 from penstock.metadata.image.controller import ControllerImage
+from penstock.metadata.image.delegation_tokens import token_of
 from penstock.metadata.image.image import NO_CONFIG, ConfigResource
 from penstock.metadata.image.scram import ScramUser, credential_in, user_of
 from penstock.metadata.image.topic import PartitionImage
@@ -40,6 +41,7 @@ from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.topic_name import collision_key
 from penstock.security.acl.entry import Acl, AclId
+from penstock.security.delegation_token import DelegationToken
 from penstock.security.sasl.scram_credential import ScramCredential
 from penstock.wire.messages.metadata_records.access_control import (
     AccessControlEntryRecord,
@@ -54,6 +56,10 @@ from penstock.wire.messages.metadata_records.broker import (
 )
 from penstock.wire.messages.metadata_records.config import ConfigRecord
 from penstock.wire.messages.metadata_records.controller import RegisterControllerRecord
+from penstock.wire.messages.metadata_records.delegation_token import (
+    DelegationTokenRecord,
+    RemoveDelegationTokenRecord,
+)
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
@@ -105,6 +111,7 @@ class ControllerState:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.scram_credentials: dict[ScramUser, ScramCredential] = {}
+        self.delegation_tokens: dict[str, DelegationToken] = {}  # by id
         self.acls: dict[AclId, Acl] = {}
         self.acl_ids: dict[Acl, AclId] = {}
         self._led: dict[NodeId | None, Places] = {}
@@ -222,6 +229,10 @@ class ControllerState:
                 self.scram_credentials[user_of(record)] = credential_in(record)
             case RemoveUserScramCredentialRecord():
                 self.scram_credentials.pop(user_of(record), None)
+            case DelegationTokenRecord():
+                self.delegation_tokens[record.token_id] = token_of(record)
+            case RemoveDelegationTokenRecord():
+                self.delegation_tokens.pop(record.token_id, None)
             case AccessControlEntryRecord():
                 acl, acl_id = acl_of(record), AclId(record.id)
                 assert acl not in self.acl_ids, record

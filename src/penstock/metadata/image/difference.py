@@ -44,6 +44,9 @@ def difference(before: Image, after: Image) -> Delta:
         controllers_changed=tuple(_changed(before.controllers, after.controllers)),
         features_changed=tuple(_changed(before.features, after.features)),
         scram_users_changed=tuple(_changed(before.scram_credentials, after.scram_credentials)),
+        delegation_tokens_changed=tuple(
+            _changed(before.delegation_tokens, after.delegation_tokens)
+        ),
         acls_changed=before.acls != after.acls,
     )
 

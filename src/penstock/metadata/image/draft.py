@@ -19,6 +19,7 @@ from penstock.metadata.image.changes import (
     without_elr,
 )
 from penstock.metadata.image.controller import ControllerImage
+from penstock.metadata.image.delegation_tokens import token_of
 from penstock.metadata.image.image import ConfigResource, Delta, Image
 from penstock.metadata.image.scram import ScramUser, credential_in, user_of
 from penstock.metadata.image.shared_map import SharedMap, shared
@@ -28,6 +29,7 @@ from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.security.acl.entry import Acl, AclId
+from penstock.security.delegation_token import DelegationToken
 from penstock.security.sasl.scram_credential import ScramCredential
 from penstock.wire.messages.metadata_records.access_control import (
     AccessControlEntryRecord,
@@ -42,6 +44,10 @@ from penstock.wire.messages.metadata_records.broker import (
 )
 from penstock.wire.messages.metadata_records.config import ConfigRecord
 from penstock.wire.messages.metadata_records.controller import RegisterControllerRecord
+from penstock.wire.messages.metadata_records.delegation_token import (
+    DelegationTokenRecord,
+    RemoveDelegationTokenRecord,
+)
 from penstock.wire.messages.metadata_records.feature_level import FeatureLevelRecord
 from penstock.wire.messages.metadata_records.no_op import NoOpRecord
 from penstock.wire.messages.metadata_records.partition import (
@@ -70,6 +76,7 @@ class Draft:
         self._features: dict[str, int] = {}
         self._next_producer_id = base.next_producer_id
         self._scram: dict[ScramUser, ScramCredential | None] = {}  # None: removed
+        self._tokens: dict[str, DelegationToken | None] = {}  # None: removed
         self._acls_added: dict[AclId, Acl] = {}
         self._acls_removed: dict[AclId, Acl] = {}
 
@@ -114,6 +121,10 @@ class Draft:
                 self._scram[user_of(record)] = credential_in(record)
             case RemoveUserScramCredentialRecord():
                 self._scram[user_of(record)] = None
+            case DelegationTokenRecord():
+                self._tokens[record.token_id] = token_of(record)
+            case RemoveDelegationTokenRecord():
+                self._tokens[record.token_id] = None
             case AccessControlEntryRecord():
                 acl_id = AclId(record.id)
                 assert acl_id not in self._base.acls or acl_id in self._acls_removed, record
@@ -155,6 +166,7 @@ class Draft:
             controllers_changed=tuple(self._controllers),
             features_changed=tuple(self._features),
             scram_users_changed=tuple(self._scram),
+            delegation_tokens_changed=tuple(self._tokens),
             acls_changed=bool(self._acls_added or self._acls_removed),
         )
         image = Image(
@@ -168,6 +180,7 @@ class Draft:
             features={**base.features, **self._features} if self._features else base.features,
             next_producer_id=self._next_producer_id,
             scram_credentials=self._finished_scram() if self._scram else base.scram_credentials,
+            delegation_tokens=self._finished_tokens() if self._tokens else base.delegation_tokens,
             acls=shared(base.acls).changed(self._acls_added, without=self._acls_removed),
             acls_by_pattern=changed_index(
                 base.acls_by_pattern,
@@ -198,6 +211,12 @@ class Draft:
         base = shared(self._base.scram_credentials)
         set_now = {user: one for user, one in self._scram.items() if one is not None}
         removed = [user for user, one in self._scram.items() if one is None and user in base]
+        return base.changed(set_now, without=removed)
+
+    def _finished_tokens(self) -> SharedMap[str, DelegationToken]:
+        base = shared(self._base.delegation_tokens)
+        set_now = {token_id: one for token_id, one in self._tokens.items() if one is not None}
+        removed = [key for key, one in self._tokens.items() if one is None and key in base]
         return base.changed(set_now, without=removed)
 
     def _topic(self, topic_id: TopicId) -> list[PartitionImage]:

@@ -16,6 +16,7 @@ from penstock.model.identity import NodeId, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.security.acl.entry import Acl, AclId, ResourcePattern
+from penstock.security.delegation_token import DelegationToken
 from penstock.security.sasl.scram_credential import ScramCredential
 
 FIRST_OFFSET = Offset(0)
@@ -46,6 +47,7 @@ class Image:
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
     scram_credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=shared)
+    delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=shared)  # by id
     acls: Mapping[AclId, Acl] = field(default_factory=shared)
     acls_by_pattern: Mapping[ResourcePattern, Entries] = field(default_factory=shared)
 
@@ -90,6 +92,7 @@ class Delta:
     controllers_changed: tuple[NodeId, ...] = ()  # registered
     features_changed: tuple[str, ...] = ()
     scram_users_changed: tuple[ScramUser, ...] = ()  # set or removed
+    delegation_tokens_changed: tuple[str, ...] = ()  # created, renewed or removed
     acls_changed: bool = False
 
 

@@ -20,6 +20,10 @@ from penstock.model.settings.authorization import (
     AUTHORIZATION_SETTINGS,
     AuthorizationSettings,
 )
+from penstock.model.settings.delegation_tokens import (
+    DELEGATION_TOKEN_SETTINGS,
+    DelegationTokenSettings,
+)
 from penstock.model.settings.groups import GROUP_SETTINGS, GroupSettings
 from penstock.model.settings.listener import (
     ANY_HOSTS,
@@ -446,6 +450,8 @@ class BrokerSettings:
     tls: TlsSettings = field(default_factory=TlsSettings)
     # Access control: see authorization.py
     authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
+    # Delegation tokens: see delegation_tokens.py
+    delegation_tokens: DelegationTokenSettings = field(default_factory=DelegationTokenSettings)
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     # Not shown: secrets are among it.
@@ -506,6 +512,7 @@ _PARTS = (
     SASL_SETTINGS,
     TLS_SETTINGS,
     AUTHORIZATION_SETTINGS,
+    DELEGATION_TOKEN_SETTINGS,
 )
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
     dict(sorted((item for part in _PARTS for item in part.items()), key=lambda item: item[0]))
@@ -567,6 +574,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     of_sasl: dict[str, Any] = {}
     of_tls: dict[str, Any] = {}
     of_authorization: dict[str, Any] = {}
+    of_tokens: dict[str, Any] = {}
     unknown: list[str] = []
     retired: dict[str, RetiredSetting] = {}
     for name, text in values.items():
@@ -594,6 +602,8 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
             of_tls[setting.field] = value
         elif setting is not None and name in AUTHORIZATION_SETTINGS:
             of_authorization[setting.field] = value
+        elif setting is not None and name in DELEGATION_TOKEN_SETTINGS:
+            of_tokens[setting.field] = value
         elif setting is not None and name in USED_SETTINGS:
             parsed[setting.field] = value
     if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
@@ -607,6 +617,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         sasl=SaslSettings(**of_sasl),
         tls=TlsSettings(**of_tls),
         authorization=AuthorizationSettings(**of_authorization),
+        delegation_tokens=DelegationTokenSettings(**of_tokens),
         given=MappingProxyType(
             {n: text for n, text in values.items() if n not in unknown and n not in retired}
         ),

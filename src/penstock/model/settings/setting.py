@@ -148,7 +148,10 @@ def declare(
         internal=internal,
         servers=servers,
     )
-    return dataclasses.field(default=default, metadata={"setting": setting})
+    # Not shown, if it is a secret.
+    return dataclasses.field(
+        default=default, repr=not setting.sensitive, metadata={"setting": setting}
+    )
 
 
 def integer(

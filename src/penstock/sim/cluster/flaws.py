@@ -161,16 +161,16 @@ def _reply_before_commit() -> list[Change]:
     decide_one, submit = Decisions._decide, Decisions._submit
     replies: list[Any] = []
 
-    def decide_and_note(self: Decisions, request: Any) -> Any:
-        decision = decide_one(self, request)
+    def decide_and_note(self: Decisions, request: Any, requester: Any) -> Any:
+        decision = decide_one(self, request, requester)
         replies.append(decision.reply)
         return decision
 
     def submit_and_answer(
-        self: Decisions, request: Any, connection: object, *, deadline_ms: int, answer: Any
+        self: Decisions, request: Any, connection: object, *, answer: Any, **how: Any
     ) -> None:
         replies.clear()
-        submit(self, request, connection, deadline_ms=deadline_ms, answer=answer)
+        submit(self, request, connection, answer=answer, **how)
         if replies:
             answer(replies[-1])
 
