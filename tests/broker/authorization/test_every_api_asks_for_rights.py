@@ -64,6 +64,11 @@ NEEDS: dict[ApiKey, list[tuple[AclOperation, ResourceType]]] = {
     ApiKey.DELETE_ACLS: [(O.ALTER, CLUSTER)],
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [(O.DESCRIBE, CLUSTER)],
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [(O.ALTER, CLUSTER)],
+    # Of clients that logged in: see test_rights_on_tokens.py.
+    ApiKey.CREATE_DELEGATION_TOKEN: [],
+    ApiKey.RENEW_DELEGATION_TOKEN: [],
+    ApiKey.EXPIRE_DELEGATION_TOKEN: [],
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: [],
     ApiKey.DESCRIBE_CLIENT_QUOTAS: [(O.DESCRIBE_CONFIGS, CLUSTER)],
     ApiKey.DESCRIBE_CONFIGS: [(O.DESCRIBE_CONFIGS, CLUSTER)],  # of a broker
     ApiKey.ALTER_CONFIGS: [(O.ALTER_CONFIGS, CLUSTER)],

@@ -19,15 +19,18 @@ from penstock.broker.api import (
     alter_partition_reassignments,
     alter_user_scram_credentials,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
     delete_topics,
     describe_quorum,
     elect_leaders,
+    expire_delegation_token,
     incremental_alter_configs,
     list_partition_reassignments,
     remove_raft_voter,
+    renew_delegation_token,
     unregister_broker,
     update_features,
 )
@@ -69,6 +72,9 @@ FORWARDABLE = by_key(
         alter_user_scram_credentials.API,
         create_acls.API,
         delete_acls.API,
+        create_delegation_token.API,
+        renew_delegation_token.API,
+        expire_delegation_token.API,
     )
 )
 SIZE_BYTES = 4
@@ -112,10 +118,13 @@ def _of_client(
         listener=context.listener,
         peer=context.peer,
         received_ms=context.received_ms,
+        is_forwarded=True,
     )
-    if services.authorizer is not None and not request.from_node:
-        inside.principal, host = _client(request)
-        inside.peer = Address(host=host, port=NO_PORT)
+    if request.from_node:
+        return inside
+    inside.principal, host = _client(request)
+    inside.peer = Address(host=host, port=NO_PORT)
+    if services.authorizer is not None:
         inside.access = services.authorizer.access(
             inside.principal, host, services.image.acls_by_pattern
         )
@@ -127,7 +136,7 @@ def _client(request: EnvelopeRequest) -> tuple[Principal, str]:
     try:
         if request.request_principal is not None:
             named = read_embedded(DefaultPrincipalData, request.request_principal)
-            principal = Principal(named.type, named.name)
+            principal = Principal(named.type, named.name, named.token_authenticated)
         return principal, str(ip_address(bytes(request.client_host_address)))
     except (MalformedMessage, ValueError) as error:
         raise CloseConnection(f"an envelope with a malformed client: {error}") from error

@@ -11,7 +11,6 @@ class Unserved(Enum):
     """Why an API is not served, as docs/protocol.md says it."""
 
     ENDED = "never: it ended with ZooKeeper"
-    SECURITY = "with security: authentication, ACLs and delegation tokens"
     QUOTAS = "with security: quotas of clients"
     SHARE_GROUPS = "later: share groups (KIP-932)"
     STREAMS_GROUPS = "not planned: Kafka Streams runs with the classic protocol, its default"
@@ -27,12 +26,6 @@ UNSERVED: Mapping[ApiKey, Unserved] = MappingProxyType(
                 ApiKey.STOP_REPLICA,
                 ApiKey.UPDATE_METADATA,
                 ApiKey.CONTROLLED_SHUTDOWN,
-            ),
-            Unserved.SECURITY: (
-                ApiKey.CREATE_DELEGATION_TOKEN,
-                ApiKey.RENEW_DELEGATION_TOKEN,
-                ApiKey.EXPIRE_DELEGATION_TOKEN,
-                ApiKey.DESCRIBE_DELEGATION_TOKEN,
             ),
             Unserved.QUOTAS: (ApiKey.ALTER_CLIENT_QUOTAS,),
             Unserved.SHARE_GROUPS: (

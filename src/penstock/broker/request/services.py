@@ -146,6 +146,7 @@ class RequestContext:
     received_ms: int  # on the monotonic clock
     principal: Principal = ANONYMOUS
     access: Access | None = None  # what the client may do; None: everything
+    is_forwarded: bool = False  # by a broker, to this controller
 
     @property
     def requester(self) -> Requester:

@@ -13,7 +13,7 @@ Kafka's brokers and controllers do. Where the words end, a rule is a function: s
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from penstock.broker.request.authorization import groups, topics
+from penstock.broker.request.authorization import groups, tokens, topics
 from penstock.broker.request.authorization.rule import (
     Asked,
     Complete,
@@ -150,6 +150,10 @@ RULES: Mapping[ApiKey, Rule] = MappingProxyType(
         ApiKey.DELETE_ACLS: OF_ADMINISTRATORS,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: whole(cluster(Op.DESCRIBE)),
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: OF_ADMINISTRATORS,
+        ApiKey.CREATE_DELEGATION_TOKEN: tokens.create_token,
+        ApiKey.RENEW_DELEGATION_TOKEN: free,
+        ApiKey.EXPIRE_DELEGATION_TOKEN: free,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN: then(free, tokens.hide_tokens),
         ApiKey.DESCRIBE_CLIENT_QUOTAS: whole(cluster(Op.DESCRIBE_CONFIGS)),
         ApiKey.ALTER_REPLICA_LOG_DIRS: whole(cluster(Op.ALTER)),
         ApiKey.DESCRIBE_LOG_DIRS: whole(cluster(Op.DESCRIBE)),
