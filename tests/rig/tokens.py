@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 
+from penstock.model.error import ErrorCode
+from penstock.model.sasl import ScramMechanism
+from penstock.security.delegation_token import token_password
+from penstock.security.sasl.scram_client import SaltedPasswords, ScramClient
 from penstock.wire.messages.create_delegation_token import (
     CreatableRenewer,
     CreateDelegationTokenRequest,
@@ -86,3 +90,22 @@ def describe(talk: Dialogue, *owners: str) -> DescribeDelegationTokenResponse:
 def seen(talk: Dialogue, *owners: str) -> set[str]:
     """The ids of the tokens that are described."""
     return {token.token_id for token in describe(talk, *owners).tokens}
+
+
+def log_in_by_token(bootstrap: str, token_id: str, mac: bytes, mechanism: str) -> Dialogue | None:
+    """A conversation as the owner of a token; None when the node does not let it in."""
+    kind = ScramMechanism[mechanism.replace("-", "_")]
+    passwords = SaltedPasswords(kind, token_password(mac))
+    client = ScramClient(token_id, passwords, nonce="nonce-of-the-test", by_token=True)
+    talk = Dialogue(bootstrap, "unused")
+    assert talk.exchange(SaslHandshakeRequest(mechanism=mechanism), version=1).error_code == 0
+    sent: bytes | None = client.first()
+    while sent is not None:
+        reply = talk.exchange(SaslAuthenticateRequest(auth_bytes=sent), version=2)
+        if reply.error_code != ErrorCode.NONE:
+            assert reply.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            talk.close()
+            return None
+        sent = client.respond(bytes(reply.auth_bytes))
+    assert client.is_complete
+    return talk

@@ -27,6 +27,7 @@ from penstock.security.sasl.jaas import JaasEntry, parse_jaas
 from penstock.security.sasl.plain import PlainServer
 from penstock.security.sasl.scram_credential import ScramCredential
 from penstock.security.sasl.scram_server import ScramServer
+from penstock.security.sasl.token_credentials import TokenCredentials, TokenLogin
 from penstock.world.ports import World
 
 if TYPE_CHECKING:
@@ -134,6 +135,12 @@ def authentication_of(
         found = known.scram_credentials if known.offset > 0 else first_credentials
         return found.get(ScramUser(user, mechanism))
 
+    secret = settings.delegation_tokens.secret
+    tokens = None if secret is None else TokenCredentials(secret, lambda: image().delegation_tokens)
+
+    def token(mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | None:
+        return None if tokens is None else tokens.find(mechanism, token_id, now_ms=now_ms)
+
     def exchange(mechanism: Mechanism) -> ServerExchange:
         if mechanism is Mechanism.PLAIN:
             return PlainServer(logins.passwords)
@@ -146,6 +153,7 @@ def authentication_of(
             partial(credential, scram),
             nonce=world.entropy.random_bytes(NONCE_BYTES).hex(),
             decoy_key=decoy_key,
+            token=partial(token, scram),
         )
 
     of_listener = settings.sasl_of(logins.listener)

@@ -118,7 +118,6 @@ def test_channel_binding_cannot_be_stripped_on_the_way() -> None:
         b"n,,n=,r=x",
         b"n,,n=al=ice,r=x",
         b"n,,n=alice,r=x,other=1",
-        b"n,,n=alice,r=x,tokenauth=true",
         b"n,,n=alice,r=" + b"x" * 2000,
         b"n,,n=" + b"a" * 9000 + b",r=x",
     ],

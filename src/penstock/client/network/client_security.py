@@ -4,6 +4,7 @@
     sasl.mechanism                    PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER
     sasl.username, sasl.password      as librdkafka has them, or both in
     sasl.jaas.config                  MODULE required username="NAME" password="PASSWORD";
+                                      with tokenauth="true" for a delegation token: its id and HMAC
     sasl.oauthbearer.token.endpoint.url   file:///FILE with a bearer token
 
 A name that is something else's is left alone; `secured_network` reads those of TLS. Errors
@@ -26,6 +27,7 @@ JAAS = "sasl.jaas.config"
 USER, PASSWORD = "sasl.username", "sasl.password"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 FILE_SCHEME = "file://"
+TOKEN = "tokenauth"  # an option of sasl.jaas.config
 
 
 class BadSecurity(PenstockError):
@@ -71,11 +73,16 @@ def _login(
         raise BadSecurity(f"{name}: {error}") from None
     if mechanism is Mechanism.OAUTHBEARER:
         return token_login(_token(values, read_file))
-    user, password = _credentials(values)
-    return password_login(mechanism, user=user, password=password, random_bytes=random_bytes)
+    user, password, by_token = _credentials(values)
+    if by_token and mechanism is Mechanism.PLAIN:
+        raise BadSecurity(f"{JAAS}: {TOKEN} is for SCRAM-SHA-256 and SCRAM-SHA-512")
+    return password_login(
+        mechanism, user=user, password=password, random_bytes=random_bytes, by_token=by_token
+    )
 
 
-def _credentials(values: Mapping[str, str]) -> tuple[str, str]:
+def _credentials(values: Mapping[str, str]) -> tuple[str, str, bool]:
+    """User, password, and whether they are those of a delegation token."""
     found = dict(values)
     names = (USER, PASSWORD)
     if JAAS in values:
@@ -89,7 +96,8 @@ def _credentials(values: Mapping[str, str]) -> tuple[str, str]:
         if not found.get(name):
             where = f" in {JAAS}" if JAAS in values else ""
             raise BadSecurity(f"{name} is missing{where}")
-    return found[names[0]], found[names[1]]
+    by_token = JAAS in values and found.get(TOKEN, "false").lower() == "true"
+    return found[names[0]], found[names[1]], by_token
 
 
 def _token(values: Mapping[str, str], read_file: Callable[[str], str]) -> Callable[[], str]:

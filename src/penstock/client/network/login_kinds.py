@@ -12,15 +12,23 @@ NONCE_BYTES = 24
 
 
 def password_login(
-    mechanism: Mechanism, *, user: str, password: str, random_bytes: Callable[[int], bytes]
+    mechanism: Mechanism,
+    *,
+    user: str,
+    password: str,
+    random_bytes: Callable[[int], bytes],
+    by_token: bool = False,
 ) -> SaslLogin:
-    """By PLAIN or SCRAM."""
+    """By PLAIN or SCRAM; by SCRAM, user and password may be those of a delegation token."""
     if mechanism is Mechanism.PLAIN:
+        assert not by_token, "delegation tokens are for SCRAM"
         return SaslLogin(mechanism, lambda: PlainClient(user, password))
     passwords = SaltedPasswords(ScramMechanism[mechanism.name], password)
     return SaslLogin(
         mechanism,
-        lambda: ScramClient(user, passwords, nonce=random_bytes(NONCE_BYTES).hex()),
+        lambda: ScramClient(
+            user, passwords, nonce=random_bytes(NONCE_BYTES).hex(), by_token=by_token
+        ),
     )
 
 

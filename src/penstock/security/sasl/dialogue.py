@@ -115,8 +115,8 @@ class Dialogue:
                 return self._accepted(accepted, self.mechanism)
 
     def _accepted(self, accepted: Accepted, mechanism: Mechanism) -> TokenAnswer:
-        principal = Principal(USER, accepted.user)
-        if self._before is not None and principal != self._before.principal:
+        principal = Principal(USER, accepted.user, accepted.by_token)
+        if self._before is not None and not _is_same(principal, self._before.principal):
             return self._failed("the principal changed when the client authenticated again")
         self.state = DialogueState.DONE
         return TokenAnswer(
@@ -137,6 +137,11 @@ class Dialogue:
             ),
             reason=reason,
         )
+
+
+def _is_same(one: Principal, other: Principal) -> bool:
+    """Also in how it came in: a token does not stand for a password later."""
+    return one == other and one.token_authenticated == other.token_authenticated
 
 
 def session_lifetime_ms(

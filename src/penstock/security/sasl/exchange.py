@@ -24,6 +24,7 @@ class Accepted:
     user: str
     token: bytes = b""
     expires_ms: int | None = None  # since 1970: when what it showed is good no more
+    by_token: bool = False  # whether it came by a delegation token of the user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,13 +54,17 @@ class SaltedPasswords:
 
 
 class ScramClient:
-    """`nonce` is fresh, of printable characters without a comma."""
+    """`nonce` is fresh, of printable characters without a comma. A client that logs in `by_token`
+    has the id of a delegation token for a user, and its HMAC in base64 for a password.
+    """
 
-    def __init__(self, user: str, passwords: SaltedPasswords, *, nonce: str) -> None:
+    def __init__(
+        self, user: str, passwords: SaltedPasswords, *, nonce: str, by_token: bool = False
+    ) -> None:
         self._mechanism = passwords.mechanism
         self._passwords = passwords
         self._nonce = nonce
-        self._bare = client_first_bare(user, nonce)
+        self._bare = client_first_bare(user, nonce, by_token=by_token)
         self._expected: bytes | None = None  # the server's signature, once it is due
         self.is_complete = False
 

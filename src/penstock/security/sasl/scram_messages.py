@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from penstock.model.lazy_dataclass import dataclass
 
 MESSAGE_BYTES_MAX = 8 * 1024
+TOKEN_EXTENSION = "tokenauth"  # Kafka's: the user is a delegation token (KIP-48)
 NAME = r"(?:[^=,\0]|=2C|=3D)+"
 PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"  # without the comma
 BASE64 = r"[A-Za-z0-9+/]+={0,2}"
@@ -77,8 +78,9 @@ def read_client_first(token: bytes) -> ClientFirst:
     )
 
 
-def client_first_bare(user: str, nonce: str) -> str:
-    return f"n={_escaped(user)},r={nonce}"
+def client_first_bare(user: str, nonce: str, *, by_token: bool = False) -> str:
+    extension = f",{TOKEN_EXTENSION}=true" if by_token else ""
+    return f"n={_escaped(user)},r={nonce}{extension}"
 
 
 def server_first(nonce: str, salt: bytes, iterations: int) -> str:

@@ -5,7 +5,7 @@
 
 A log-in costs the broker two hashes: the iterations are the client's. An unknown user is given a
 salt of its own, the same each time, and is rejected like a wrong password, so that nobody learns
-which users there are.
+which users there are. A delegation token is a user with another name, that of its owner.
 """
 
 import hmac
@@ -23,6 +23,7 @@ from penstock.security.sasl.scram_credential import (
     stored_key,
 )
 from penstock.security.sasl.scram_messages import (
+    TOKEN_EXTENSION,
     ClientFirst,
     UnreadableMessage,
     read_client_final,
@@ -30,14 +31,17 @@ from penstock.security.sasl.scram_messages import (
     server_final,
     server_first,
 )
+from penstock.security.sasl.token_credentials import TokenLogin
 
 INVALID = "Invalid credentials"
 NONCE_CHARS_MAX = 1024
-SUPPORTED_EXTENSIONS = frozenset({"tokenauth"})  # Kafka's, of delegation tokens
+SUPPORTED_EXTENSIONS = frozenset({TOKEN_EXTENSION})
 
 
 class ScramServer:
-    """`credential` looks a user up. `nonce` is fresh; `decoy_key` is this process's secret."""
+    """`credential` looks a user up, `token` a delegation token with the time since 1970. `nonce` is
+    fresh; `decoy_key` is this process's secret.
+    """
 
     def __init__(
         self,
@@ -46,9 +50,12 @@ class ScramServer:
         *,
         nonce: str,
         decoy_key: bytes,
+        token: Callable[[str, int], TokenLogin | None] | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._look_up = credential
+        self._look_up_token = token
+        self._by_token: TokenLogin | None = None
         self._nonce = nonce
         self._decoy_key = decoy_key
         self._first: ClientFirst | None = None
@@ -58,11 +65,13 @@ class ScramServer:
 
     def respond(self, token: bytes, *, now_ms: int) -> Step:
         try:
-            return self._challenge(token) if self._first is None else self._verdict(token)
+            if self._first is None:
+                return self._challenge(token, now_ms)
+            return self._verdict(token)
         except UnreadableMessage as error:
             return Rejected(reason=f"Unreadable message: {error}")
 
-    def _challenge(self, token: bytes) -> Step:
+    def _challenge(self, token: bytes, now_ms: int) -> Step:
         first = read_client_first(token)
         if len(first.nonce) > NONCE_CHARS_MAX:
             return Rejected(reason="Nonce is too long")
@@ -70,9 +79,12 @@ class ScramServer:
             return Rejected(reason="Authorization id differs from the username")
         if first.extensions.keys() - SUPPORTED_EXTENSIONS:
             return Rejected(reason="Unsupported extension")
-        if first.extensions.get("tokenauth", "false").lower() == "true":
-            return Rejected(reason="Delegation tokens are not supported")
-        known = self._look_up(first.user)
+        if first.extensions.get(TOKEN_EXTENSION, "false").lower() == "true":
+            if self._look_up_token is not None:
+                self._by_token = self._look_up_token(first.user, now_ms)
+            known = None if self._by_token is None else self._by_token.credential
+        else:
+            known = self._look_up(first.user)
         self._first = first
         self._is_known = known is not None
         self._credential = self._decoy(first.user) if known is None else known
@@ -97,9 +109,14 @@ class ScramServer:
         )
         if not (self._is_known and holds and is_same_talk):
             return Rejected(reason=INVALID)
+        final_token = server_final(sign(mechanism, credential.server_key, signed)).encode()
+        if self._by_token is None:
+            return Accepted(user=first.user, token=final_token)
         return Accepted(
-            user=first.user,
-            token=server_final(sign(mechanism, credential.server_key, signed)).encode(),
+            user=self._by_token.owner,
+            token=final_token,
+            expires_ms=self._by_token.expires_ms,
+            by_token=True,
         )
 
     def _decoy(self, user: str) -> ScramCredential:
