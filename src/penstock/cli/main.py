@@ -45,6 +45,7 @@ NOUNS = {
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),
     "users": Noun("penstock.cli.users", "Add, list and remove users that log in by SCRAM."),
+    "tokens": Noun("penstock.cli.tokens", "Create, list, renew and expire delegation tokens."),
     "transactions": Noun(
         "penstock.cli.transactions", "See transactions, find those that hang, and abort them."
     ),
