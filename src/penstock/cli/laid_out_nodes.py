@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from penstock.cli.node_processes import NodeCommand
+from penstock.cli.secured_nodes import make_certificates, refuse_other_security, write_admin
 from penstock.model.identity import id_text, random_id
 from penstock.node.cluster_layout import (
     LayoutRefused,
@@ -20,10 +21,16 @@ from penstock.node.cluster_layout import (
     ports_from,
     write_layout,
 )
+from penstock.node.first_users import parse_user
+from penstock.node.secured_layout import ADMIN, MECHANISM, secure_layout
+from penstock.wire.messages.metadata_records.user_scram_credential import (
+    UserScramCredentialRecord,
+)
 from penstock.world.ports import Clock, Disk, Entropy
 
 HOST = "127.0.0.1"
 PORT = 9092  # the first, unless another is asked for
+PASSWORD_BYTES = 18
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 
 
@@ -34,15 +41,18 @@ def laid_out_nodes(
     port: int | None,
     settings: Mapping[str, str],
     log_level: str,
+    secured: str | None = None,
     disk: Disk,
     entropy: Entropy,
     clock: Clock,
 ) -> list[NodeCommand]:
     """The commands of N nodes in a directory, which are laid out if there is none. `port` is the
     first of those that they take, 0 for any that are free; settings go into each node's file.
-    LayoutRefused when other nodes are there, or a port is taken.
+    With `secured`, a directory for certificates, the new cluster is secured as in
+    `node/secured_layout`. LayoutRefused when other nodes are there, or a port is taken.
     """
     data = os.path.abspath(data_directory)
+    security = None if secured is None else os.path.abspath(secured)
     files = found_layout(disk, data, nodes)
     if files is not None:
         if port is not None or settings:
@@ -50,16 +60,28 @@ def laid_out_nodes(
                 f"the {nodes} nodes in {data} have ports and settings of their own:"
                 f" edit {data}/node-<id>/server.properties"
             )
+        if security is not None:
+            refuse_other_security(files, security)
     else:
         wanted = PORT if port is None else port
-        ports = free_ports(port_count(nodes)) if wanted == 0 else ports_from(wanted, nodes)
+        # Brokers of a secured cluster reach each other at ports of their own, the last ones.
+        count = port_count(nodes)
+        more = 0 if security is None else nodes
+        ports = free_ports(count + more) if wanted == 0 else ports_from(wanted, nodes, more=more)
         refuse_taken(ports)
-        made = lay_out(nodes, data_directory=data, ports=ports, host=HOST, settings=settings)
+        made = lay_out(
+            nodes, data_directory=data, ports=ports[:count], host=HOST, settings=settings
+        )
+        users: tuple[UserScramCredentialRecord, ...] = ()
+        if security is not None:
+            made = secure_layout(made, directory=security, ports=ports[count:], host=HOST)
+            users = (_secured_files(security, nodes, entropy),)
         planned = plan_layout(
             made,
             cluster_id=id_text(random_id(entropy.random_bytes)),
             random_bytes=entropy.random_bytes,
             now_ms=clock.now_ms(),
+            users=users,
         )
         write_layout(disk, made, planned)
         files = tuple(one.settings_file for one in made)
@@ -71,6 +93,15 @@ def laid_out_nodes(
         )
         for file in files
     ]
+
+
+def _secured_files(directory: str, nodes: int, entropy: Entropy) -> UserScramCredentialRecord:
+    """Makes the certificates, and the first user with a password that is in its file alone."""
+    make_certificates(directory, nodes=nodes, hosts=(HOST, "localhost"))
+    password = entropy.random_bytes(PASSWORD_BYTES).hex()
+    write_admin(directory, password=password)
+    text = f"{MECHANISM}=[name={ADMIN},password={password}]"
+    return parse_user(text, random_bytes=entropy.random_bytes)
 
 
 def free_ports(count: int) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Several nodes as child processes of one command: started, watched, and stopped together.
 
-    standard output   `penstock ready: ADDRESS,ADDRESS,...` once all are ready
+    standard output   `penstock ready: ADDRESS,ADDRESS,...` once all are ready: the first listener
+                      of each
     standard error    the log of each node, every line with the node's name before it
 
 A signal to stop stops all nodes; a second one kills them. A node that ends by itself is reported,
@@ -121,7 +122,9 @@ class NodeProcesses:
         self._ready[command.name] = line.removeprefix(READY)
         self._logged(command, line)
         if len(self._ready) == len(self._commands):
-            self._say(READY + ",".join(self._ready[one.name] for one in self._commands))
+            # Of several listeners the first is for clients; those after it may be for nodes alone.
+            first = [self._ready[one.name].partition(",")[0] for one in self._commands]
+            self._say(READY + ",".join(first))
 
     def _logged(self, command: NodeCommand, line: str) -> None:
         self._log(f"{command.name} {line}")

@@ -75,6 +75,11 @@ def security() -> None:
     metavar="N",
     help="How long certificates are valid.",
 )
+@click.option(
+    "--nodes-only",
+    is_flag=True,
+    help="The authority and certificates of nodes alone: no clients, no settings.",
+)
 @json_option
 def init(
     directory: Path,
@@ -82,6 +87,7 @@ def init(
     hosts: tuple[str, ...],
     clients: tuple[str, ...],
     days: int,
+    nodes_only: bool,
     as_json: bool,
 ) -> None:
     """Make a private authority, certificates of nodes and clients, and settings that use them."""
@@ -100,9 +106,23 @@ def init(
     for number in range(1, nodes + 1):
         name = f"node-{number}"
         write_key(folder, name, authority.issue_node(name, hosts=known))
-        write_properties(
-            folder / f"{name}.properties", node_settings(folder, number, host=known[0])
-        )
+        if not nodes_only:
+            write_properties(
+                folder / f"{name}.properties", node_settings(folder, number, host=known[0])
+            )
+    if not nodes_only:
+        write_clients(folder, authority, clients)
+    if as_json:
+        print_json({"directory": str(folder), "files": sorted(os.listdir(folder))})
+        return
+    print(f"Certificates for {nodes} node(s) at {', '.join(known)}, valid for {days} days.")
+    if not nodes_only:
+        show_uses(directory, host=known[0])
+    print(f"Keep {directory / 'ca.key'} to yourself: it makes certificates that are trusted.")
+
+
+def write_clients(folder: Path, authority: Authority, clients: tuple[str, ...]) -> None:
+    """Certificates of clients, and settings for the first of them."""
     for name in clients:
         issued = authority.issue_client(name)
         write_key(folder, name, issued)
@@ -115,19 +135,17 @@ def init(
         folder / "spark.json",
         json.dumps({f"kafka.{name}": value for name, value in java.items()}, indent=2) + "\n",
     )
-    if as_json:
-        print_json({"directory": str(folder), "files": sorted(os.listdir(folder))})
-        return
+
+
+def show_uses(directory: Path, *, host: str) -> None:
     serve = f"penstock serve --config {directory / 'node-1.properties'}"
     config = directory / "client.properties"
-    print(f"Certificates for {nodes} node(s) at {', '.join(known)}, valid for {days} days.")
     print(f"A node:      {serve}")
-    print(f"A command:   penstock topics list --bootstrap {known[0]}:{FIRST_PORT}", end=" ")
+    print(f"A command:   penstock topics list --bootstrap {host}:{FIRST_PORT}", end=" ")
     print(f"--command-config {config}")
     print(f"Java:        {config}")
     print(f"librdkafka:  {directory / 'librdkafka.json'}")
     print(f"Spark:       {directory / 'spark.json'}")
-    print(f"Keep {directory / 'ca.key'} to yourself: it makes certificates that are trusted.")
 
 
 def node_settings(folder: Path, number: int, *, host: str) -> dict[str, str]:

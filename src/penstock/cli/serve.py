@@ -23,6 +23,7 @@ from penstock.cli.logs import log_to_stderr
 from penstock.cli.node_processes import NodeProcesses
 from penstock.cli.options import parse_settings
 from penstock.cli.properties import read_properties
+from penstock.cli.secured_nodes import admin_file
 from penstock.model.error import PenstockError
 from penstock.model.limit import LAID_OUT_NODES_MAX
 from penstock.model.settings.broker import BrokerSettings, parse_broker, without_effect
@@ -102,12 +103,18 @@ class ServeError(PenstockError):
     metavar="PORT",
     help="The first of the ports of --nodes, all on 127.0.0.1; 0 takes free ones.  [default: 9092]",
 )
+@click.option(
+    "--secured",
+    metavar="DIR",
+    help="With --nodes: lay out a secured cluster; certificates and the admin's settings go there.",
+)
 @click.option("--console", default="off", hidden=True)  # to come
 def serve(
     data: str,
     listen: str | None,
     nodes: int,
     port: int | None,
+    secured: str | None,
     config: Path | None,
     assignments: tuple[str, ...],
     log_level: str,
@@ -117,7 +124,7 @@ def serve(
     _refuse_optimised()
     if console != "off":
         raise ServeError(f"--console {console}: there is no console yet, leave it off")
-    if nodes > 1:
+    if nodes > 1 or secured is not None:
         _refuse_one_nodes_options(nodes, data=data, listen=listen, config=config)
         commands = laid_out_nodes(
             nodes,
@@ -125,10 +132,13 @@ def serve(
             port=port,
             settings=parse_settings(assignments, option="--set"),
             log_level=log_level,
+            secured=secured,
             disk=RealDisk(),
             entropy=RealEntropy(),
             clock=RealClock(),
         )
+        if secured is not None:
+            _say(f"settings for the admin's clients: {admin_file(secured)}")
         sys.exit(asyncio.run(NodeProcesses(commands, say=_say, log=_log).run()))
     if port is not None:
         raise ServeError(f"--port {port} is for --nodes: pass --listen 127.0.0.1:{port}")

@@ -24,6 +24,9 @@ from penstock.model.settings.cluster_node import cluster_node
 from penstock.model.settings.listener import PORT_MAX, DirectoryVoter, HostPort
 from penstock.node.config import node_directory
 from penstock.node.formatting import FormatRequest, FormattedDirectory, plan_format, write_format
+from penstock.wire.messages.metadata_records.user_scram_credential import (
+    UserScramCredentialRecord,
+)
 from penstock.world.ports import Disk
 
 SETTINGS_FILE = "server.properties"
@@ -73,9 +76,9 @@ def port_count(nodes: int) -> int:
     return nodes + voter_count(nodes)
 
 
-def ports_from(base: int, nodes: int) -> tuple[int, ...]:
-    """The ports from this one on: first those of clients, then those of controllers."""
-    count = port_count(nodes)
+def ports_from(base: int, nodes: int, *, more: int = 0) -> tuple[int, ...]:
+    """The ports from this one on: first those of clients, then those of controllers, then more."""
+    count = port_count(nodes) + more
     if not 0 < base <= PORT_MAX - count + 1:
         raise LayoutRefused(
             f"{nodes} nodes take {count} ports, and there are not as many from {base} on"
@@ -174,8 +177,11 @@ def plan_layout(
     cluster_id: str,
     random_bytes: Callable[[int], bytes],
     now_ms: int,
+    users: tuple[UserScramCredentialRecord, ...] = (),
 ) -> tuple[FormattedDirectory, ...]:
-    """What is to be in the directory of each node, its settings file aside."""
+    """What is to be in the directory of each node, its settings file aside. The users can log in
+    from the first start on.
+    """
     members = [(one, cluster_node(parse_broker(one.settings), one.node_id)) for one in laid_out]
     voters = tuple(
         DirectoryVoter(
@@ -197,6 +203,7 @@ def plan_layout(
                 metadata_directory=one.directory,
                 voters=voters,
                 min_insync_replicas=one.settings.get("min.insync.replicas"),
+                users=users,
             ),
             {one.directory: None},
             random_bytes=random_bytes,
