@@ -95,6 +95,7 @@ class GroupWorld:
     def __init__(self, settings: Mapping[str, str] | None = None, image: Image | None = None):
         self.settings: GroupSettings = parse_broker(dict(settings or {})).groups
         self.image = image or image_of({"t": 1})
+        self.may_describe: Callable[[str], bool] | None = None  # whoever asks
         self.now_ms = 1_700_000_000_000
         self.monotonic_ms = 0
         self.journal = MemoryJournal()
@@ -112,6 +113,7 @@ class GroupWorld:
             monotonic_ms=self.monotonic_ms,
             fresh_id=self._fresh_id,
             members_on_node=0,
+            may_describe=self.may_describe,
         )
 
     def ask(self, request: object, *, version: int, client_id: str = "client") -> int:

@@ -18,6 +18,8 @@ class DecisionContext:
     monotonic_ms: int  # for deadlines
     fresh_id: Callable[[], str]  # another one at each call, in the text form of a topic id
     members_on_node: int  # of all groups together, to pace their heartbeats
+    # Whether the client that asks may describe a topic; None where everyone may.
+    may_describe: Callable[[str], bool] | None = None
 
     def settings_of(self, group_id: str) -> GroupSettings:
         """The settings with those of the group itself applied."""

@@ -37,6 +37,8 @@ from penstock.model.settings.groups import GroupSettings
 from penstock.records.compression import Codec
 from penstock.replication.marker import EPOCH_PER_TRANSACTION, Marker, refuse_marker
 from penstock.replication.partition import Partition
+from penstock.security.acl.authorizer import Access
+from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.wire.header import RequestHeader
 from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
@@ -56,11 +58,15 @@ class Origin(Protocol):
     @property
     def peer(self) -> Address: ...
 
+    @property
+    def access(self) -> Access | None: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ourselves:
     header: RequestHeader
     peer: Address
+    access: Access | None = None
 
 
 OURSELVES = Ourselves(
@@ -209,7 +215,7 @@ class GroupCoordinator:
     def _ask(self, led: LedShard, request: object, origin: Origin) -> Any | asyncio.Future[Any]:
         require_loaded(led.host)
         self._tickets_given += 1
-        context = self._situation()
+        context = self._situation(origin.access)
         reply = led.ask(
             Asked(
                 request=request,
@@ -224,7 +230,7 @@ class GroupCoordinator:
         self._shards.wake_for(led)
         return reply
 
-    def _situation(self) -> DecisionContext:
+    def _situation(self, access: Access | None = None) -> DecisionContext:
         clock = self._world.clock
         monotonic_ms = clock.monotonic_ms()
         counted_ms = self._members_counted_ms
@@ -238,6 +244,11 @@ class GroupCoordinator:
             monotonic_ms=monotonic_ms,
             fresh_id=self._fresh_id,
             members_on_node=self._members,
+            may_describe=(
+                None
+                if access is None
+                else partial(access.may, AclOperation.DESCRIBE, ResourceType.TOPIC)
+            ),
         )
 
     def _deadline_ms(self, context: DecisionContext) -> int:

@@ -77,9 +77,10 @@ def drop_unused_regexes(draft: Draft) -> None:
 
 
 def raise_epoch(draft: Draft) -> None:
-    """Begins a new epoch, with the topics as they are now."""
-    if not _has_seen_all(draft):
-        _resolve_again(draft)
+    """Begins a new epoch without a member that has left. Expressions are not matched with topics
+    that are new: only those count that a member may describe, and none of them asks here. The next
+    heartbeat does.
+    """
     _begin_epoch(draft)
 
 
@@ -87,7 +88,6 @@ def _begin_epoch(draft: Draft) -> None:
     group, image = draft.group, draft.context.image
     found = metadata_hash(group_names(group), image)
     draft.write(group_stored(group.group_id, epoch=group.epoch + 1, metadata_hash=found))
-    draft.metadata_seen()
 
 
 def _resolve_regex(draft: Draft, regex: str) -> None:
@@ -98,7 +98,9 @@ def _resolve_regex(draft: Draft, regex: str) -> None:
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"The members of the group have {GROUP_REGEXES_MAX} regular expressions already.",
         )
-    _store_regex(draft, regex, resolve(regex, draft.context.image))
+    context = draft.context
+    found = resolve(regex, context.image, may_describe=context.may_describe)
+    _store_regex(draft, regex, found)
 
 
 def _look_at_metadata(draft: Draft, *, resubscribes: bool) -> None:
@@ -120,11 +122,19 @@ def _has_seen_all(draft: Draft) -> bool:
 
 
 def _resolve_again(draft: Draft) -> None:
-    """Topics may have come and gone since all expressions were resolved."""
+    """Topics may have come and gone since all expressions were resolved, and rights too. As in
+    Kafka, whoever asks first after that decides for all members with the expression.
+    """
+    context = draft.context
     effort = Effort(left=REGEX_STEPS_MAX)
     for regex, topics in tuple(draft.group.regexes.items()):
         found = resolved_again(
-            regex, topics, draft.context.image, seen=draft.group.seen, effort=effort
+            regex,
+            topics,
+            context.image,
+            seen=draft.group.seen,
+            effort=effort,
+            may_describe=context.may_describe,
         )
         if found != topics:
             _store_regex(draft, regex, found)

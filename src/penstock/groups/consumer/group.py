@@ -68,7 +68,7 @@ class ConsumerGroup:
     owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)  # -> topics that match
     reconciled: set[str] = field(default_factory=set)
-    seen: Image | None = None  # which `metadata_hash` and `regexes` agree with; volatile
+    seen: Image | None = None  # that `regexes` were matched with last; volatile
 
     @property
     def state(self) -> ConsumerState:

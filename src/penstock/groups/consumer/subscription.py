@@ -5,7 +5,7 @@ hash of the cluster's topics is another one, the group begins a new epoch. The h
 a group from a journal that Apache Kafka wrote begins one more epoch when it is first used.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from penstock.groups.consumer.group import ConsumerGroup
@@ -53,10 +53,15 @@ def metadata_hash(names: Iterable[str], image: Image) -> int:
     return int.from_bytes(digest.digest(), "big", signed=True) if any_found else NO_TOPICS_HASH
 
 
-def resolve(regex: str, image: Image) -> tuple[str, ...]:
-    """The topics that match. RequestError when the expression is invalid, or too costly."""
+def resolve(
+    regex: str, image: Image, *, may_describe: Callable[[str], bool] | None
+) -> tuple[str, ...]:
+    """The topics that match, of those that the client may describe. RequestError when the
+    expression is invalid, or too costly.
+    """
     try:
-        return tuple(compile_pattern(regex).matching(sorted(image.topics_by_name)))
+        found = compile_pattern(regex).matching(sorted(image.topics_by_name))
+        return _described(found, may_describe)
     except InvalidRegex as invalid:
         raise RequestError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
@@ -65,20 +70,40 @@ def resolve(regex: str, image: Image) -> tuple[str, ...]:
 
 
 def resolved_again(
-    regex: str, topics: tuple[str, ...], image: Image, *, seen: Image | None, effort: Effort
+    regex: str,
+    topics: tuple[str, ...],
+    image: Image,
+    *,
+    seen: Image | None,
+    effort: Effort,
+    may_describe: Callable[[str], bool] | None,
 ) -> tuple[str, ...]:
     """The topics that match now, given that `topics` matched in the image `seen`: only topics
-    created since are matched. New topics are left out when matching has become too costly.
+    created since are matched, and all of them when access control entries have changed. New topics
+    are left out when matching has become too costly.
     """
     known = image.topics_by_name
+    if (
+        may_describe is not None
+        and seen is not None
+        and seen.acls_by_pattern is not image.acls_by_pattern
+    ):
+        seen = None
     still = topics if seen is not None else ()
     names = list(known) if seen is None else keys_beyond(known, seen.topics_by_name)
     kept = tuple(topic for topic in still if topic in known)
     if not names:
         return kept
     try:
-        return tuple(sorted({*kept, *compile_pattern(regex).matching(names, effort)}))
+        found = _described(compile_pattern(regex).matching(names, effort), may_describe)
+        return tuple(sorted({*kept, *found}))
     except TooManySteps:
-        return tuple(topic for topic in topics if topic in known)
+        return _described((topic for topic in topics if topic in known), may_describe)
     except InvalidRegex:
         return topics  # taken for valid by whoever wrote the journal
+
+
+def _described(
+    topics: Iterable[str], may_describe: Callable[[str], bool] | None
+) -> tuple[str, ...]:
+    return tuple(topics if may_describe is None else filter(may_describe, topics))
