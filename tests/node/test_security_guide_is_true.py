@@ -20,7 +20,8 @@ STOPPED = "for job in $(jobs -p); do kill $job; done; wait"
 
 
 def blocks(language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+    [section] = [one for one in GUIDE.split("\n## ") if one.startswith("The same by hand")]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
     return [content for named, content in fenced if named == language]
 
 
