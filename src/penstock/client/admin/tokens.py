@@ -1,11 +1,12 @@
 """Delegation tokens of a cluster: created, described, renewed, expired (KIP-48)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused, error_code
 from penstock.model.error import ErrorCode
+from penstock.model.lazy_dataclass import dataclass
 from penstock.security.delegation_token import DelegationToken, token_password
 from penstock.security.principal import Principal
 from penstock.wire.messages.create_delegation_token import (
