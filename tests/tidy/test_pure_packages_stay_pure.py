@@ -23,6 +23,7 @@ PURE = (
     "groups",
     "transactions",
     "security",
+    "planning",
 )
 STORED = ("log",)
 # Rules inside of a shell: what Spark is told, decides and reads, without Spark.
