@@ -104,6 +104,17 @@ def test_busy_partitions_are_found_and_balanced(run: Run, cluster: KafkaCluster)
         assert change["partition"] in {one["partition"] for one in directory["replicas"]}
 
 
+def test_a_plan_measures_what_a_partition_takes(run: Run, cluster: KafkaCluster) -> None:
+    create_on(cluster.addresses[1], "measured", [[1]] * 4)
+    writer = threading.Thread(target=write_for_a_while, args=(cluster, "measured"))
+    writer.start()
+    plan = run("plan partitions --throughput 100 --measure --topic measured --for 2s --json").json()
+    writer.join()
+    assert plan["measured"]["topic"] == "measured"
+    assert 0 < plan["partition_mb_per_second"] < plan["achievable_mb_per_second"]
+    assert (plan["brokers"], plan["decided_by"]) == (3, "throughput")
+
+
 def write_for_a_while(cluster: KafkaCluster, topic: str) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     until = time.monotonic() + 12
