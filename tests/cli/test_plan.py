@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from penstock.cli.plan_show import bytes_text
 from penstock.testing import Broker
 from rig.command import Outcome
+from rig.source_tree import ROOT
 
 Run = Callable[..., Outcome]
 
@@ -90,6 +91,17 @@ def test_too_many_replicas_are_told_with_the_brokers_that_they_need(run: Run) ->
     assert shown.lines[-1] == "more than 4,000 replicas a broker: 30 brokers would do"
     assert figures(shown.lines)["replicas a broker"] == "12,000"
     assert run("plan metadata --partitions 40000 --brokers 30").lines[-1].strip() == ""
+
+
+def test_the_page_about_planning_shows_what_is_printed(run: Run) -> None:
+    page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```\n\$ penstock ([^\n]*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 3
+    for command, printed in shown:
+        lines = [line.rstrip() for line in run(command).lines if line.strip()]
+        assert printed.splitlines() == lines
+    [example] = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    exec(compile(example, "planning.md", "exec"), {})
 
 
 def test_one_broker_has_one_replica_unless_more_are_asked_for(run: Run) -> None:

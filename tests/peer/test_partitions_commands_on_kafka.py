@@ -1,4 +1,7 @@
-"""`penstock partitions` does to a cluster of Apache Kafka what it does to one of our own."""
+"""`penstock partitions` does to a cluster of Apache Kafka what it does to one of our own.
+
+So does `penstock plan --measure`, which takes the same looks at it.
+"""
 
 import json
 import os

@@ -18,7 +18,7 @@ from penstock.planning.partitions import BROKERS_DEFAULT, REPLICATION_FACTOR_DEF
 RETENTION_SECONDS_DEFAULT = 7 * 86_400  # log.retention.hours
 SEGMENT_BYTES_DEFAULT = 1 << 30  # log.segment.bytes
 ROLL_SECONDS = 7 * 86_400  # log.roll.hours: a segment is ended by its age too
-FILL_PERCENT_DEFAULT = 80  # of a disk; the rest is for a broker that is lost, and for growth
+FILL_PERCENT_DEFAULT = 80  # of a disk; the rest is for growth, and for replicas that move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
