@@ -1,13 +1,6 @@
 """`penstock plan`: tables, JSON, refusals, and `--measure` on a node that is written to."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import sys
-import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,11 +12,11 @@ from penstock.cli.plan_show import bytes_text
 from penstock.testing import Broker
 from rig.command import Outcome
 from rig.source_tree import ROOT
+from rig.terminal import on_terminal
 
 Run = Callable[..., Outcome]
 
 WORKED = "--throughput 100 --consumers 30 --brokers 6"
-COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def figures(lines: list[str]) -> dict[str, str]:
@@ -155,29 +148,6 @@ def test_sixty_columns_are_enough(command: str, run: Run) -> None:
     assert figures(lines).items() >= piped.items()
 
 
-def on_terminal(arguments: list[str], *, columns: int) -> list[str]:
-    ours, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", *arguments],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env=environment | {"TERM": "xterm"},
-    )
-    os.close(terminal)
-    printed = b""
-    try:
-        while piece := os.read(ours, 65_536):
-            printed += piece
-    except OSError:
-        pass  # Linux says so when the last one has closed the other end
-    os.close(ours)
-    assert process.wait(120) == 0, printed
-    return COLORS.sub("", printed.decode()).replace("\r", "").split("\n")
-
-
 def test_into_a_pipe_every_row_is_one_line(run: Run) -> None:
     lines = run(f"plan cluster {WORKED}").lines
     [row] = [line for line in lines if line.startswith(" process ")]
@@ -246,3 +216,23 @@ def test_a_topic_that_is_not_there_is_not_measured(run: Run, penstock: Broker) -
         "plan cluster --throughput 1 --measure --topic nowhere", bootstrap=penstock.bootstrap
     )
     assert (refused.status, refused.err) == (1, "penstock: nowhere: there is no such topic\n")
+
+
+@pytest.mark.penstock(
+    settings={
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+)
+def test_sizes_that_may_not_be_seen_are_not_taken_for_silence(run: Run, penstock: Broker) -> None:
+    busy = penstock.topic()
+    # From now on the cluster is that user's alone, and everyone may still write.
+    added = run("acls add somebody describe --cluster", bootstrap=penstock.bootstrap)
+    assert added.status == 0, added.err
+    with writing(penstock, busy, partition=0):
+        refused = run("plan partitions --throughput 1 --measure --for 1s")
+    assert (refused.status, refused.out) == (1, b"")
+    assert refused.err.splitlines()[1:] == [
+        "penstock: no broker tells how large logs are: DescribeLogDirs needs the right to describe"
+        " the cluster"
+    ]

@@ -1,13 +1,5 @@
 """Tables fit the terminal, and are whole where none is."""
 
-import fcntl
-import os
-import pty
-import re
-import struct
-import subprocess
-import sys
-import termios
 from collections.abc import Callable
 from typing import Any
 
@@ -18,36 +10,11 @@ from hypothesis import strategies as st
 
 from penstock.cli.table_widths import READABLE, ColumnNeed, fitted
 from penstock.testing import Broker
+from rig.terminal import on_terminal
 
 Run = Callable[..., Any]
 
 LONG = "a-topic-whose-name-is-longer-than-most-terminals-of-eighty-columns-would-like-to-show"
-COLORS = re.compile(r"\x1b\[[0-9;]*m")
-
-
-def on_terminal(command: str, *, columns: int, broker: Broker) -> list[str]:
-    """The lines that a terminal of this width is sent."""
-    ours, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    environment |= {"PENSTOCK_BOOTSTRAP": broker.bootstrap, "TERM": "xterm"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", *command.split()],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        env=environment,
-    )
-    os.close(terminal)
-    printed = b""
-    try:
-        while piece := os.read(ours, 65_536):
-            printed += piece
-    except OSError:
-        pass  # Linux says so when the last one has closed the other end
-    os.close(ours)
-    assert process.wait(120) == 0, printed
-    return COLORS.sub("", printed.decode()).replace("\r", "").split("\n")
 
 
 @pytest.mark.parametrize("columns", [60, 80])
@@ -59,7 +26,7 @@ def test_a_table_is_as_wide_as_the_terminal_at_most(
     command: str, columns: int, penstock: Broker
 ) -> None:
     penstock.topic(LONG)
-    lines = on_terminal(command, columns=columns, broker=penstock)
+    lines = on_terminal(command.split(), columns=columns, bootstrap=penstock.bootstrap)
     assert len(lines) > 3
     assert max(map(len, lines)) <= columns
 
@@ -69,7 +36,7 @@ def test_long_names_are_cut_and_numbers_never(columns: int, penstock: Broker) ->
     penstock.topic(LONG, partitions=12)
     [row] = [
         line
-        for line in on_terminal("topics list", columns=columns, broker=penstock)
+        for line in on_terminal(["topics", "list"], columns=columns, bootstrap=penstock.bootstrap)
         if line.startswith(" a-topic")
     ]
     name, partitions, replicas, *_ = row.split()
@@ -83,7 +50,7 @@ def test_rows_are_lists_where_the_terminal_is_too_narrow_for_a_table(penstock: B
     consumer = Consumer({"bootstrap.servers": penstock.bootstrap, "group.id": "billing"})
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()
-    lines = on_terminal("groups describe billing", columns=60, broker=penstock)
+    lines = on_terminal(["groups", "describe", "billing"], columns=60, bootstrap=penstock.bootstrap)
     assert f"topic      {LONG}" in lines
     assert "committed  0" in lines
 
