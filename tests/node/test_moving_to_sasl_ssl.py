@@ -273,7 +273,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[byte
     return run
 
 
-@pytest.mark.parametrize("fixed", [True], ids=["fixed voters"])
+@pytest.mark.parametrize("fixed", [True, False], ids=["fixed voters", "voters in the metadata"])
 def test_a_cluster_is_secured_while_clients_work_and_no_record_is_lost_or_doubled(
     tmp_path: Path, run: Run, fixed: bool
 ) -> None:

@@ -9,6 +9,7 @@ from penstock.model.identity import NodeId
 from penstock.model.offset import LeaderEpoch, Offset, SnapshotId
 from penstock.model.settings.listener import DirectoryVoter, directory_voters
 from penstock.node.stored_voters import read_voters
+from penstock.raft.voters import ReplicaKey, VoterDetails, VoterEndpoint, VoterSet
 from rig.memory_disk import MemoryDisk
 
 DATA = "/data/node-1"
@@ -120,6 +121,26 @@ def test_voter_without_the_listener_is_refused_with_what_would_be_right() -> Non
         f"{LOG}/{VOTERS_FILE}: voter 1 has no listener CTRL, but CONTROLLER:"
         " controller.listener.names must begin with the same name on all nodes"
     )
+
+
+def test_a_listener_that_voters_have_got_since_is_known_from_the_log() -> None:
+    """Who votes is as the snapshot says: the last set in the log may be cut off again."""
+    latest = VoterSet(
+        [ReplicaKey(NodeId(number), b"another directory") for number in (1, 2, 3)],
+        {
+            NodeId(number): VoterDetails((VoterEndpoint("QUORUM", f"host-{number}", 9096),))
+            for number in (1, 2, 3)
+        },
+    )
+    voters = read_voters(formatted(), DATA, listener="quorum", latest=latest)
+    assert voters is not None
+    assert [(one.node_id, one.host, one.port) for one in voters] == [
+        (NodeId(1), "host-1", 9096),
+        (NodeId(2), "host-2", 9096),
+    ]
+    assert [one.directory_id for one in voters] == [one.directory_id for one in FIRST]
+    with pytest.raises(UnusableVoters, match="voter 2 has no listener QUORUM, but CONTROLLER"):
+        read_voters(formatted(), DATA, listener="QUORUM", latest=latest.without(NodeId(2)))
 
 
 def test_addresses_are_those_of_the_voters() -> None:

@@ -6,11 +6,11 @@ formatting writes, and each later one, since the older ones are removed. `kraft.
     SnapshotHeader | KRaftVersion | Voters: id, directory id, name, host and port of its listeners
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.model.error import PenstockError
 from penstock.model.identity import NodeId
-from penstock.model.settings.listener import DirectoryVoter
+from penstock.model.settings.listener import DirectoryVoter, HostPort
 from penstock.records.control import ControlType, control_record, control_type
 from penstock.records.record import Record
 from penstock.wire.codec import decode_exact, encode
@@ -59,9 +59,12 @@ def voter_records(
     )
 
 
-def voters_in(records: Iterable[Record], *, listener: str) -> tuple[DirectoryVoter, ...] | None:
+def voters_in(
+    records: Iterable[Record], *, listener: str, later: Mapping[NodeId, HostPort] | None = None
+) -> tuple[DirectoryVoter, ...] | None:
     """The voters that control records name, in the order of their ids, with their addresses of this
-    listener; None if they name none. UnusableVoters if a voter has no such address.
+    listener; None if they name none. UnusableVoters if a voter has no such address, and `later`,
+    which is known from the log, has none either.
     """
     for record in records:
         if control_type(record) is not ControlType.KRAFT_VOTERS:
@@ -73,21 +76,25 @@ def voters_in(records: Iterable[Record], *, listener: str) -> tuple[DirectoryVot
         if not message.voters:
             raise UnusableVoters("the record of the voters is empty")
         return tuple(
-            _voter(voter, listener)
+            _voter(voter, listener, later or {})
             for voter in sorted(message.voters, key=lambda voter: voter.voter_id)
         )
     return None
 
 
-def _voter(voter: QuorumVoter, listener: str) -> DirectoryVoter:
+def _voter(voter: QuorumVoter, listener: str, later: Mapping[NodeId, HostPort]) -> DirectoryVoter:
+    node_id = NodeId(voter.voter_id)
+    address = later.get(node_id)
     for endpoint in voter.endpoints:
         if endpoint.name.upper() == listener.upper():
-            return DirectoryVoter(
-                node_id=NodeId(voter.voter_id),
-                host=endpoint.host,
-                port=endpoint.port,
-                directory_id=bytes(voter.voter_directory_id),
-            )
+            address = HostPort(host=endpoint.host, port=endpoint.port)
+    if address is not None:
+        return DirectoryVoter(
+            node_id=node_id,
+            host=address.host,
+            port=address.port,
+            directory_id=bytes(voter.voter_directory_id),
+        )
     names = ", ".join(endpoint.name for endpoint in voter.endpoints) or "none"
     raise UnusableVoters(
         f"voter {voter.voter_id} has no listener {listener}, but {names}:"

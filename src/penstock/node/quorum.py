@@ -35,7 +35,12 @@ def quorum_place(
     """Where only bootstrap servers are given and the directory names no voters yet, the node asks
     those servers for the leader, and observes until it is added.
     """
-    stored = _stored(node, disk, metadata_directory) if node.has_dynamic_voters else ()
+    latest = latest_in_log(disk, metadata_directory)
+    stored: tuple[DirectoryVoter, ...] = ()
+    if node.has_dynamic_voters:
+        assert node.quorum.listener is not None
+        listener = node.quorum.listener
+        stored = read_voters(disk, metadata_directory, listener=listener, latest=latest) or ()
     addresses: dict[NodeId, HostPort]
     if stored:
         _warn_of_lost_vote(stored, ReplicaKey(node.node_id, directory_id))
@@ -55,7 +60,7 @@ def quorum_place(
             endpoints=endpoints,
             times=times_of(node.quorum.times),
             request_timeout_ms=node.quorum.times.request_timeout_ms,
-            latest_voters=latest_in_log(disk, metadata_directory),
+            latest_voters=latest,
             listener=node.quorum.listener or "",
             addresses={
                 voter: Address(host=address.host, port=address.port)
@@ -99,8 +104,3 @@ def times_of(times: QuorumTimes) -> Times:
         # A follower that waits for news must be heard of again before it is given up.
         fetch_wait_ms_max=min(FETCH_WAIT_MS_MAX, times.fetch_timeout_ms // 2),
     )
-
-
-def _stored(node: ClusterNode, disk: Disk, metadata_directory: str) -> tuple[DirectoryVoter, ...]:
-    assert node.quorum.listener is not None
-    return read_voters(disk, metadata_directory, listener=node.quorum.listener) or ()

@@ -14,7 +14,8 @@ from penstock.log.metadata_snapshots import (
 from penstock.log.quorum_state import UnreadableQuorumState, read_quorum_state
 from penstock.log.scan import whole_batches
 from penstock.metadata.voter_records import UnusableVoters, voters_in
-from penstock.model.settings.listener import DirectoryVoter
+from penstock.model.identity import NodeId
+from penstock.model.settings.listener import DirectoryVoter, HostPort
 from penstock.node.formatting import METADATA_LOG
 from penstock.raft.voters import VoterSet
 from penstock.raft.wire_form.voters import voters_in as voters_in_log
@@ -53,10 +54,11 @@ def latest_in_log(disk: Disk, metadata_directory: str) -> VoterSet | None:
 
 
 def read_voters(
-    disk: Disk, metadata_directory: str, *, listener: str
+    disk: Disk, metadata_directory: str, *, listener: str, latest: VoterSet | None = None
 ) -> tuple[DirectoryVoter, ...] | None:
     """The voters in the order of their ids, with their addresses of this listener: the first name
-    of `controller.listener.names`. None if the directory names none: then they are static.
+    of `controller.listener.names`. None if the directory names none: then they are static. A
+    listener that voters have got since the snapshot is in the set that the log names last.
 
     Nothing is changed. DamagedSnapshot if they may be in a file that is damaged, UnusableVoters if
     the record of them is.
@@ -64,11 +66,12 @@ def read_voters(
     directory = f"{metadata_directory}/{METADATA_LOG}"
     if not disk.is_directory(directory):
         return None
+    later = {} if latest is None else _addresses(latest, listener)
     damaged: DamagedSnapshot | None = None
     for snapshot_id in reversed(published(disk, directory)):
         path = f"{directory}/{snapshot_id}{WHOLE}"
         try:
-            voters = voters_in(quorum_records(disk, path), listener=listener)
+            voters = voters_in(quorum_records(disk, path), listener=listener, later=later)
         except DamagedSnapshot as error:
             damaged = damaged or error
         except (UnusableVoters, CorruptBatch) as error:
@@ -79,3 +82,12 @@ def read_voters(
     if damaged is not None:
         raise damaged
     return None
+
+
+def _addresses(voters: VoterSet, listener: str) -> dict[NodeId, HostPort]:
+    return {
+        node_id: HostPort(host=endpoint.host, port=endpoint.port)
+        for node_id, details in voters.details.items()
+        for endpoint in details.endpoints
+        if endpoint.name.upper() == listener.upper()
+    }
