@@ -4,8 +4,9 @@
     BROKERS      SSL, nodes alone: both sides show a certificate
     CONTROLLER   the same
 
-Controllers must not ask for a password of SCRAM: it is in the metadata, and after a stop of all
-nodes none of them has the metadata before a majority of them has let each other in.
+Controllers do not ask for a password of SCRAM: it is in the metadata, which after a stop of all
+nodes none of them has before a majority has let each other in. They would know the first passwords
+alone.
 
 A certificate of the authority is not enough to act as a node: the nodes are super users by their
 names, and everybody else has the rights that the access control entries give.
