@@ -5,8 +5,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from penstock.metadata.bootstrap_files import BOOTSTRAP_FILE, bootstrap_checkpoint, first_records
 from penstock.model.identity import id_text, random_id
 from penstock.node.cluster_layout import (
     LaidOutNode,
@@ -15,6 +18,7 @@ from penstock.node.cluster_layout import (
     port_count,
     write_layout,
 )
+from penstock.node.first_users import parse_user
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
@@ -80,10 +84,19 @@ class NodeProcess:
 
 class ServedCluster:
     """Laid out in a directory; the ports are held for the length of the test. Use as a context:
-    what still runs is killed at the end.
+    what still runs is killed at the end. `changed` goes before what a layout says; `users` can log
+    in by SCRAM from the first start on.
     """
 
-    def __init__(self, data: Path, nodes: int = 3, **settings: str) -> None:
+    def __init__(
+        self,
+        data: Path,
+        nodes: int = 3,
+        *,
+        changed: Mapping[str, str] | None = None,
+        users: Sequence[str] = (),
+        **settings: str,
+    ) -> None:
         self.data = data
         self._ports = [HeldPort() for _ in range(port_count(nodes))]
         given = {name.replace("_", "."): value for name, value in settings.items()}
@@ -93,6 +106,9 @@ class ServedCluster:
             ports=[port.number for port in self._ports],
             settings={**NO_RETENTION_ROUND, **given},
         )
+        self.laid_out = tuple(
+            replace(one, settings={**one.settings, **(changed or {})}) for one in self.laid_out
+        )
         entropy = RealEntropy()
         planned = plan_layout(
             self.laid_out,
@@ -101,6 +117,12 @@ class ServedCluster:
             now_ms=RealClock().now_ms(),
         )
         write_layout(RealDisk(), self.laid_out, planned)
+        if users:
+            records = [parse_user(user, random_bytes=entropy.random_bytes) for user in users]
+            first = first_records(min_insync_replicas="2", users=records)
+            for one in self.laid_out:
+                checkpoint = bootstrap_checkpoint(first, now_ms=RealClock().now_ms())
+                (Path(one.directory) / BOOTSTRAP_FILE).write_bytes(checkpoint)
         self.nodes = {int(one.node_id): self.process(one) for one in self.laid_out}
         self.addresses = {
             int(one.node_id): port.address

@@ -92,6 +92,9 @@ public final class KafkaAgent {
                 return offsetAtTime(request);
             case "tool":
                 return tool(request);
+            case "property":
+                System.setProperty(request.get("name").asText(), request.get("value").asText());
+                return null;
             default:
                 try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrapOf(request)))) {
                     return administer(admin, operation, request);
