@@ -1,0 +1,190 @@
+"""The same requests under the same rights, at a broker with an authorizer: what it answers.
+
+Every API is asked about things that do not exist, so that a request with all rights changes
+nothing, and the next one finds the broker as this one did.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from penstock.broker.request.api_table import AnyApi
+from penstock.model.configs import ResourceKind
+from penstock.model.error import ErrorCode
+from penstock.security.acl.entry import Acl
+from penstock.security.acl.filter import AclFilter
+from penstock.security.acl.messages import creation_of, deletion_filter
+from penstock.security.acl.words import CLUSTER_NAME, AclOperation, ResourceType
+from penstock.wire.api import ApiKey
+from penstock.wire.definition import Message, Struct
+from penstock.wire.messages.create_acls import CreateAclsRequest
+from penstock.wire.messages.delete_acls import DeleteAclsRequest
+from penstock.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from penstock.wire.messages.sasl_handshake import SaslHandshakeRequest
+from rig.authorised_node import allow
+from rig.dialogue import Dialogue
+from rig.produced import produced
+from rig.requests_of_apis import full_request
+
+NAME = "name"  # of everything that the generated requests name
+CLOSED = "closed"  # the connection, in place of an answer
+SERVED = "served"  # or refused for another reason than rights
+DENIALS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.SECURITY_DISABLED,
+}
+Right = tuple[AclOperation, ResourceType]
+# Topics are named by ids from then on, which no topic has: there is nothing to ask a right for.
+BY_NAME_UP_TO = {
+    ApiKey.PRODUCE: 12,
+    ApiKey.FETCH: 12,
+    ApiKey.METADATA: 9,
+    ApiKey.OFFSET_COMMIT: 9,
+    ApiKey.OFFSET_FETCH: 9,
+    ApiKey.DELETE_TOPICS: 5,
+}
+SETTINGS_OF = (ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
+
+
+def requests_of(api: AnyApi) -> Iterator[tuple[str, Message, int]]:
+    """What an API is asked, under a name of its own, and in which version."""
+    name, version = api.key.name, min(api.versions.max, BY_NAME_UP_TO.get(api.key, 99))
+
+    def filled() -> Message:
+        request = full_request(api.request, version)
+        return _with(request, timeout_ms=60_000) if hasattr(request, "timeout_ms") else request
+
+    if api.key in SETTINGS_OF:
+        for kind, of in ((ResourceKind.BROKER, "1"), *((one, NAME) for one in NAMED_KINDS)):
+            yield f"{name} of {kind.name}", _settings(filled(), kind, of), version
+        return
+    if api.key == ApiKey.FIND_COORDINATOR:
+        for key_type in (0, 1):
+            yield f"{name} {key_type}", _with(filled(), key_type=key_type), version
+        return
+    if api.key == ApiKey.FETCH:
+        yield f"{name} of a follower", _with(filled(), replica_id=1, **NO_SESSION), version
+        yield f"{name} of a consumer", _with(filled(), replica_id=-1, **NO_SESSION), version
+        return
+    if api.key == ApiKey.ADD_PARTITIONS_TO_TXN:
+        yield f"{name} of a client", full_request(api.request, 3), 3
+    if api.key == ApiKey.PRODUCE:
+        yield f"{name} in a transaction", _batch(filled(), transactional=True), version
+        plain = _with(_batch(filled(), transactional=False), transactional_id=None)
+        yield name, plain, version
+        return
+    yield name, CHANGES.get(api.key, _same)(filled()), version
+
+
+NAMED_KINDS = (ResourceKind.TOPIC, ResourceKind.GROUP)
+NO_SESSION = {"session_id": 0, "session_epoch": -1, "forgotten_topics_data": []}
+
+
+def _same(request: Message) -> Message:
+    return request
+
+
+def _with(request: Message, **values: object) -> Message:
+    for name, value in values.items():
+        setattr(request, name, value)
+    return request
+
+
+def _settings(request: Message, kind: ResourceKind, name: str) -> Message:
+    [resource] = request.resources  # type: ignore[attr-defined]
+    resource.resource_type, resource.resource_name = kind, name
+    return request
+
+
+def _batch(request: Message, *, transactional: bool) -> Message:
+    [topic] = request.topic_data  # type: ignore[attr-defined]
+    writer = {"producer_id": 1, "epoch": 0, "sequence": 0} if transactional else {}
+    batch = produced(transactional=transactional, **writer)
+    topic.partition_data[0].records = bytes(batch)
+    request.acks = -1  # type: ignore[attr-defined]
+    return request
+
+
+def _unacceptable_entry(request: Message) -> Message:
+    """It would change what the next request may do."""
+    request.creations[0].principal = NAME  # type: ignore[attr-defined]
+    return request
+
+
+def _entries_of_nobody(request: Message) -> Message:
+    request.filters[0].principal_filter = "User:nobody"  # type: ignore[attr-defined]
+    return request
+
+
+def _new_transaction(request: Message) -> Message:
+    return _with(request, producer_id=-1, producer_epoch=-1, keep_prepared_txn=False)
+
+
+CHANGES: dict[ApiKey, Callable[[Message], Message]] = {
+    ApiKey.INIT_PRODUCER_ID: _new_transaction,
+    ApiKey.CREATE_ACLS: _unacceptable_entry,
+    ApiKey.DELETE_ACLS: _entries_of_nobody,
+}
+
+
+def codes_of(part: object) -> Iterator[int]:
+    if isinstance(part, Struct):
+        for field in part.FIELDS:
+            value = getattr(part, field.name)
+            if field.name.endswith("error_code"):
+                yield value
+            yield from codes_of(value)
+    elif isinstance(part, list):
+        for item in part:
+            yield from codes_of(item)
+
+
+class Guarded:
+    """A broker with an authorizer, at a listener for PLAIN; admin may do everything."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = self.dialogue("admin")
+        self._alice = self.dialogue("alice")
+
+    def dialogue(self, user: str) -> Dialogue:
+        talk = Dialogue(self._bootstrap, "rights")
+        talk.exchange(SaslHandshakeRequest(mechanism="PLAIN"), version=1)
+        token = f"\0{user}\0{user}-secret".encode()
+        reply = talk.exchange(SaslAuthenticateRequest(auth_bytes=token), version=2)
+        assert reply.error_code == ErrorCode.NONE, reply
+        return talk
+
+    def grant_only(self, acls: Iterable[Acl]) -> None:
+        """These, in place of all before."""
+        gone = DeleteAclsRequest(filters=[deletion_filter(AclFilter())])
+        assert set(codes_of(self._admin.exchange(gone, version=3))) == {ErrorCode.NONE}
+        if creations := [creation_of(acl) for acl in acls]:
+            added = self._admin.exchange(CreateAclsRequest(creations=creations), version=3)
+            assert set(codes_of(added)) == {ErrorCode.NONE}
+        self._admin.settle()
+
+    def ask(self, request: Message, version: int) -> list[str]:
+        """What alice is answered, in each part of the reply. Other errors than those of rights are
+        compared elsewhere, in conversations that make sense.
+        """
+        try:
+            reply = self._alice.exchange(request, version=version)
+        except ConnectionError:
+            self._alice.close()
+            self._alice = self.dialogue("alice")
+            return [CLOSED]
+        denied = [ErrorCode(code).name for code in codes_of(reply) if code in DENIALS]
+        return sorted(denied) or [SERVED]
+
+    def close(self) -> None:
+        self._admin.close()
+        self._alice.close()
+
+
+def entries(rights: Iterable[Right], *, name: str = NAME) -> list[Acl]:
+    return [
+        allow("alice", operation, kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else name)
+        for operation, kind in rights
+    ]
