@@ -7,17 +7,23 @@ script, with a heap of 1 GiB).
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from asking import Asking, Refused, await_true, first_asking
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+
+from rig.held_port import HeldPort
+
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 MIB = 1024 * 1024
+HOST = "127.0.0.1"
 STOP_SECONDS_MAX = 60
 CLUSTER_ID = "UGVuc3RvY2tCZW5jaEtmaw"
 
@@ -29,7 +35,10 @@ KAFKA_SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,"
+        "SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
+    ),
     "num.network.threads": "3",
     "num.io.threads": "8",
     "socket.send.buffer.bytes": "102400",
@@ -68,6 +77,18 @@ rootLogger.appenderRef.out.ref = OUT
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """The listeners of a broker, named after their protocols; one of them is in plain text."""
+
+    settings: Mapping[str, str]
+    load_options: Mapping[str, Mapping[str, object]]  # by listener: how the load connects there
+
+
+PLAINTEXT = "PLAINTEXT"
+NOT_PROTECTED = Protection(settings={}, load_options={PLAINTEXT: {}})
+
+
 class Broker(Protocol):
     """One broker, or a cluster of them that is asked through one."""
 
@@ -85,6 +106,9 @@ class Broker(Protocol):
     @property
     def replicas(self) -> int:
         """Of each partition."""
+
+    def options_at(self, listener: str) -> dict[str, object]:
+        """What the load program is told in order to connect there."""
 
     def start(self) -> float:
         """Starts it; seconds from the start of the process to the first acked record."""
@@ -107,9 +131,13 @@ class Served:
 
     replicas = 1
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, *, protection: Protection = NOT_PROTECTED) -> None:
         self.name = name
-        self.address = ("127.0.0.1", free_port())
+        self._ports = [HeldPort() for _ in protection.load_options]
+        numbers = (port.number for port in self._ports)
+        self.addresses = {one: (HOST, next(numbers)) for one in protection.load_options}
+        self.address = self.addresses[PLAINTEXT]
+        self._protection = protection
         self._folder = folder
         self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -138,6 +166,14 @@ class Served:
     @property
     def data(self) -> Path:
         return self._folder / "data"
+
+    @property
+    def listeners(self) -> str:
+        return ",".join(f"{name}://{host}:{port}" for name, (host, port) in self.addresses.items())
+
+    def options_at(self, listener: str) -> dict[str, object]:
+        host, port = self.addresses[listener]
+        return {"address": f"{host}:{port}", **self._protection.load_options[listener]}
 
     def kill_and_start(self) -> None:
         """Starts it again on what a kill has left; it may take a while to serve."""
@@ -181,25 +217,40 @@ class Served:
 
 
 class Penstock(Served):
-    def __init__(self, folder: Path, *, settings: dict[str, str]) -> None:
-        super().__init__("penstock", folder)
-        self._settings = {**SHARED_SETTINGS, **settings}
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        settings: dict[str, str],
+        protection: Protection = NOT_PROTECTED,
+        name: str = "penstock",
+    ) -> None:
+        super().__init__(name, folder, protection=protection)
+        self._settings = {**SHARED_SETTINGS, **protection.settings, **settings}
 
     def start(self) -> float:
         self._folder.mkdir(parents=True)
         command = [str(Path(sys.executable).with_name("penstock")), "serve"]
         command += ["--data", str(self.data)]
-        command += ["--listen", f"{self.address[0]}:{self.address[1]}"]
+        command += ["--set", f"listeners={self.listeners}"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         return self._serve(command)
 
 
 class ApacheKafka(Served):
-    def __init__(self, folder: Path, *, jars: Path, settings: dict[str, str] | None = None) -> None:
-        super().__init__("kafka", folder)
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        jars: Path,
+        settings: dict[str, str] | None = None,
+        protection: Protection = NOT_PROTECTED,
+    ) -> None:
+        super().__init__("kafka", folder, protection=protection)
         self._jars = jars
-        self._settings = settings or {}
+        self._controller = HeldPort()
+        self._settings = {**protection.settings, **(settings or {})}
 
     def start(self) -> float:
         self._folder.mkdir(parents=True)
@@ -213,15 +264,14 @@ class ApacheKafka(Served):
         return self._serve([*java[:1], *KAFKA_JVM, *java[1:], "kafka.Kafka", str(properties)])
 
     def _properties(self) -> str:
-        host, port = self.address
-        controller = free_port()
+        controller = self._controller.address
         settings = {
             **KAFKA_SETTINGS,
             **SHARED_SETTINGS,
             **self._settings,
-            "controller.quorum.voters": f"1@{host}:{controller}",
-            "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+            "controller.quorum.voters": f"1@{controller}",
+            "listeners": f"{self.listeners},CONTROLLER://{controller}",
+            "advertised.listeners": self.listeners,
             "log.dirs": str(self.data),
         }
         return "".join(f"{name}={value}\n" for name, value in settings.items())
@@ -242,11 +292,6 @@ def resident_mib(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) / 1024
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def topic_on(broker: Broker, name: str, partitions: int) -> bytes:

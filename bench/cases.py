@@ -51,6 +51,7 @@ class Case:
     passes: int = 1
     rate: int = 0
     readers: int = 1
+    listener: str = "PLAINTEXT"
     quick: bool = False
 
 
@@ -218,3 +219,19 @@ REPLICATED_CASES = [
         quick=True,
     ),
 ]
+
+
+def encrypted_cases() -> list[Case]:
+    """Produce and fetch over TLS, each after the same in plain text."""
+    return [
+        Case(
+            name=f"{kind.value}/1KB/{BATCHES[batch]}/{listener}",
+            kind=kind,
+            batch_bytes=batch,
+            connections=4 if kind is Kind.PRODUCE else 2,
+            listener=listener,
+        )
+        for kind, batch, listener in product(
+            (Kind.PRODUCE, Kind.FETCH), CLIENT_BATCHES, ("PLAINTEXT", "SSL")
+        )
+    ]

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from asking import Asking, Refused, await_true
-from brokers import KAFKA_JVM, KAFKA_SETTINGS, SHARED_SETTINGS, TESTS
+from brokers import KAFKA_JVM, KAFKA_SETTINGS, PLAINTEXT, SHARED_SETTINGS, TESTS
 
 sys.path.append(str(TESTS))
 
@@ -50,6 +50,10 @@ class Cluster:
     @property
     def folders(self) -> list[Path]:
         return [self.nodes.data(number) for number in self.nodes.nodes]
+
+    def options_at(self, listener: str) -> dict[str, object]:
+        assert listener == PLAINTEXT
+        return {"address": self.nodes.addresses[1]}
 
     def start(self) -> float:
         """Seconds from the start of the processes to the first record that all have."""

@@ -7,7 +7,8 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -51,6 +52,7 @@ class Measured:
     commits: int
     begun_p50_ms: float  # from a commit to the first ack of the next transaction
     begun_p99_ms: float
+    cipher: str  # of TLS; empty: plain text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,22 +210,73 @@ def _run(
         "readers": case.readers,
         "leaders": ",".join(topic.leaders),
     }
-    return run_program(program, broker, options)
+    return run_program(program, broker, {**options, **broker.options_at(case.listener)})
 
 
-def run_program(program: Path, broker: Broker, options: dict[str, object]) -> Measured:
+def run_program(program: Path, broker: Broker, options: Mapping[str, object]) -> Measured:
     """Runs the load program against a broker, or all nodes of a cluster, whose CPU time it counts;
     see its `Options`.
     """
-    address = f"{broker.address[0]}:{broker.address[1]}"
-    pids = ",".join(str(pid) for pid in broker.pids)
-    options = {**options, "address": address, "pid": pids}
-    command = [str(program), *(f"-{name}={value}" for name, value in options.items())]
+    command = load_command(program, broker, options)
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
     except subprocess.TimeoutExpired as late:
         raise LoadFailed(f"no end after {LOAD_SECONDS_MAX} s") from late
     if ended.returncode:
         raise LoadFailed(ended.stderr.strip())
-    found = json.loads(ended.stdout)
+    return measured_of(ended.stdout)
+
+
+@contextmanager
+def beside_program(
+    program: Path, broker: Broker, options: Mapping[str, object]
+) -> Iterator["Beside"]:
+    """Runs the load program while something else is measured."""
+    command = load_command(program, broker, options)
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield Beside(process)
+        finally:
+            process.kill()
+
+
+class Beside:
+    """A load program that runs: some say that they are up, some end with their input."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def await_up(self) -> None:
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "up\n":
+            self.end()
+            raise LoadFailed("the load ended before it was up")
+
+    def end(self) -> Measured:
+        """Closes its input, and waits for what it has to say."""
+        try:
+            out, err = self._process.communicate(timeout=LOAD_SECONDS_MAX)
+        except subprocess.TimeoutExpired as late:
+            raise LoadFailed(f"no end after {LOAD_SECONDS_MAX} s") from late
+        if self._process.returncode:
+            raise LoadFailed(err.strip())
+        return measured_of(out)
+
+
+def load_command(program: Path, broker: Broker, options: Mapping[str, object]) -> list[str]:
+    """The CPU time that is counted is that of the broker; options may name another address."""
+    address = f"{broker.address[0]}:{broker.address[1]}"
+    pids = ",".join(str(pid) for pid in broker.pids)
+    given = {"address": address, "pid": pids, **options}
+    return [str(program), *(f"-{name}={value}" for name, value in given.items())]
+
+
+def measured_of(line: str) -> Measured:
+    found = json.loads(line)
     return Measured(**{field.name: found[field.name] for field in fields(Measured)})

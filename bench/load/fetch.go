@@ -14,7 +14,7 @@ const partitionBytesMax = 1 << 20 // as clients ask by default
 
 // Reader fetches some partitions of one leader over one connection and looks at batch headers alone.
 type Reader struct {
-	connection *net.TCPConn
+	connection net.Conn
 	options    *Options
 	order      []int
 	offsets    map[int]int64
@@ -25,7 +25,7 @@ type Reader struct {
 }
 
 func newReader(options *Options, order []int, waitMs int) (*Reader, error) {
-	connection, err := dial(options.leader(order[0]))
+	connection, err := options.dial(options.leader(order[0]))
 	if err != nil {
 		return nil, err
 	}

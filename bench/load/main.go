@@ -38,6 +38,8 @@ type Options struct {
 	commitEvery time.Duration
 	leaders     []string // of each partition; empty: all are led by the broker at the address
 	pids        []int
+	way         string // how strangers behave
+	security    Security
 }
 
 // Result is the one line of output. CPU is that of all brokers, over the measured time alone.
@@ -53,6 +55,7 @@ type Result struct {
 	Commits    int64   `json:"commits"`
 	BegunP50   float64 `json:"begun_p50_ms"` // from a commit to the first ack of the next transaction
 	BegunP99   float64 `json:"begun_p99_ms"`
+	Cipher     string  `json:"cipher"` // of TLS; empty: plain text
 }
 
 var kinds = map[string]func(*Options) (Result, error){
@@ -63,6 +66,12 @@ var kinds = map[string]func(*Options) (Result, error){
 
 	"idempotent":        idempotent,
 	"transactional-ids": transactionalIDs,
+
+	"small-fetch":   smallFetch,
+	"round-trips":   roundTrips,
+	"logins":        logins,
+	"failed-logins": failedLogins,
+	"strangers":     strangers,
 }
 
 func main() {
@@ -70,6 +79,7 @@ func main() {
 	if err == nil {
 		var result Result
 		if result, err = kinds[kind](options); err == nil {
+			result.Cipher = options.security.cipher.Load().(string)
 			err = json.NewEncoder(os.Stdout).Encode(result)
 		}
 	}
@@ -81,7 +91,7 @@ func main() {
 
 func parse() (*Options, string, error) {
 	options := &Options{}
-	kind := flag.String("kind", "produce", "produce, fetch, tail, latency, idempotent or transactional-ids")
+	kind := flag.String("kind", "produce", "one of `kinds`")
 	topicID := flag.String("topic-id", "", "hexadecimal")
 	templates := flag.String("templates", "", "file of batches, each after its size as int32")
 	flag.StringVar(&options.address, "address", "", "host:port")
@@ -94,16 +104,21 @@ func parse() (*Options, string, error) {
 	flag.IntVar(&options.inFlight, "in-flight", 4, "requests of one connection")
 	flag.IntVar(&options.requests, "requests", 1000, "produce requests in all")
 	flag.IntVar(&options.passes, "passes", 1, "how often all is fetched")
-	flag.IntVar(&options.rate, "rate", 1000, "produce requests a second (tail, latency)")
+	flag.IntVar(&options.rate, "rate", 1000, "requests a second (tail, latency, round-trips, failed-logins)")
 	flag.IntVar(&options.readers, "readers", 1, "who read the tail")
 	flag.DurationVar(&options.commitEvery, "commit-every", 0, "0: not in transactions (idempotent)")
+	flag.StringVar(&options.way, "way", "idle", "idle, half or junk (strangers)")
+	options.security.declare()
 	leaders := flag.String("leaders", "", "host:port of the leader of each partition, with commas between")
 	pids := flag.String("pid", "", "the brokers' processes, with commas between, whose CPU is counted")
 	flag.Parse()
 	if kinds[*kind] == nil {
 		return nil, "", fmt.Errorf("no kind of load is called %q", *kind)
 	}
-	var err error
+	err := options.security.load()
+	if err != nil {
+		return nil, "", err
+	}
 	if options.topicID, err = hex.DecodeString(*topicID); err != nil || len(options.topicID) != 16 {
 		return nil, "", fmt.Errorf("not a topic id: %q", *topicID)
 	}

@@ -26,10 +26,10 @@ func produce(options *Options) (Result, error) {
 			}
 		}
 	}
-	connections := make([]*net.TCPConn, options.connections)
+	connections := make([]net.Conn, options.connections)
 	for index := range connections {
 		var err error
-		if connections[index], err = dial(options.leader(groups[index%len(groups)][0])); err != nil {
+		if connections[index], err = options.dial(options.leader(groups[index%len(groups)][0])); err != nil {
 			return Result{}, err
 		}
 		defer connections[index].Close()
@@ -44,7 +44,10 @@ func produce(options *Options) (Result, error) {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			sender := &Sender{connection: connections[index], frames: frames[index%len(groups)], next: index * 7}
+			sender := &Sender{
+				connection: connections[index], frames: frames[index%len(groups)], next: index * 7,
+				encrypts: options.security.tls != nil,
+			}
 			if err := sender.run(&left, options); err != nil {
 				failures <- err
 			}
@@ -69,13 +72,14 @@ func produce(options *Options) (Result, error) {
 
 // Sender keeps so many requests in flight on one connection: for each ack it sends another.
 type Sender struct {
-	connection *net.TCPConn
+	connection net.Conn
 	frames     []Frame
 	next       int
 	sentAt     []time.Time // of requests in flight, the oldest first
 	latencies  []time.Duration
 	sentBytes  int64
 	gathered   []byte
+	encrypts   bool // TLS: each write would be records of its own
 }
 
 func (sender *Sender) run(left *atomic.Int64, options *Options) error {
@@ -113,7 +117,7 @@ func (sender *Sender) send(count int) error {
 		sender.next++
 		sender.sentBytes += int64(len(frame.batch))
 		sender.sentAt = append(sender.sentAt, time.Now())
-		if len(frame.batch) <= gatheredBytesMax/4 {
+		if len(frame.batch) <= gatheredBytesMax/4 || sender.encrypts {
 			sender.gathered = frame.appendTo(sender.gathered)
 			continue
 		}

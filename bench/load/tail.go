@@ -111,10 +111,10 @@ func produceAndRead(options *Options, stamped *Stamped) (Result, error) {
 // paced sends a request each 1/rate seconds, whether or not earlier ones were acked.
 func paced(options *Options, stamped *Stamped, sentBytes *atomic.Int64) error {
 	groups := options.byLeader()
-	connections := make([]*net.TCPConn, options.partitions) // those of one leader share one
+	connections := make([]net.Conn, options.partitions) // those of one leader share one
 	acked := make(chan error, len(groups))
 	for _, partitions := range groups {
-		connection, err := dial(options.leader(partitions[0]))
+		connection, err := options.dial(options.leader(partitions[0]))
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func paced(options *Options, stamped *Stamped, sentBytes *atomic.Int64) error {
 	return nil
 }
 
-func (options *Options) readAcks(connection *net.TCPConn, count int) error {
+func (options *Options) readAcks(connection net.Conn, count int) error {
 	replies := bufio.NewReaderSize(connection, replyBufferBytes)
 	scratch := make([]byte, 4096)
 	for range count {

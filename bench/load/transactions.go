@@ -26,7 +26,7 @@ const (
 
 // Line is a connection to one node, with requests in flight.
 type Line struct {
-	connection *net.TCPConn
+	connection net.Conn
 	replies    *bufio.Reader
 	unacked    int
 }
@@ -100,7 +100,7 @@ func (producer *Producer) line(address string) (*Line, error) {
 	if line := producer.lines[address]; line != nil {
 		return line, nil
 	}
-	connection, err := dial(address)
+	connection, err := producer.options.dial(address)
 	if err != nil {
 		return nil, err
 	}

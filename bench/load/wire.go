@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
 	"time"
 )
 
@@ -37,15 +36,6 @@ const (
 // Errors of a coordinator after which it is asked again: it is being made or loaded, or the markers
 // of the transaction before are on their way.
 var comesAgain = map[uint16]bool{14: true, 15: true, 16: true, concurrentTransactions: true}
-
-// dial connects with buffers as large as the system gives by itself.
-func dial(address string) (*net.TCPConn, error) {
-	connection, err := net.Dial("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	return connection.(*net.TCPConn), nil
-}
 
 func uvarint(value int) []byte {
 	return binary.AppendUvarint(nil, uint64(value))
