@@ -31,7 +31,9 @@ FILE_SEND_BUFFER_BYTES = 4 * MIB
 UNANSWERED_BYTES_MAX = 8 * MIB  # of requests that wait for their answer, per connection: likewise
 AUTHENTICATION_MS_MAX = 10_000  # from the first byte of a log-in to its end
 AUTHENTICATION_REQUESTS_MAX = 32  # of one log-in, those for the versions served included
-UNAUTHENTICATED_BYTES_HELD_MAX = 32 * MIB  # of requests, by all who are not logged in yet
+AUTHENTICATION_BYTES_UNCOUNTED = 4096  # of a request of a log-in: enough for names and passwords
+AUTHENTICATION_PIECE_BYTES = 16 * 1024  # of a larger one, counted before they are read
+UNAUTHENTICATED_BYTES_HELD_MAX = 32 * MIB  # of those, by all who are not logged in yet
 STOP_WAIT_MS_MAX = 1000  # how long a stopping node lets the requests under way finish
 
 # Records

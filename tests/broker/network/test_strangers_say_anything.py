@@ -27,6 +27,7 @@ from penstock.world.ports import Address, Buffer, FileRange
 from rig.services import Broker
 
 FRAME_BYTES_MAX = 4096
+LARGE_FRAME_BYTES = 64 * 1024
 ALICE = b"\0alice\0alice-secret"
 CREDENTIAL = new_credential(ScramMechanism.SCRAM_SHA_256, "alice-secret", salt=b"salt")
 
@@ -35,6 +36,7 @@ class Script:
     """A stream on which everything has been said already, in pieces of random size."""
 
     peer = Address(host="127.0.0.1", port=1)
+    piece_bytes_max = 64
 
     def __init__(self, said: bytes, chance: random.Random) -> None:
         self._said = said
@@ -43,7 +45,7 @@ class Script:
         self.heard = 0
 
     async def receive_into(self, view: memoryview) -> int:
-        count = min(len(self._said), len(view), self._chance.randint(1, 64))
+        count = min(len(self._said), len(view), self._chance.randint(1, self.piece_bytes_max))
         view[:count] = self._said[:count]
         self._said = self._said[count:]
         return count
@@ -110,13 +112,13 @@ def nonsense(chance: random.Random) -> bytes:
 
 
 def listen(
-    broker: Broker, budget: Budget
+    broker: Broker, budget: Budget, *, frame_bytes_max: int = FRAME_BYTES_MAX
 ) -> Callable[[Script], Awaitable[ConnectionIdentity | None]]:
     authentication = Authentication(
         listener="SASL_PLAINTEXT",
         exchanges=exchanges(),
         reauthentication_ms_max={},
-        frame_bytes_max=FRAME_BYTES_MAX,
+        frame_bytes_max=frame_bytes_max,
         failure_delay_ms=0,
         clock=RealClock(),
     )
@@ -163,6 +165,45 @@ def test_a_size_alone_sets_no_memory_aside_beyond_the_bound(broker: Broker) -> N
         for size in (2**31 - 1, FRAME_BYTES_MAX + 1):
             script = Script(size.to_bytes(4, "big") + bytes(100), random.Random(1))
             assert await log_in(script) is None
+        assert budget.held_bytes == 0
+
+    asyncio.run(scenario())
+
+
+class Silence(Script):
+    """Said a part of a frame, and does not go on."""
+
+    piece_bytes_max = 8000
+
+    async def receive_into(self, view: memoryview) -> int:
+        if not self._said:
+            await asyncio.Event().wait()
+        return await super().receive_into(view)
+
+
+@pytest.mark.parametrize("sent_bytes", [0, 1000, LARGE_FRAME_BYTES - 1])
+def test_strangers_who_do_not_finish_their_frames_keep_nobody_from_logging_in(
+    sent_bytes: int, broker: Broker
+) -> None:
+    async def scenario() -> None:
+        budget = Budget(10 * LARGE_FRAME_BYTES)
+        log_in = listen(broker, budget, frame_bytes_max=LARGE_FRAME_BYTES)
+        begun = LARGE_FRAME_BYTES.to_bytes(4, "big") + bytes(sent_bytes)
+        async with asyncio.TaskGroup() as group:
+            strangers = [
+                group.create_task(log_in(Silence(begun, random.Random(1))))  # type: ignore[arg-type]
+                for _ in range(50)
+            ]
+            for _ in range(200):  # until all of them have said what they have to say
+                await asyncio.sleep(0)
+            said = request(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            said += request(SaslAuthenticateRequest(auth_bytes=ALICE), 2)
+            identity = await log_in(Script(said, random.Random(1)))
+            assert isinstance(identity, ConnectionIdentity)
+            assert not any(stranger.done() for stranger in strangers)
+            assert budget.held_bytes <= 11 * LARGE_FRAME_BYTES
+            for stranger in strangers:
+                stranger.cancel()
         assert budget.held_bytes == 0
 
     asyncio.run(scenario())

@@ -6,10 +6,10 @@
     bare tokens          frames without a header, after a handshake of version 0
 
 Anything else closes the connection. Frames are small, few and in time: `limit.AUTHENTICATION_*` and
-`sasl.server.max.receive.size`; all clients that are not logged in share one budget of memory, which
-is not that of the others. Bytes are read up to a frame's end and no further, so that nothing is
-left over for whoever serves the connection afterwards. The reply to a failure is held back for
-`connection.failed.authentication.delay.ms`. Start reading at `Authentication.log_in`.
+`sasl.server.max.receive.size`; all clients that are not logged in share one budget of memory for
+what is large, which is not that of the others. Bytes are read up to a frame's end and no further,
+so that nothing is left over for whoever serves the connection afterwards. The reply to a failure is
+held back for `connection.failed.authentication.delay.ms`. Start at `Authentication.log_in`.
 """
 
 import asyncio
@@ -177,14 +177,24 @@ class Authentication:
             raise MalformedMessage(f"a frame of {size} bytes")
         if size > self._frame_bytes_max:
             raise FrameTooLarge(size=size, size_max=self._frame_bytes_max)
-        if size == 0:
-            return b""
-        await budget.take(stream, size)
+        # The budget counts what has come, not what was announced, and not a frame's first bytes,
+        # with which real log-ins do: those who announce much and say little stand in nobody's way.
+        frame = bytearray(min(size, limit.AUTHENTICATION_BYTES_UNCOUNTED))
+        if not await read_whole(stream, memoryview(frame)):
+            return None
+        counted = 0
         try:
-            frame = bytearray(size)
-            return bytes(frame) if await read_whole(stream, memoryview(frame)) else None
+            while len(frame) < size:
+                piece = bytearray(min(size - len(frame), limit.AUTHENTICATION_PIECE_BYTES))
+                await budget.take(stream, len(piece))
+                counted += len(piece)
+                if not await read_whole(stream, memoryview(piece)):
+                    return None
+                frame += piece
+            return bytes(frame)
         finally:
-            budget.give(stream, size, all_given=True)
+            if counted:
+                budget.give(stream, counted, all_given=True)
 
 
 def read_request(
