@@ -29,7 +29,9 @@ class ServedNode:
     def start(self) -> None:
         assert self._process is None
         command = [str(Path(sys.executable).with_name("penstock")), "serve"]
-        command += ["--data", str(self.data), "--listen", self.bootstrap]
+        command += ["--data", str(self.data)]
+        if "listeners" not in self._settings:
+            command += ["--listen", self.bootstrap]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         with open(self.log, "ab") as log:
