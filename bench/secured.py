@@ -85,10 +85,8 @@ def login_options(mechanism: str, *, password: str = PASSWORD) -> dict[str, obje
 def add_user(broker: LoneBroker) -> None:
     """Lets the user log in by SCRAM; by PLAIN it can from the start."""
     bootstrap = f"{broker.address[0]}:{broker.address[1]}"
-    # Apache Kafka refuses a request with two credentials of one user.
-    for mechanism in SCRAM:
-        arguments = ("users", "add", USER, "--mechanism", mechanism, "--bootstrap", bootstrap)
-        penstock_command(*arguments, PENSTOCK_USER_PASSWORD=PASSWORD)
+    arguments = ("users", "add", USER, "--bootstrap", bootstrap)
+    penstock_command(*arguments, PENSTOCK_USER_PASSWORD=PASSWORD)
 
 
 def add_acls(broker: LoneBroker, acls: Sequence[Acl]) -> None:

@@ -60,29 +60,24 @@ async def set_password(
     iterations: int = ITERATIONS_MIN,
 ) -> None:
     """Adds the user, or replaces its password. Refused when the cluster refuses it."""
-    upsertions = []
+    # One request for each: Apache Kafka refuses two credentials of a user in one.
     for mechanism in mechanisms:
         salt = random_bytes(SALT_BYTES)
-        upsertions.append(
-            ScramCredentialUpsertion(
-                name=name,
-                mechanism=mechanism,
-                iterations=iterations,
-                salt=salt,
-                salted_password=salted_password(
-                    mechanism, password, salt=salt, iterations=iterations
-                ),
-            )
+        upsertion = ScramCredentialUpsertion(
+            name=name,
+            mechanism=mechanism,
+            iterations=iterations,
+            salt=salt,
+            salted_password=salted_password(mechanism, password, salt=salt, iterations=iterations),
         )
-    await _alter(cluster, AlterUserScramCredentialsRequest(upsertions=upsertions))
+        await _alter(cluster, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
 
 
 async def remove_user(cluster: Cluster, name: str, mechanisms: Iterable[ScramMechanism]) -> None:
     """Refused when there is no such user with one of the mechanisms."""
-    deletions = [
-        ScramCredentialDeletion(name=name, mechanism=mechanism) for mechanism in mechanisms
-    ]
-    await _alter(cluster, AlterUserScramCredentialsRequest(deletions=deletions))
+    for mechanism in mechanisms:
+        deletion = ScramCredentialDeletion(name=name, mechanism=mechanism)
+        await _alter(cluster, AlterUserScramCredentialsRequest(deletions=[deletion]))
 
 
 async def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
