@@ -4,7 +4,8 @@ and others are served meanwhile.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import pytest
 
@@ -113,7 +114,7 @@ def nonsense(chance: random.Random) -> bytes:
 
 def listen(
     broker: Broker, budget: Budget, *, frame_bytes_max: int = FRAME_BYTES_MAX
-) -> Callable[[Script], Awaitable[ConnectionIdentity | None]]:
+) -> Callable[[Script], Coroutine[Any, Any, ConnectionIdentity | None]]:
     authentication = Authentication(
         listener="SASL_PLAINTEXT",
         exchanges=exchanges(),
@@ -191,8 +192,7 @@ def test_strangers_who_do_not_finish_their_frames_keep_nobody_from_logging_in(
         begun = LARGE_FRAME_BYTES.to_bytes(4, "big") + bytes(sent_bytes)
         async with asyncio.TaskGroup() as group:
             strangers = [
-                group.create_task(log_in(Silence(begun, random.Random(1))))  # type: ignore[arg-type]
-                for _ in range(50)
+                group.create_task(log_in(Silence(begun, random.Random(1)))) for _ in range(50)
             ]
             for _ in range(200):  # until all of them have said what they have to say
                 await asyncio.sleep(0)
