@@ -39,7 +39,7 @@ class Driver:
                 frame = self._spark.createDataFrame(
                     [(row["key"], row["value"]) for row in rows], "key string, value string"
                 )
-                frame.write.format(name).options(**options).save()
+                frame.write.format(name).mode("append").options(**options).save()
                 return None
             case _:
                 raise ValueError(f"not understood: {asked}")

@@ -25,6 +25,7 @@ class Carrying:
     rows_per_batch: int | None = None
     failing_batch: int | None = None  # whose first task fails at its end, once
     by_batches: bool = False  # each is a write of its own, which is told whose it is
+    reader_options: dict[str, str] = field(default_factory=dict)
     writer_options: dict[str, str] = field(default_factory=dict)
 
 
@@ -76,6 +77,7 @@ def source_rows(spark: SparkSession, carrying: Carrying) -> DataFrame:
         .option("kafka.bootstrap.servers", carrying.bootstrap)
         .option("subscribe", carrying.source)
         .option("startingOffsets", "earliest")
+        .options(**carrying.reader_options)
     )
     if carrying.rows_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(carrying.rows_per_batch))

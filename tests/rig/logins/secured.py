@@ -17,7 +17,11 @@ from rig.tls_files import TlsFiles
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 USERS = {"node": "node-secret", "alice": "alice-secret"}
-NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
+BRISK = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+}
 PLAIN_USERS = "".join(f' user_{name}="{password}"' for name, password in USERS.items())
 PLAIN_JAAS = f'{PLAIN_MODULE} required username="node" password="node-secret"{PLAIN_USERS};'
 SCRAM_JAAS = f'{SCRAM_MODULE} required username="node" password="node-secret";'
@@ -73,7 +77,7 @@ class SecuredNode:
                 **credentials.sasl_settings("sasl_ssl", "narrow"),
                 "listener.name.ssl.ssl.client.auth": "required",
                 "listener.name.narrow.sasl.enabled.mechanisms": "PLAIN",
-                **NO_DELAY,
+                **BRISK,
             },
         )
         self._node.start()
@@ -109,7 +113,7 @@ def sasl_cluster(data: Path, credentials: Credentials) -> ServedCluster:
             **credentials.sasl_settings("plaintext", "controller"),
             "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
             "sasl.mechanism.controller.protocol": "PLAIN",
-            **NO_DELAY,
+            **BRISK,
         },
         users=[
             f"{mechanism}=[name={name},password={password}]"
@@ -126,6 +130,6 @@ def certificate_cluster(data: Path, credentials: Credentials) -> ServedCluster:
         changed={
             "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:SSL",
             **credentials.files.node_settings(clients="required"),
-            **NO_DELAY,
+            **BRISK,
         },
     )
