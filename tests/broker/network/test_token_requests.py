@@ -54,6 +54,10 @@ def talking(node: RunningNode, user: str | None) -> Iterator[Dialogue]:
         talk.close()
 
 
+def is_in_snapshot(data: Path, token_id: str) -> bool:
+    return any(token_id.encode() in file.read_bytes() for file in data.rglob("*.checkpoint"))
+
+
 def codes(talk: Dialogue) -> set[int]:
     return {
         talk.exchange(request, version=version).error_code
@@ -97,12 +101,16 @@ def test_tokens_are_described_with_all_that_belongs_to_them(tmp_path: Path) -> N
         assert (empty.error_code, empty.tokens) == (ErrorCode.NONE, [])
 
 
-def test_tokens_survive_a_restart(tmp_path: Path) -> None:
-    with node_at(tmp_path) as node, talking(node, "alice") as talk:
+@pytest.mark.parametrize("has_snapshot", [True, False])
+def test_tokens_survive_a_restart(tmp_path: Path, has_snapshot: bool) -> None:
+    bound = {"metadata_log_max_record_bytes_between_snapshots": "1"} if has_snapshot else {}
+    with node_at(tmp_path, **bound) as node, talking(node, "alice") as talk:
         kept, gone = create(talk, "bob"), create(talk)
         assert expire(talk, gone.hmac) == ErrorCode.NONE
         assert renew(talk, kept.hmac, 1_000_000) == ErrorCode.NONE
         before = describe(talk)
+        while has_snapshot and not is_in_snapshot(tmp_path, kept.token_id):
+            pass
     with node_at(tmp_path) as node, talking(node, "alice") as talk:
         assert describe(talk) == before
         assert seen(talk) == {kept.token_id}
