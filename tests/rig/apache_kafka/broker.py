@@ -18,9 +18,20 @@ CLUSTER_ID = "UGVuc3RvY2tUZXN0UGVlcg"
 
 
 class ApacheKafka:
-    """One peer, formatted and not yet started. `data` is in the layout that Penstock shares."""
+    """One peer, formatted and not yet started. `data` is in the layout that Penstock shares.
+    `listener` is another one for clients: what it speaks, and its address.
+    """
 
-    def __init__(self, *, jars: Path, folder: Path, settings: dict[str, str]) -> None:
+    def __init__(
+        self,
+        *,
+        jars: Path,
+        folder: Path,
+        settings: dict[str, str],
+        listener: tuple[str, str] | None = None,
+    ) -> None:
+        protocol, address = ("", "") if listener is None else listener
+        more = "" if listener is None else f",{protocol}://{address}"
         self.data = folder / "data"
         self._port, self._controller_port = HeldPort(), HeldPort()
         self.bootstrap = self._port.address
@@ -37,10 +48,11 @@ class ApacheKafka:
                     "process.roles": "broker,controller",
                     "node.id": "1",
                     "controller.quorum.voters": f"1@{self.controller}",
-                    "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.controller}",
-                    "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+                    "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{self.controller}{more}",
+                    "advertised.listeners": f"PLAINTEXT://{self.bootstrap}{more}",
                     "controller.listener.names": "CONTROLLER",
-                    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+                    + ("" if listener is None else f",{protocol}:{protocol}"),
                     "log.dirs": str(self.data),
                     "offsets.topic.replication.factor": "1",
                     "offsets.topic.num.partitions": "1",
