@@ -6,6 +6,12 @@ from pathlib import Path
 from penstock.broker.api.create_topics import API as CREATE_TOPICS
 from penstock.broker.api.delete_topics import API as DELETE_TOPICS
 from penstock.broker.api.init_producer_id import API as INIT_PRODUCER_ID
+from penstock.broker.controller.controller_link import Requester
+from penstock.security.principal import USER, Principal
+from penstock.wire.messages.create_delegation_token import (
+    CreatableRenewer,
+    CreateDelegationTokenRequest,
+)
 from penstock.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -13,6 +19,7 @@ from penstock.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from penstock.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.world.real import real_world
 from rig.apache_kafka.agent import KafkaAgent
@@ -76,6 +83,36 @@ def test_kafka_dump_log_decodes_every_metadata_record(
     ]
     elections = [line for line in run.output.splitlines() if " LeaderChange: " in line]
     assert len(elections) == 2, "one epoch for each start"
+
+
+def test_kafka_dump_log_decodes_delegation_tokens(kafka_agent: KafkaAgent, tmp_path: Path) -> None:
+    async def delegate(control: Control) -> None:
+        alice = Requester(Principal(USER, "alice"), "127.0.0.1")
+        renewer = CreatableRenewer(principal_type=USER, principal_name="bob")
+        made = await control.controller.ask(
+            CreateDelegationTokenRequest(renewers=[renewer], max_lifetime_ms=-1), requester=alice
+        )
+        gone = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
+        await control.controller.ask(gone, requester=alice)
+
+    disk = real_world(inline=True).disk
+    run_with(disk, delegate, path=str(tmp_path), delegation_token_secret_key="secret")
+    segment = tmp_path / "__cluster_metadata-0" / f"{0:020}.log"
+    run = kafka_agent.run_tool(
+        "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(segment)
+    )
+    assert run.status == 0, run.output
+    payloads = [
+        json.loads(line.partition(" payload: ")[2])
+        for line in run.output.splitlines()
+        if " payload: " in line
+    ]
+    made, gone = [one for one in payloads if "DELEGATION" in one["type"]]
+    assert made["type"] == "DELEGATION_TOKEN_RECORD"
+    assert (made["data"]["owner"], made["data"]["requester"]) == ("User:alice", "User:alice")
+    assert made["data"]["renewers"] == ["User:bob"]
+    assert gone["type"] == "REMOVE_DELEGATION_TOKEN_RECORD"
+    assert gone["data"]["tokenId"] == made["data"]["tokenId"]
 
 
 def test_kafka_dump_log_decodes_every_record_of_a_snapshot(
