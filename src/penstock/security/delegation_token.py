@@ -33,9 +33,10 @@ class DelegationToken:
         """Whether a principal may renew it, and expire it."""
         return principal == self.owner or principal in self.renewers
 
-    def concerns(self, principal: str) -> bool:
-        """Whether a principal may see it without any right."""
-        return principal == self.requester or self.is_renewed_by(principal)
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """Whom it concerns: they may see it without any right."""
+        return (self.owner, self.requester, *self.renewers)
 
 
 def token_hmac(secret: str, token_id: str) -> bytes:

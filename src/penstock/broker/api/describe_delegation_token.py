@@ -27,10 +27,10 @@ def handle(
         raise RequestError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     tokens = list(services.image.delegation_tokens.values())
     if request.owners is not None:
-        wanted = [
+        wanted = {
             str(Principal(owner.principal_type, owner.principal_name)) for owner in request.owners
-        ]
-        tokens = [token for token in tokens if any(map(token.concerns, wanted))]
+        }
+        tokens = [token for token in tokens if not wanted.isdisjoint(token.principals)]
     return DescribeDelegationTokenResponse(tokens=[_described(token, secret) for token in tokens])
 
 

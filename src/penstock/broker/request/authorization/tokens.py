@@ -26,7 +26,7 @@ def hide_tokens(asked: Asked, response: DescribeDelegationTokenResponse) -> None
     response.tokens = [
         described
         for described in response.tokens
-        if known[described.token_id].concerns(who)
+        if who in known[described.token_id].principals
         or asked.access.may(
             AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, described.token_id
         )
