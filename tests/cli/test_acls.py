@@ -52,6 +52,19 @@ def test_entries_of_one_resource_are_those_that_apply_to_it(acls: Acls) -> None:
     assert rights(acls("list --topic orders --json")) == {("read", "topic", "ord", "prefixed")}
 
 
+def test_rights_on_tokens_are_about_whole_principals_and_ids(acls: Acls) -> None:
+    for named, name, pattern in (
+        ("bob", "User:bob", "literal"),
+        ("User:carol", "User:carol", "literal"),
+        ("'job-*'", "User:job-", "prefixed"),
+        ("'*'", "*", "literal"),
+    ):
+        added = acls(f"add alice create-tokens --user {named} --json")
+        assert rights(added) == {("create_tokens", "user", name, pattern)}
+    added = acls("add alice describe --delegation-token some-id --json")
+    assert rights(added) == {("describe", "delegation_token", "some-id", "literal")}
+
+
 def test_removing_everything_has_to_be_said(acls: Acls) -> None:
     acls("add alice read --topic orders")
     assert acls("remove").status == 2

@@ -16,6 +16,7 @@ from penstock.security.acl.entry import Acl, InvalidAcl, ResourcePattern, check_
 from penstock.security.acl.filter import AclFilter
 from penstock.security.acl.words import (
     ANY_HOST,
+    ANY_NAME,
     CLUSTER_NAME,
     AclOperation,
     PatternType,
@@ -33,6 +34,7 @@ KINDS = {
     "group": ResourceType.GROUP,
     "transactional_id": ResourceType.TRANSACTIONAL_ID,
     "user": ResourceType.USER,
+    "delegation_token": ResourceType.DELEGATION_TOKEN,
 }
 OPERATIONS = [one.name.lower().replace("_", "-") for one in AclOperation if one > AclOperation.ANY]
 NAMED = "A name that ends in * is a prefix."
@@ -60,6 +62,7 @@ def resource_options(command: Command) -> Command:
         click.option("--group", metavar="NAME", help=f"A group. {NAMED}"),
         click.option("--transactional-id", metavar="NAME", help=f"A transactional id. {NAMED}"),
         click.option("--user", metavar="NAME", help="A user, for rights on its tokens."),
+        click.option("--delegation-token", metavar="ID", help="A delegation token, to see it."),
         click.option("--cluster", is_flag=True, help="The cluster."),
     ]
     for option in reversed(options):
@@ -284,11 +287,14 @@ def _pattern(cluster: bool, names: dict[str, str | None]) -> ResourcePattern:
     given = [(kind, name) for kind, name in names.items() if name]
     if len(given) + cluster != 1:
         raise click.UsageError(
-            "name one resource: --topic, --group, --transactional-id, --user or --cluster"
+            "name one resource: --topic, --group, --transactional-id, --user, --delegation-token"
+            " or --cluster"
         )
     if cluster:
         return ResourcePattern(ResourceType.CLUSTER, CLUSTER_NAME)
     [(kind, name)] = given
+    if kind == "user" and ":" not in name and name != ANY_NAME:
+        name = f"User:{name}"  # these resources are named by whole principals
     return grants.pattern(KINDS[kind], name)
 
 
