@@ -14,7 +14,7 @@ from penstock.security.acl.words import ResourceType
 from penstock.wire.api import ApiKey
 from rig.apache_kafka.broker import ApacheKafka
 from rig.held_port import HeldPort
-from rig.rights_matrix import Guarded, Right, entries, requests_of
+from rig.rights_matrix import CLOSED, Guarded, Right, Subject, entries, requests_about
 from rig.running_node import RunningNode
 from rig.sasl import plain_users
 
@@ -86,40 +86,63 @@ def theirs(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     peer.stop()
 
 
-def answers(guarded: Guarded, *, may_alter: bool) -> dict[str, list[str]]:
+def answers(guarded: Guarded, subject: Subject, rights: list[Right]) -> dict[str, list[str]]:
+    left_out = set(EXEMPT)
+    if (O.ALTER, CLUSTER) in rights:
+        left_out |= ONLY_WITHOUT_ALTER
+    if subject.topic_id is not None and (O.DELETE, TOPIC) in rights:
+        left_out.add(ApiKey.DELETE_TOPICS)
     return {
         name: guarded.ask(request, version)
         for api in SERVED
-        if api.key not in EXEMPT and not (may_alter and api.key in ONLY_WITHOUT_ALTER)
-        for name, request, version in requests_of(api)
+        if api.key not in left_out
+        for name, request, version in requests_about(subject, api)
     }
 
 
-def states() -> Iterator[tuple[str, list[Right], str]]:
-    yield "no right", [], "name"
-    yield "every right", RIGHTS, "name"
+def states() -> Iterator[tuple[str, list[Right], str | None]]:
+    yield "no right", [], None
+    yield "every right", RIGHTS, None
     yield "rights on others", [right for right in RIGHTS if right[1] is not CLUSTER], "other"
     for right in RIGHTS:
         label = f"{right[0].name} on {right[1].name}"
-        yield f"only {label}", [right], "name"
-        yield f"all but {label}", [one for one in RIGHTS if one != right], "name"
+        yield f"only {label}", [right], None
+        yield f"all but {label}", [one for one in RIGHTS if one != right], None
 
 
-STATES = {label: (rights, name) for label, rights, name in states()}
+STATES = {label: (rights, other) for label, rights, other in states()}
 
 
-@pytest.mark.parametrize("label", STATES)
-def test_requests_are_answered_as_kafka_answers_them(
-    ours: Guarded, theirs: Guarded, label: str
-) -> None:
-    rights, name = STATES[label]
-    acls = entries(rights, name=name)
+@pytest.fixture(scope="module")
+def existing(ours: Guarded, theirs: Guarded) -> tuple[Subject, Subject]:
+    return theirs.create_topic("existing"), ours.create_topic("existing")
+
+
+def compare(sides: list[tuple[Guarded, Subject]], label: str) -> None:
+    rights, other = STATES[label]
     found = []
-    for guarded in (theirs, ours):
-        guarded.grant_only(acls)
-        found.append(answers(guarded, may_alter=(O.ALTER, CLUSTER) in rights))
+    for guarded, subject in sides:
+        guarded.grant_only(entries(rights, name=other or subject.name))
+        found.append(answers(guarded, subject, rights))
     kafka, penstock = found
+    assert kafka.keys() == penstock.keys()
     different = {
         asked: (kafka[asked], penstock[asked]) for asked in kafka if kafka[asked] != penstock[asked]
     }
     assert different == {}
+    assert [CLOSED] not in kafka.values()
+
+
+@pytest.mark.parametrize("label", STATES)
+def test_rights_on_what_does_not_exist_are_kafkas(
+    ours: Guarded, theirs: Guarded, label: str
+) -> None:
+    missing = Subject(name="missing")
+    compare([(theirs, missing), (ours, missing)], label)
+
+
+@pytest.mark.parametrize("label", STATES)
+def test_rights_on_a_topic_by_name_and_by_id_are_kafkas(
+    ours: Guarded, theirs: Guarded, existing: tuple[Subject, Subject], label: str
+) -> None:
+    compare(list(zip((theirs, ours), existing, strict=True)), label)

@@ -1,14 +1,16 @@
 """The same requests under the same rights, at a broker with an authorizer: what it answers.
 
-Every API is asked about things that do not exist, so that a request with all rights changes
-nothing, and the next one finds the broker as this one did.
+Every API is asked about things that do not exist, or about a topic that does, in ways that change
+nothing of it that matters: the next request finds the broker as this one did.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from penstock.broker.request.api_table import AnyApi
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
+from penstock.model.identity import NO_TOPIC_ID
 from penstock.security.acl.entry import Acl
 from penstock.security.acl.filter import AclFilter
 from penstock.security.acl.messages import creation_of, deletion_filter
@@ -47,9 +49,39 @@ BY_NAME_UP_TO = {
 SETTINGS_OF = (ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 
-def requests_of(api: AnyApi) -> Iterator[tuple[str, Message, int]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What requests name: a topic that exists is named by its id in the versions that have it."""
+
+    name: str
+    topic_id: bytes | None = None
+
+    def put_into(self, part: object) -> None:
+        """In place of the words of generated requests."""
+        if isinstance(part, Struct):
+            for field in part.FIELDS:
+                setattr(part, field.name, self._replaced(getattr(part, field.name)))
+
+    def _replaced(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._replaced(one) for one in value]
+        self.put_into(value)
+        if value == NAME:
+            return self.name
+        return self.topic_id if self.topic_id is not None and value == bytes(range(16)) else value
+
+
+def requests_about(subject: Subject, api: AnyApi) -> Iterator[tuple[str, Message, int]]:
     """What an API is asked, under a name of its own, and in which version."""
-    name, version = api.key.name, min(api.versions.max, BY_NAME_UP_TO.get(api.key, 99))
+    by_name = min(api.versions.max, BY_NAME_UP_TO.get(api.key, api.versions.max))
+    for version in {by_name} if subject.topic_id is None else {by_name, api.versions.max}:
+        for name, request, asked in _requests(api, version):
+            subject.put_into(request)
+            yield f"{name} {asked}", request, asked
+
+
+def _requests(api: AnyApi, version: int) -> Iterator[tuple[str, Message, int]]:
+    name = api.key.name
 
     def filled() -> Message:
         request = full_request(api.request, version)
@@ -64,8 +96,8 @@ def requests_of(api: AnyApi) -> Iterator[tuple[str, Message, int]]:
             yield f"{name} {key_type}", _with(filled(), key_type=key_type), version
         return
     if api.key == ApiKey.FETCH:
-        yield f"{name} of a follower", _with(filled(), replica_id=1, **NO_SESSION), version
-        yield f"{name} of a consumer", _with(filled(), replica_id=-1, **NO_SESSION), version
+        for who, number in (("follower", 1), ("consumer", -1)):
+            yield f"{name} of a {who}", _with(_fetcher(filled(), number), **NO_SESSION), version
         return
     if api.key == ApiKey.ADD_PARTITIONS_TO_TXN:
         yield f"{name} of a client", full_request(api.request, 3), 3
@@ -97,6 +129,20 @@ def _settings(request: Message, kind: ResourceKind, name: str) -> Message:
     return request
 
 
+def _fetcher(request: Message, number: int) -> Message:
+    """Later versions have the follower in a part of its own."""
+    state = request.replica_state  # type: ignore[attr-defined]
+    if state is not None:
+        state.replica_id = number
+    return _with(request, replica_id=number)
+
+
+def _named_by_id(request: Message) -> Message:
+    for topic in request.topics:  # type: ignore[attr-defined]
+        topic.name = None
+    return request
+
+
 def _batch(request: Message, *, transactional: bool) -> Message:
     [topic] = request.topic_data  # type: ignore[attr-defined]
     writer = {"producer_id": 1, "epoch": 0, "sequence": 0} if transactional else {}
@@ -121,10 +167,19 @@ def _new_transaction(request: Message) -> Message:
     return _with(request, producer_id=-1, producer_epoch=-1, keep_prepared_txn=False)
 
 
+def _without_proposed_id(request: Message) -> Message:
+    """Which is no field of Apache Kafka's: with the id of a topic, its creation is repeated."""
+    for topic in request.topics:  # type: ignore[attr-defined]
+        topic.proposed_id = NO_TOPIC_ID
+    return request
+
+
 CHANGES: dict[ApiKey, Callable[[Message], Message]] = {
     ApiKey.INIT_PRODUCER_ID: _new_transaction,
+    ApiKey.CREATE_TOPICS: _without_proposed_id,
     ApiKey.CREATE_ACLS: _unacceptable_entry,
     ApiKey.DELETE_ACLS: _entries_of_nobody,
+    ApiKey.DELETE_TOPICS: _named_by_id,  # where they have ids
 }
 
 
@@ -164,6 +219,10 @@ class Guarded:
             added = self._admin.exchange(CreateAclsRequest(creations=creations), version=3)
             assert set(codes_of(added)) == {ErrorCode.NONE}
         self._admin.settle()
+
+    def create_topic(self, name: str) -> Subject:
+        self._admin.topic = name
+        return Subject(name=name, topic_id=self._admin.create_topic(partitions=2))
 
     def ask(self, request: Message, version: int) -> list[str]:
         """What alice is answered, in each part of the reply. Other errors than those of rights are
