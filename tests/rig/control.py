@@ -14,7 +14,8 @@ from penstock.broker.coordinators.transaction_coordinator import TransactionCoor
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.api_table import AnyApi
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.log.opening import open_log
 from penstock.metadata.effective import effective_broker
 from penstock.metadata.image.broker import Endpoint

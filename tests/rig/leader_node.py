@@ -9,7 +9,8 @@ from typing import Any, cast
 from penstock.broker.api import api_versions
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import AnyApi, Api, versions_served
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, TopicId

@@ -13,8 +13,9 @@ from penstock.broker.partitions.directory_moves import DirectoryMoves
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.broker.partitions.partitions import Applied, Partitions
 from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import PendingReply, when_filled
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.metadata.image.broker import BrokerImage, Endpoint
 from penstock.metadata.image.image import ConfigResource, Delta, Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage

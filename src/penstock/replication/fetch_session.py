@@ -72,7 +72,7 @@ class Wanted:
         if answer.log_start_offset != self.sent_start_offset:
             new = True
             self.sent_start_offset = answer.log_start_offset
-        if answer.error_code != ErrorCode.NONE:
+        if answer.error_code:
             new = True
             self.sent_high_watermark = -1  # the end of the trouble is news as well
         return new or answer.preferred_read_replica >= 0 or answer.diverging_epoch is not None
@@ -89,21 +89,32 @@ class FetchSession:
     partitions: dict[PartitionKey, Wanted] = field(default_factory=dict)
 
 
-@dataclass(slots=True, kw_only=True)
 class Fetch:
-    """One fetch under way."""
+    """One fetch under way. Built per fetch, as `Finished` is: plain slots."""
 
-    wanted: Sequence[Wanted]
-    session: FetchSession | None = None
-    epoch: int = EPOCH_NONE  # of the session after this request
-    opens_session: bool = False
-    by_topic_id: bool = False
+    __slots__ = ("by_topic_id", "epoch", "opens_session", "session", "wanted")
+
+    def __init__(
+        self,
+        wanted: list[Wanted],
+        *,
+        session: FetchSession | None = None,
+        opens_session: bool = False,
+        by_topic_id: bool,
+    ) -> None:
+        self.wanted = wanted
+        self.session = session
+        self.epoch = EPOCH_NONE if session is None else session.epoch  # after this request
+        self.opens_session = opens_session
+        self.by_topic_id = by_topic_id
 
 
-@dataclass(slots=True, kw_only=True)
 class Finished:
-    session_id: int
-    sent: Sequence[tuple[Wanted, PartitionData]]
+    __slots__ = ("sent", "session_id")
+
+    def __init__(self, session_id: int, sent: list[tuple[Wanted, PartitionData]]) -> None:
+        self.session_id = session_id
+        self.sent = sent
 
 
 class FetchSessions:
@@ -139,7 +150,7 @@ class FetchSessions:
             if request.session_id != NO_SESSION:
                 self._remove(request.session_id)
             return Fetch(
-                wanted=_all_wanted(request, by_topic_id=by_topic_id),
+                _all_wanted(request, by_topic_id=by_topic_id),
                 opens_session=epoch == EPOCH_FIRST,
                 by_topic_id=by_topic_id,
             )
@@ -171,7 +182,7 @@ class FetchSessions:
             assert len(sent) == len(answers), "without a session nothing is told already"
             if fetch.opens_session and sent:
                 session_id = self._open(fetch, sent, now_ms=now_ms)
-            return Finished(session_id=session_id, sent=sent)
+            return Finished(session_id, sent)
         if session.epoch != fetch.epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
         sent = []
@@ -182,7 +193,7 @@ class FetchSessions:
                 if answer.records:
                     del partitions[wanted.key]
                     partitions[wanted.key] = wanted
-        return Finished(session_id=session.session_id, sent=sent)
+        return Finished(session.session_id, sent)
 
     def _continue(
         self, session: FetchSession, request: FetchRequest, *, now_ms: int
@@ -208,7 +219,7 @@ class FetchSessions:
         if not partitions:
             self._remove(session.session_id)
             return Fetch(
-                wanted=_all_wanted(request, by_topic_id=session.by_topic_id),
+                _all_wanted(request, by_topic_id=session.by_topic_id),
                 by_topic_id=session.by_topic_id,
             )
         if self.partition_count > self._partitions_max:
@@ -216,12 +227,7 @@ class FetchSessions:
             self._remove(session.session_id)
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         self._touch(session, now_ms=now_ms)
-        return Fetch(
-            wanted=list(partitions.values()),
-            session=session,
-            epoch=session.epoch,
-            by_topic_id=session.by_topic_id,
-        )
+        return Fetch(list(partitions.values()), session=session, by_topic_id=session.by_topic_id)
 
     def _open(
         self, fetch: Fetch, sent: Sequence[tuple[Wanted, PartitionData]], *, now_ms: int

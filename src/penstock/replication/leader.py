@@ -23,6 +23,7 @@ verified by its coordinator (`replication/guard`).
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from penstock.log.epochs import EpochEnd
 from penstock.log.producer_state import ProducerState
@@ -33,6 +34,8 @@ from penstock.model.offset import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from penstock.model.sequence import SEQUENCE_MAX
 from penstock.records.batch import BatchHeader
 from penstock.records.layout import NO_PRODUCER_ID
+
+NO_ERROR: Final = ErrorCode.NONE  # at hand: to look it up in the enum costs as much as a call
 
 
 @dataclass(slots=True, kw_only=True, init=False)
@@ -198,7 +201,7 @@ def check_leader_epoch(*, asked: int, known: LeaderEpoch) -> ErrorCode:
     """Whether a request with leader epoch `asked` may be served; -1 stands for any."""
     assert known >= 0, known
     if asked in (NO_LEADER_EPOCH, known):
-        return ErrorCode.NONE
+        return NO_ERROR
     return ErrorCode.FENCED_LEADER_EPOCH if asked < known else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
@@ -214,4 +217,4 @@ def find_divergence(
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if end.leader_epoch < last_fetched_epoch or end.end_offset < fetch_offset:
         return end
-    return ErrorCode.NONE
+    return NO_ERROR

@@ -22,20 +22,31 @@ from penstock.wire.primitive import TEXT_BYTES_SAFE, outgrows, read_uvarint, ski
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 _REQUEST: Final = struct.Struct(">hhih")
+_UNPACK_REQUEST: Final = _REQUEST.unpack_from  # at hand: to look it up costs as much as to call it
+_REQUEST_BYTES: Final = _REQUEST.size
 _SIZE: Final = struct.Struct(">i")
 _REPLY: Final = struct.Struct(">ii")
 _FLEXIBLE_REPLY: Final = struct.Struct(">iix")
 _CORRELATION_ID: Final = struct.Struct(">i")
+_API_VERSIONS: Final = int(ApiKey.API_VERSIONS)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class RequestHeader:
-    """What every request says of itself. Built per request, hence not frozen."""
+    """What every request says of itself. Built per request: see `log/reading` on its `__init__`."""
 
     api_key: int
     api_version: int
     correlation_id: int
-    client_id: str | None = None
+    client_id: str | None
+
+    def __init__(
+        self, api_key: int, api_version: int, correlation_id: int, client_id: str | None = None
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
 
 
 def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
@@ -45,8 +56,8 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
     so that whoever asked can be answered.
     """
     try:
-        api_key, version, correlation_id, length = _REQUEST.unpack_from(frame, 0)
-        at = _REQUEST.size
+        api_key, version, correlation_id, length = _UNPACK_REQUEST(frame, 0)
+        at = _REQUEST_BYTES
         client_id = None
         if length >= 0:
             stop = at + length
@@ -115,7 +126,7 @@ def _tags_in_reply_header(message: Message | type[Message], version: int) -> boo
     flexible_from = message.FLEXIBLE_FROM
     if flexible_from is None or version < flexible_from:
         return False
-    return message.API_KEY != ApiKey.API_VERSIONS
+    return message.API_KEY != _API_VERSIONS
 
 
 def _skip_tags(frame: memoryview, at: int) -> int:

@@ -12,7 +12,8 @@ from penstock.broker.controller.links import Links
 from penstock.broker.coordinators.marker_requests import REPLY_WAIT_MS_MAX, MarkerRequests
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import AnyApi, Api, versions_served
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.client.network.channel import open_channel
 from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.image.topic import PartitionImage, TopicImage

@@ -9,7 +9,8 @@ from penstock.broker.controller.links import Links
 from penstock.broker.coordinators.verification_requests import VerificationRequests
 from penstock.broker.network.server import Server, bind_listeners, socket_options
 from penstock.broker.request.api_table import AnyApi, Api, versions_served
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.client.network.channel import open_channel
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError

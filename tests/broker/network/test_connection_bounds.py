@@ -7,7 +7,8 @@ import time
 import pytest
 
 from penstock.broker.network.budget import Budget
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.model import limit
 from penstock.model.settings.broker import BrokerSettings
 from penstock.wire.messages.metadata import (

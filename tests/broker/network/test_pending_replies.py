@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import PendingReply
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.model import limit
 from penstock.wire.header import encode_response
 from penstock.wire.messages.metadata import (

@@ -5,7 +5,8 @@ from collections.abc import Awaitable
 
 import pytest
 
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.model import limit
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.wire.messages.metadata import (

@@ -5,7 +5,8 @@ import gc
 import warnings
 from collections.abc import Awaitable
 
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.wire.messages.metadata import MetadataRequest, MetadataResponse
 from rig.raw_serving import Answer, request, run, serving, until
 

@@ -1,7 +1,8 @@
 """AddOffsetsToTxn: the group whose offsets a transaction is about to commit."""
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.metadata.image.image import Image

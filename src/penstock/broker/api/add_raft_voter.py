@@ -3,7 +3,8 @@
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.broker.request.voter_requests import change_voters, check_request
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId

@@ -6,7 +6,8 @@ The reply says whether each move has begun; DescribeLogDirs shows how far it is.
 import asyncio
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition
 from penstock.wire.api import ApiKey

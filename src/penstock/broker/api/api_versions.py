@@ -3,7 +3,8 @@
 import re
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode, RequestError
 from penstock.raft.wire_form.voters import KRAFT_VERSION, KRAFT_VERSION_FEATURE
 from penstock.wire.api import ApiKey, VersionRange

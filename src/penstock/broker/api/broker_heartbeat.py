@@ -1,7 +1,8 @@
 """BrokerHeartbeat: a broker keeps its session, and asks to be unfenced or to shut down."""
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import ControllerServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import ControllerServices
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

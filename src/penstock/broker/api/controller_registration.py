@@ -3,7 +3,8 @@
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import ControllerServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import ControllerServices
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.controller_registration import (

@@ -4,7 +4,8 @@ from collections.abc import Awaitable
 
 from penstock.broker.controller.controller_link import check_entries
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext, check_security_enabled
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices, check_security_enabled
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.create_acls import (

@@ -5,7 +5,8 @@
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.broker.request.token_requests import check_token_request
 from penstock.metadata.controller.delegation_tokens import check_principals
 from penstock.model.error import ErrorCode

@@ -4,7 +4,8 @@ import asyncio
 
 from penstock.broker.coordinators.ask_each import PARTS_PER_TURN
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.groups.offsets.delete import DeleteGroup
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey

@@ -10,7 +10,8 @@ from dataclasses import field
 
 from penstock.broker.partitions.waiting import satisfied
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId

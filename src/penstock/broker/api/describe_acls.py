@@ -3,7 +3,8 @@
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext, check_security_enabled
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices, check_security_enabled
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.model.error import ErrorCode, RequestError
 from penstock.security.acl.entry import InvalidAcl

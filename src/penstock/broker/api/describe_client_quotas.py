@@ -1,7 +1,8 @@
 """DescribeClientQuotas: there are none yet. `kafka-configs` asks for them when it shows users."""
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_client_quotas import (

@@ -6,7 +6,8 @@ A listener of controllers tells the controllers instead (`describe_controllers`)
 from penstock.broker.request.admin_broker import admin_broker
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED_FOR
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode, RequestError
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_cluster import (

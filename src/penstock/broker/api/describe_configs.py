@@ -6,7 +6,8 @@ A few bytes name a topic and its settings are many kilobytes: what is named twic
 from collections.abc import Awaitable, Iterable, Sequence
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.metadata.config_resources import UNSUPPORTED
 from penstock.metadata.describe import (

@@ -9,7 +9,8 @@ import asyncio
 from penstock.broker.api.describe_cluster import operations, refuse, refuse_other_type
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import ControllerServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import ControllerServices
 from penstock.model.identity import NodeId
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_cluster import (

@@ -3,7 +3,8 @@ its own ones and those that it has a right to see: `authorization/tokens`.
 """
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.broker.request.token_requests import check_token_request
 from penstock.model.error import ErrorCode, RequestError
 from penstock.security.delegation_token import DelegationToken, token_hmac

@@ -3,7 +3,8 @@
 from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.authorized_operations import GROUP_OPERATIONS, NOT_ASKED_FOR
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.groups.requests import DescribeGroup
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey

@@ -7,7 +7,8 @@ what they have yet to copy; the lag of other logs is counted from the high water
 from collections.abc import Iterable, Mapping
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.log.directory import LogDirectory
 from penstock.model.error import ErrorCode
 from penstock.model.identity import TopicPartition

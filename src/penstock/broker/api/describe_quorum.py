@@ -6,7 +6,8 @@ Only the leader knows: a controller that does not lead says so. Brokers forward 
 
 from penstock.broker.controller.quorum_driver import QuorumDriver
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode
 from penstock.model.identity import METADATA_TOPIC, NodeId
 from penstock.raft.description import QuorumDescription, ReplicaProgress

@@ -4,7 +4,8 @@ from collections.abc import Awaitable
 
 from penstock.broker.api import describe_quorum
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 

@@ -2,8 +2,9 @@
 
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.authorized_operations import TOPIC_OPERATIONS
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.partition_view import view_partition
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.metadata.image.topic import TopicImage
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.topic_name import INTERNAL_TOPICS, topic_name_error

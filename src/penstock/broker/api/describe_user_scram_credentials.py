@@ -3,7 +3,8 @@ leave the node.
 """
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.metadata.image.scram import ScramUser
 from penstock.model.error import ErrorCode
 from penstock.model.sasl import ScramMechanism

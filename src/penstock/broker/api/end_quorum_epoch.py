@@ -3,8 +3,9 @@
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.quorum_requests import ask_quorum
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode
 from penstock.raft.messages import EndEpochReply
 from penstock.raft.wire_form import end_epoch

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse

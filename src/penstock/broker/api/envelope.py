@@ -37,8 +37,9 @@ from penstock.broker.api import (
 from penstock.broker.request.api_table import AnyApi, Api, by_key
 from penstock.broker.request.authorization.rule import answer_authorized
 from penstock.broker.request.authorization.table import RULES
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import PendingReply
-from penstock.broker.request.services import ControllerServices, RequestContext
+from penstock.broker.request.services import ControllerServices
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.api import ApiKey

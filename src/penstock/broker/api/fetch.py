@@ -14,12 +14,12 @@ have nothing new cost no answer object.
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import field
 from typing import Final
 
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.waiting import more_data
 from penstock.broker.request.api_table import Api
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.fetch_answers import (
     EMPTY,
     diverged,
@@ -30,12 +30,11 @@ from penstock.broker.request.fetch_answers import (
 from penstock.broker.request.follower_by_bytes import answer_follower
 from penstock.broker.request.follower_by_message import follower_of, serve_follower
 from penstock.broker.request.pending_reply import PendingReply
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.log.errors import CorruptData
 from penstock.log.reading import LogSlice
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.identity import NodeId, TopicId, TopicPartition
-from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import ENTRIES_PER_TURN
 from penstock.model.offset import Offset
 from penstock.model.settings.replication import RACK_AWARE_SELECTOR
@@ -72,15 +71,17 @@ NOT_LOOKED_UP: Final = (
 Idle = tuple[Replica, int, Offset]
 
 
-@dataclass(slots=True, kw_only=True)
 class Reading:
-    """One reading of all partitions of a fetch."""
+    """One reading of all partitions of a fetch. Built per fetch: plain slots."""
 
-    answers: list[PartitionData | None] = field(default_factory=list)  # None: nothing new
-    idle: dict[int, Idle] = field(default_factory=dict)  # by place in `answers`
-    seen: list[tuple[Replica, int]] = field(default_factory=list)
-    byte_count: int = 0
-    is_urgent: bool = False  # an error, or data that waiting would not add to
+    __slots__ = ("answers", "byte_count", "idle", "is_urgent", "seen")
+
+    def __init__(self) -> None:
+        self.answers: list[PartitionData | None] = []  # None: nothing new
+        self.idle: dict[int, Idle] = {}  # by place in `answers`
+        self.seen: list[tuple[Replica, int]] = []
+        self.byte_count = 0
+        self.is_urgent = False  # an error, or data that waiting would not add to
 
 
 def handle(
@@ -223,7 +224,7 @@ def _read(
             answer = failed(wanted.asked.partition, found)
             if found in NOT_LOOKED_UP:
                 answer.aborted_transactions = []  # Kafka's answer for what it does not look up
-        if answer is not None and answer.error_code != ErrorCode.NONE:
+        if answer is not None and answer.error_code:
             reading.is_urgent = True
         elif isinstance(found, Replica) and (answer is None or answer.records is EMPTY):
             reading.idle[index] = (found, found.changes, found.log.start_offset)
@@ -290,6 +291,8 @@ def _find(
             wanted.topic = found.name.topic
     else:
         found = partitions.find(wanted.topic, index)
+    if isinstance(found, Partition):
+        return found
     if found == ErrorCode.NOT_LEADER_OR_FOLLOWER and any_replica:
         topic = wanted.topic
         if by_topic_id:
@@ -320,7 +323,7 @@ def _read_partition(
 ) -> PartitionData | None:
     asked = wanted.asked
     code = check_leader_epoch(asked=asked.current_leader_epoch, known=partition.leader_epoch)
-    if code != ErrorCode.NONE:
+    if code:
         return failed(asked.partition, code)
     if nearer is not None:
         reading.is_urgent = True

@@ -6,8 +6,9 @@ Versions from 17 on name the fetching replica by directory id as well.
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.quorum_requests import ask_quorum
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode
 from penstock.raft.messages import FetchReply
 from penstock.raft.wire_form import fetch

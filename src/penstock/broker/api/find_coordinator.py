@@ -6,7 +6,8 @@ The topic that coordinators keep their journal in is made on the way, when the f
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.broker.request.yielding import Steps, by_turns, go_on
 from penstock.groups.partitioning import OFFSETS_TOPIC, partition_of
 from penstock.metadata.image.broker import Endpoint

@@ -4,7 +4,8 @@ from collections.abc import Awaitable
 
 from penstock.broker.controller.controller_link import check_entries
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.incremental_alter_configs import (

@@ -7,7 +7,8 @@ access is controlled, it also needs TWO_PHASE_COMMIT on the transactional id, be
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.model.error import ErrorCode, RequestError
 from penstock.records.layout import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.wire.api import ApiKey

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Collection
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.metadata.config_resources import config_resources
 from penstock.model.configs import ResourceKind

@@ -1,7 +1,8 @@
 """ListGroups: the groups that this broker coordinates."""
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse

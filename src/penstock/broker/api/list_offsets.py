@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.broker.request.yielding import Steps, by_turns
 from penstock.log.errors import CorruptData
 from penstock.log.reading import TimedOffset

@@ -1,7 +1,8 @@
 """ListTransactions: the transactional ids that this broker coordinates."""
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.groups.regex.pattern import compile_pattern
 from penstock.groups.regex.syntax import InvalidRegex
 from penstock.model.error import ErrorCode, RequestError

@@ -14,8 +14,9 @@ from penstock.broker.request.authorized_operations import (
     NOT_ASKED_FOR,
     TOPIC_OPERATIONS,
 )
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.partition_view import view_partition
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.broker.request.yielding import Steps, by_turns, go_on
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import TopicImage

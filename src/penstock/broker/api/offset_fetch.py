@@ -2,7 +2,8 @@
 
 from penstock.broker.coordinators.ask_each import ask_each
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.groups.offsets.transactional import FetchStableOffsets
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey

@@ -21,6 +21,7 @@ from penstock.broker.coordinators.verification import TOPIC_IDS_FROM, Unverified
 from penstock.broker.coordinators.verified_turns import Turn
 from penstock.broker.partitions.waiting import is_acked
 from penstock.broker.request.api_table import Api
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import PendingReply, when_filled
 from penstock.broker.request.produce_acks import CURRENT_LEADER_FROM, ProduceAcks, SingleAck
 from penstock.broker.request.produce_refusals import (
@@ -32,7 +33,7 @@ from penstock.broker.request.produce_refusals import (
     refused,
     refused_batch,
 )
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.records.errors import InvalidBatch
 from penstock.replication.ack_queue import AckQueue
@@ -316,7 +317,7 @@ def _append(
     guard: Guard | Unverified | None,
 ) -> Appended | PartitionProduceResponse:
     """What was appended, or the reply that tells why nothing was."""
-    data = memoryview(EMPTY if records is None else records)
+    data = records if isinstance(records, memoryview) else memoryview(records or EMPTY)
     if isinstance(guard, Unverified):
         partition.note_refused(data, guard.code, now_ms=now_ms)
         return refused(index, guard.code, guard.message)

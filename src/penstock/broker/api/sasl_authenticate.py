@@ -1,7 +1,8 @@
 """SaslAuthenticate outside of a log-in; see `sasl_handshake`."""
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode
 from penstock.wire.api import ApiKey
 from penstock.wire.messages.sasl_authenticate import (

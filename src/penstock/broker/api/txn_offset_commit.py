@@ -9,7 +9,8 @@ import asyncio
 from penstock.broker.coordinators import verification
 from penstock.broker.coordinators.verification import Verification
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.groups.offsets.transactional import refuse_transactional_commit
 from penstock.groups.partitioning import OFFSETS_TOPIC
 from penstock.model.error import ErrorCode, RequestError

@@ -7,7 +7,8 @@ settings to the log. The others are the controller's (`metadata/controller/featu
 from collections.abc import Awaitable
 
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.broker.request.voter_requests import change_voters
 from penstock.metadata.controller.features import check_update
 from penstock.model.error import ErrorCode

@@ -10,7 +10,8 @@ from itertools import zip_longest
 from penstock.broker.coordinators.marker_sending import Written
 from penstock.broker.partitions.waiting import all_acked
 from penstock.broker.request.api_table import Api
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import Services
 from penstock.broker.request.yielding import Steps, go_on
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId, ProducerEpoch, ProducerId, TopicPartition

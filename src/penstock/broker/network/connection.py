@@ -400,13 +400,15 @@ def in_memory(parts: Parts) -> list[Buffer] | None:
     buffers: list[Buffer] = []
     has_ranges = False
     for part in parts:
-        if isinstance(part, FileRange):
+        if isinstance(part, bytes):  # most are, and it is the quickest to ask
+            buffers.append(part)
+        elif isinstance(part, FileRange):
             if not has_ranges and not are_copied(parts):
                 return None
             has_ranges = True
             buffers.append(copied(part))
         else:
-            assert isinstance(part, (bytes, bytearray, memoryview))
+            assert isinstance(part, (bytearray, memoryview))
             buffers.append(part)
     return buffers
 
@@ -415,7 +417,7 @@ def are_copied(parts: Parts) -> bool:
     """Whether all ranges of files are copied."""
     total_bytes, largest_bytes = 0, 0
     for part in parts:
-        if isinstance(part, FileRange):
+        if not isinstance(part, bytes) and isinstance(part, FileRange):
             total_bytes += part.byte_count
             largest_bytes = max(largest_bytes, part.byte_count)
     return total_bytes <= COPIED_BYTES_MAX or largest_bytes <= SMALL_RANGE_BYTES
@@ -423,11 +425,11 @@ def are_copied(parts: Parts) -> bool:
 
 def size_in_memory(parts: Parts) -> int:
     """What the parts hold of memory: a range of a file holds none."""
-    if len(parts) == 1 and isinstance(only := parts[0], bytes):
-        return len(only)
     size = 0
     for part in parts:
-        if not isinstance(part, FileRange):
-            assert isinstance(part, (bytes, bytearray, memoryview))
+        if isinstance(part, bytes):
+            size += len(part)
+        elif not isinstance(part, FileRange):
+            assert isinstance(part, (bytearray, memoryview))
             size += len(part)
     return size

@@ -19,8 +19,9 @@ from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.request.api_table import AnyApi, by_key
 from penstock.broker.request.authorization.rule import answer_authorized
 from penstock.broker.request.authorization.table import RULES, RULES_OF_CONTROLLERS
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import Parts, PendingReply
-from penstock.broker.request.services import ControllerServices, NodeServices, RequestContext
+from penstock.broker.request.services import ControllerServices, NodeServices
 from penstock.model.error import CloseConnection, RequestError
 from penstock.security.acl.authorizer import Access
 from penstock.wire.api import ApiKey
@@ -52,6 +53,13 @@ class Dispatch:
         self._is_guarded = has_sessions or services.authorizer is not None
         of_controllers = isinstance(services, ControllerServices)
         self._rules = RULES_OF_CONTROLLERS if of_controllers else RULES
+        # API key and version in one number: to ask an API itself costs ten times as much.
+        self._served = {
+            key << 16 | version
+            for key, api in self._apis.items()
+            for version in range(api.versions.max + 1)
+            if is_served(api, version)
+        }
         self._shortcuts = {
             key: api.shortcut for key, api in self._apis.items() if api.shortcut is not None
         }
@@ -82,16 +90,16 @@ class Dispatch:
         # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
         if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:
             reply = shortcut(self._services, frame, self.listener, received_ms, access)
-            if isinstance(reply, (PendingReply, list)):
-                return reply
-            if reply is not None:
+            if isinstance(reply, bytes):
                 return [reply]
+            if reply is not None:
+                return reply
         try:
             header, position = decode_request_header(frame)
         except MalformedMessage as error:
             raise CloseConnection(f"malformed request header: {error}") from error
         api = self._apis.get(header.api_key)
-        if api is None or not is_served(api, header.api_version):
+        if api is None or header.api_key << 16 | header.api_version not in self._served:
             return refuse_unserved(api, header)
         try:
             # What follows the message is passed over, as in Apache Kafka: librdkafka 2 ends a

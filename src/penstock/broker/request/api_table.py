@@ -8,13 +8,12 @@ is what has a handler.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import Parts, PendingReply
-from penstock.broker.request.services import RequestContext
 from penstock.model.error import ErrorCode
 from penstock.model.lazy_dataclass import dataclass
 from penstock.security.acl.authorizer import Access
 from penstock.wire.api import ApiKey, VersionRange
-from penstock.wire.codec import Buffer
 
 AnyServices = TypeVar("AnyServices", contravariant=True)  # what its handler needs of a node
 Request = TypeVar("Request")
@@ -46,7 +45,7 @@ class Api(Generic[AnyServices, Request, Response]):
     shortcut: (
         Callable[
             [AnyServices, memoryview, str, int, Access | None],
-            Buffer | Parts | PendingReply | None,
+            bytes | Parts | PendingReply | None,
         ]
         | None
     ) = None

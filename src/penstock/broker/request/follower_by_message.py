@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final
 
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.follower_fetch import CONSUMER, NO_BROKER_EPOCH, FollowerFetch
 from penstock.broker.request.pending_reply import PendingReply, when_filled
-from penstock.broker.request.services import RequestContext, Services
+from penstock.broker.request.services import Services
 from penstock.model.error import ErrorCode
 from penstock.model.identity import NodeId
 from penstock.model.limit import ENTRIES_PER_TURN

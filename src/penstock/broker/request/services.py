@@ -1,4 +1,4 @@
-"""What a handler is given: the parts of the node it may use, and where the request came from.
+"""What a handler is given: the parts of the node it may use.
 
 Services             on the listeners of brokers
 ControllerServices   on the listeners of controllers
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
-from penstock.broker.controller.controller_link import ControllerLink, Requester
+from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.controller.producer_ids import ProducerIds
 from penstock.broker.controller.quorum_driver import QuorumDriver
@@ -29,11 +29,9 @@ from penstock.replication.fetch_session import FetchSessions
 from penstock.replication.follower_session import FollowerSessions
 from penstock.replication.partition import Partition
 from penstock.replication.throttle import ReplicationThrottle
-from penstock.security.acl.authorizer import Access, Authorizer
-from penstock.security.principal import ANONYMOUS, Principal
+from penstock.security.acl.authorizer import Authorizer
 from penstock.wire.api import ApiKey, VersionRange
-from penstock.wire.header import RequestHeader
-from penstock.world.ports import Address, World
+from penstock.world.ports import World
 
 
 class WantedInSyncChanges(Protocol):
@@ -134,23 +132,6 @@ class Services:
     @property
     def quorum(self) -> QuorumDriver:
         return self.local.quorum
-
-
-@dataclass(slots=True, kw_only=True)
-class RequestContext:
-    """Where a request came from and when."""
-
-    header: RequestHeader
-    listener: str
-    peer: Address
-    received_ms: int  # on the monotonic clock
-    principal: Principal = ANONYMOUS
-    access: Access | None = None  # what the client may do; None: everything
-    is_forwarded: bool = False  # by a broker, to this controller
-
-    @property
-    def requester(self) -> Requester:
-        return Requester(self.principal, self.peer.host)
 
 
 def check_security_enabled(services: NodeServices) -> None:

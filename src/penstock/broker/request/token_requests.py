@@ -4,7 +4,8 @@ A client that nobody has authenticated may not, and neither may one that came in
 is given a token could otherwise go on for ever with tokens of its own.
 """
 
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.context import RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import ErrorCode, RequestError
 from penstock.model.settings.listener import SecurityProtocol
 from penstock.security.principal import ANONYMOUS

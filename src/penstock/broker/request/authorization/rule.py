@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.produce_acks import ProduceAcks
-from penstock.broker.request.services import NodeServices, RequestContext
+from penstock.broker.request.services import NodeServices
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.identity import NO_TOPIC_ID, TopicId
 from penstock.model.lazy_dataclass import dataclass
