@@ -278,7 +278,8 @@ class Segment:
         recent = self._recent
         recent[batch.base_offset] = position
         if len(recent) > RECENT_BATCHES_MAX:
-            del recent[next(iter(recent))]
+            # The older half at once: to take them out one by one costs a tenth of a small produce.
+            self._recent = dict(list(recent.items())[RECENT_BATCHES_MAX // 2 :])
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
         """Adds a transaction whose abort marker is in this segment."""

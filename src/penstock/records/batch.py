@@ -28,8 +28,6 @@ from penstock.records.layout import (
     HEADER,
     HEADER_BYTES,
     INT32,
-    INT64,
-    LEADER_EPOCH_POSITION,
     LEGACY_BYTES_MIN,
     LEGACY_HEADER,
     MAGIC_POSITION,
@@ -38,6 +36,7 @@ from penstock.records.layout import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    NUMBERED,
     OVERHEAD_BYTES,
     SIZE_POSITION,
     TIMESTAMP_TYPE_FLAG,
@@ -204,8 +203,7 @@ class BatchView(BatchHeader):
         """Writes what the leader gives the batch, in place; the checksum does not cover it."""
         assert self.magic == MAGIC_V2, self.magic
         assert base_offset >= 0, base_offset
-        PACK_INT64(self.view, 0, base_offset)
-        PACK_INT32(self.view, LEADER_EPOCH_POSITION, leader_epoch)
+        PACK_NUMBERED(self.view, 0, base_offset, self.size_bytes - OVERHEAD_BYTES, leader_epoch)
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
 
@@ -250,8 +248,7 @@ def whole_batch(data: memoryview, position: int = 0) -> BatchView | None:
 # What each batch would look up in an enum or a Struct, at hand: there it costs as much as a call.
 UNPACK_HEADER: Final = HEADER.unpack_from
 UNPACK_INT32: Final = INT32.unpack_from
-PACK_INT32: Final = INT32.pack_into
-PACK_INT64: Final = INT64.pack_into
+PACK_NUMBERED: Final = NUMBERED.pack_into
 CODECS: Final = tuple(Codec)
 CREATE_TIME: Final = TimestampType.CREATE_TIME
 LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME

@@ -67,6 +67,7 @@ MAX_TIMESTAMP_POSITION: Final = 35
 RECORDS_POSITION: Final = 61
 HEADER_BYTES: Final = RECORDS_POSITION
 HEADER: Final = Struct(">qiibIhiqqqhii")
+NUMBERED: Final = Struct(">qii")  # what a leader writes into it: base offset, length, leader epoch
 
 # Formats v0 and v1
 LEGACY_CHECKSUM_POSITION: Final = 12

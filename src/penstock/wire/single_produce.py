@@ -17,10 +17,11 @@ What is read here means the same as when it is read there: a test compares the t
 """
 
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from penstock.wire.errors import MalformedMessage
-from penstock.wire.primitive import SHORT_VARINTS, long_uvarint
+from penstock.wire.primitive import long_uvarint
 
 # Version, correlation id, acks, topic (16 bytes: its id; else its name), index, records, whether a
 # transaction is named, and the timeout in milliseconds. A tuple because one is built per request;
@@ -33,6 +34,10 @@ BY_ID_FROM: Final = 13
 VERSION_MAX: Final = 13
 ONE: Final = 2  # the length of an array of one
 NO_TAGS: Final[bytes] = b"\0\0\0"  # of the partition, the topic and the request
+
+# What comes before the records is copied and read there: an index into bytes costs a tenth of one
+# into a memoryview. Whoever has longer names is read by `wire/codec`.
+_HEAD_BYTES: Final = 512
 
 _HEADER: Final = struct.Struct(">hhih")
 _UP_TO_TOPIC: Final = struct.Struct(">hiB")  # acks, timeout, topics
@@ -47,45 +52,60 @@ _HEADER_BYTES: Final = _HEADER.size
 _UP_TO_TOPIC_BYTES: Final = _UP_TO_TOPIC.size
 _UP_TO_RECORDS_BYTES: Final = _UP_TO_RECORDS.size
 _BY_ID_BYTES: Final = _BY_ID.size
-_ACK_HEAD: Final = struct.Struct(">iixB")
-_ACK_TAIL: Final = struct.Struct(">Bi2xqqqB8x")
 _ACK_BY_ID: Final = struct.Struct(">iixB16sBi2xqqqB8x")
-_ACK_BYTES: Final = _ACK_HEAD.size - 4 + _ACK_TAIL.size  # without the size itself and the topic
+_PACK_BY_ID: Final = _ACK_BY_ID.pack
+_ACK_BYTES: Final = _ACK_BY_ID.size - 4 - 16  # without the size itself and the topic
+# By the length of the topic's name, made when one is first acked; names are shorter than 127 bytes.
+_PACK_BY_NAME: Final[dict[int, Callable[..., bytes]]] = {}
 
 
 def read_single_produce(frame: memoryview) -> SingleProduce | None:
     """The request, if it has the one shape; None says nothing about whether it is well-formed."""
+    head = frame[:_HEAD_BYTES].tobytes()
+    # Declared, since what a Struct gives has no type: it would be compared and added as objects.
+    key: int
+    version: int
+    correlation_id: int
+    client_id_bytes: int
+    acks: int
+    timeout_ms: int
+    topics: int
+    topic: bytes
+    partitions: int
+    index: int
     try:
-        key, version, correlation_id, client_id_bytes = _UNPACK_HEADER(frame)
+        key, version, correlation_id, client_id_bytes = _UNPACK_HEADER(head)
         if key != PRODUCE_KEY or not BY_NAME_FROM <= version <= VERSION_MAX or client_id_bytes < 0:
             return None
         at = _HEADER_BYTES + client_id_bytes
-        id_size = frame[at + 1]  # of the transaction: its length plus one, or 0
-        if frame[at] or (id_size and not _is_plain(frame, at + 2, id_size - 1)):
+        id_size = head[at + 1]  # of the transaction: its length plus one, or 0
+        if head[at] or (id_size and not _is_plain(head, at + 2, id_size - 1)):
             return None
-        at += 2 + max(id_size - 1, 0)
+        at += 2 + (id_size - 1 if id_size else 0)
         if version >= BY_ID_FROM:
-            acks, timeout_ms, topics, topic, partitions, index = _UNPACK_BY_ID(frame, at)
+            acks, timeout_ms, topics, topic, partitions, index = _UNPACK_BY_ID(head, at)
             at += _BY_ID_BYTES
         else:
-            acks, timeout_ms, topics = _UNPACK_UP_TO_TOPIC(frame, at)
+            acks, timeout_ms, topics = _UNPACK_UP_TO_TOPIC(head, at)
             at += _UP_TO_TOPIC_BYTES
-            name_end = at + frame[at]  # its length plus one
-            if frame[at] > 127:
+            name_bytes = head[at]  # plus one
+            if name_bytes > 127:
                 return None
-            topic = frame[at + 1 : name_end].tobytes()
-            partitions, index = _UNPACK_UP_TO_RECORDS(frame, name_end)
+            name_end = at + name_bytes
+            topic = head[at + 1 : name_end]
+            partitions, index = _UNPACK_UP_TO_RECORDS(head, name_end)
             at = name_end + _UP_TO_RECORDS_BYTES
         if topics != ONE or partitions != ONE:
             return None
-        size = frame[at]
+        size = head[at]
         at += 1
         if size > 127:
             size, at = long_uvarint(frame, at, size)
     except (struct.error, IndexError, MalformedMessage):
         return None
     stop = at + size - 1
-    if stop < at or frame[stop:] != NO_TAGS:
+    tags = head[stop:] if len(head) < _HEAD_BYTES else frame[stop:].tobytes()
+    if stop < at or tags != NO_TAGS:
         return None
     return version, correlation_id, acks, topic, index, frame[at:stop], id_size > 0, timeout_ms
 
@@ -96,9 +116,9 @@ def transactional_id_of(frame: memoryview) -> str:
     return frame[at + 1 : at + frame[at]].tobytes().decode("ascii")
 
 
-def _is_plain(frame: memoryview, at: int, size: int) -> bool:
+def _is_plain(head: bytes, at: int, size: int) -> bool:
     """Whether it is short text that needs no decoding to be known as well-formed."""
-    return 0 < size < 127 and frame[at : at + size].tobytes().isascii()
+    return 0 < size < 127 and head[at : at + size].isascii()
 
 
 def encode_single_ack(
@@ -107,15 +127,16 @@ def encode_single_ack(
     """The whole reply, its size and header included, to a request that succeeded."""
     version, correlation_id, _, topic, index, _, _, _ = request
     if version >= BY_ID_FROM:
-        return _ACK_BY_ID.pack(
+        return _PACK_BY_ID(
             _ACK_BYTES + len(topic), correlation_id, ONE, topic, ONE, index,
             base_offset, log_append_time_ms, start_offset, 1,
         )  # fmt: skip
-    return b"".join(
-        (
-            _ACK_HEAD.pack(_ACK_BYTES + 1 + len(topic), correlation_id, ONE),
-            SHORT_VARINTS[len(topic) + 1],
-            topic,
-            _ACK_TAIL.pack(ONE, index, base_offset, log_append_time_ms, start_offset, 1),
-        )
-    )
+    name_bytes = len(topic)
+    pack = _PACK_BY_NAME.get(name_bytes)
+    if pack is None:
+        pack = struct.Struct(f">iixBB{name_bytes}sBi2xqqqB8x").pack
+        _PACK_BY_NAME[name_bytes] = pack
+    return pack(
+        _ACK_BYTES + 1 + name_bytes, correlation_id, ONE, name_bytes + 1, topic, ONE, index,
+        base_offset, log_append_time_ms, start_offset, 1,
+    )  # fmt: skip
