@@ -138,7 +138,8 @@ def completed(words: str, tmp_path: Path) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_bash_completes_commands_options_and_choices(tmp_path: Path) -> None:
-    assert completed("penstock top", tmp_path) == ["topics"]
+    assert completed("penstock top", tmp_path) == ["topics", "top"]
+    assert completed("penstock topi", tmp_path) == ["topics"]
     assert completed("penstock topics de", tmp_path) == ["delete", "delete-records", "describe"]
     assert "--replication-factor" in completed("penstock topics create --rep", tmp_path)
     assert completed("penstock produce x --acks a", tmp_path) == ["all"]

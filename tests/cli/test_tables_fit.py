@@ -20,7 +20,13 @@ LONG = "a-topic-whose-name-is-longer-than-most-terminals-of-eighty-columns-would
 @pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize(
     "command",
-    ["topics list", "topics offsets", "configs describe --broker 1 --all", "pipeline list"],
+    [
+        "topics list",
+        "topics offsets",
+        "configs describe --broker 1 --all",
+        "pipeline list",
+        "top --once --interval 0.1",
+    ],
 )
 def test_a_table_is_as_wide_as_the_terminal_at_most(
     command: str, columns: int, penstock: Broker

@@ -51,6 +51,19 @@ def test_a_hostile_group_id_is_one_harmless_cell_of_a_table(run: Run, penstock: 
     assert run("groups list --json", bootstrap=penstock.bootstrap).json()[0]["group"] == HOSTILE
 
 
+def test_a_hostile_group_id_is_harmless_in_a_picture_of_the_cluster(
+    run: Run, penstock: Broker
+) -> None:
+    commit_as(HOSTILE, penstock)
+    shown = run("top --once --interval 0.1", bootstrap=penstock.bootstrap)
+    assert SHOWN in shown.text
+    assert "\x1b" not in shown.text
+    assert "\x9b" not in shown.text
+    told = run("top --interval 0.1 --format json", bootstrap=penstock.bootstrap)
+    assert told.json()["groups"][0]["group"] == HOSTILE
+    assert "\x9b" not in told.text
+
+
 def test_a_hostile_name_in_an_error_is_escaped(run: Run, penstock: Broker) -> None:
     outcome = run("groups describe 'no\x1bsuch'", bootstrap=penstock.bootstrap)
     assert outcome.status != 0

@@ -1,6 +1,6 @@
 """`penstock partitions` does to a cluster of Apache Kafka what it does to one of our own.
 
-So does `penstock plan --measure`, which takes the same looks at it.
+So does `penstock plan --measure`, which takes the same looks at it, and `penstock top`.
 """
 
 import json
@@ -116,6 +116,17 @@ def test_a_plan_measures_what_a_partition_takes(run: Run, cluster: KafkaCluster)
     assert plan["measured"]["topic"] == "measured"
     assert 0 < plan["partition_mb_per_second"] < plan["achievable_mb_per_second"]
     assert (plan["brokers"], plan["decided_by"]) == (3, "throughput")
+
+
+def test_three_nodes_are_shown_with_what_they_lead(run: Run, cluster: KafkaCluster) -> None:
+    create_on(cluster.addresses[1], "shown", [[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+    told = run("top --once --interval 0.5 --top 1000 --format json").json()
+    assert [(one["id"], one["state"]) for one in told["nodes"]] == [(n, "up") for n in (1, 2, 3)]
+    assert sum(one["controller"] for one in told["nodes"]) == 1
+    assert all(one["leaders"] >= 1 and one["replicas"] >= 3 for one in told["nodes"])
+    [shown] = [one for one in told["topics"] if one["topic"] == "shown"]
+    assert (shown["partitions"], shown["records_per_second"]) == (3, 0)
+    assert told["unknown"] == []
 
 
 def write_for_a_while(cluster: KafkaCluster, topic: str) -> None:

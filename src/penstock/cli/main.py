@@ -42,6 +42,7 @@ NOUNS = {
     "partitions": Noun(
         "penstock.cli.partitions", "Move, balance and elect leaders of partitions; find busy ones."
     ),
+    "top": Noun("penstock.cli.top", "Watch nodes, topics, groups and problems of a cluster."),
     "plan": Noun("penstock.cli.plan", "Plan partitions, disk, memory and metadata from the load."),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),

@@ -55,14 +55,21 @@ class Change:
 
 
 async def describe_configs(
-    cluster: Cluster, resources: Iterable[Resource], *, documentation: bool = False
+    cluster: Cluster,
+    resources: Iterable[Resource],
+    *,
+    names: Sequence[str] | None = None,
+    documentation: bool = False,
 ) -> dict[Resource, list[Entry] | Refused]:
+    """All settings of each, or those of these names."""
     found: dict[Resource, list[Entry] | Refused] = {}
     for node, part in _by_node(resources).items():
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
-                    resource_type=kind, resource_name=name, configuration_keys=None
+                    resource_type=kind,
+                    resource_name=name,
+                    configuration_keys=None if names is None else list(names),
                 )
                 for kind, name in part
             ],

@@ -98,7 +98,7 @@ async def list_groups(
         for told in reply.groups:
             found[told.group_id] = ListedGroup(
                 group_id=told.group_id,
-                kind=_kind(told.group_type),
+                kind=group_kind(told.group_type),
                 protocol_type=told.protocol_type,
                 state=told.group_state or None,
             )
@@ -167,7 +167,7 @@ async def _describe_modern(
     return told
 
 
-def _kind(told: str) -> GroupKind:
+def group_kind(told: str) -> GroupKind:
     try:
         # Brokers before 3.8 tell no kind, and have one.
         return GroupKind(told.lower()) if told else GroupKind.CLASSIC

@@ -124,7 +124,7 @@ async def _ask_leaders(
             by_leader.setdefault(leader, {})[partition] = when
     for leader, part in by_leader.items():
         try:
-            found.update(await _ask(cluster, leader, part, isolation))
+            found.update(await ask_leader(cluster, leader, part, isolation))
         except (ConnectionLost, TimedOut) as error:
             found.update(_unreached(part, error))
     return found
@@ -139,9 +139,10 @@ def _unreached(partitions: Iterable[TopicPartition], error: ClientError) -> List
     return {p: Refused(ErrorCode.NETWORK_EXCEPTION, str(p), str(error)) for p in partitions}
 
 
-async def _ask(
+async def ask_leader(
     cluster: Cluster, leader: NodeId, wanted: Mapping[TopicPartition, int], isolation: Isolation
 ) -> Listed:
+    """One question to one broker, and its answer as it is."""
     topics: dict[str, ListOffsetsTopic] = {}
     for partition, when in wanted.items():
         view = cluster.view.partition(partition)

@@ -1,0 +1,213 @@
+"""`penstock top` against three nodes: figures, a terminal of its own, nodes that die."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.cli.top_rows import NodeState, Picture, picture_of
+from penstock.client.admin.cluster_sample import Sampler
+from penstock.client.network.cluster import Cluster
+from penstock.testing import Broker
+from rig.client_cluster import run_with_cluster
+from rig.command import Outcome
+from rig.live_terminal import LiveTerminal
+
+Run = Callable[..., Outcome]
+
+RECORD_BYTES = 1_000
+
+
+def write(broker: Broker, topic: str, *, count: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for index in range(count):
+        producer.produce(topic, os.urandom(RECORD_BYTES), partition=index % 3)
+    assert producer.flush(60) == 0
+
+
+def commit(broker: Broker, group: str, topic: str, offsets: list[int]) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    places = [TopicPartition(topic, index, offset) for index, offset in enumerate(offsets)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+
+
+def live(broker: Broker, *, columns: int = 100, lines: int = 50) -> LiveTerminal:
+    words = ["top", "--interval", "0.2", "--bootstrap", broker.bootstrap]
+    return LiveTerminal(words, columns=columns, lines=lines)
+
+
+def states(lines: list[str]) -> list[str]:
+    """Of the nodes, in a picture."""
+    start = lines.index("nodes") + 2 if "nodes" in lines else len(lines)
+    rows = [line.strip() for line in lines[start : start + 3]]
+    return ["no answer" if row.endswith("no answer") else row.split()[-1] for row in rows if row]
+
+
+def all_up(lines: list[str]) -> bool:
+    return states(lines) == ["up"] * 3 and "no problems" in lines
+
+
+@pytest.mark.penstock(nodes=3)
+def test_rates_sizes_and_lag_are_those_of_what_clients_did(penstock: Broker) -> None:
+    orders = penstock.topic("orders", partitions=3)
+    write(penstock, orders, count=30)
+    commit(penstock, "billing", orders, [1, 2, 10])
+
+    async def work(cluster: Cluster) -> Picture:
+        sampler = Sampler(cluster)
+        first = await sampler.take()
+        write(penstock, orders, count=600)
+        return picture_of(first, await sampler.take())
+
+    picture = run_with_cluster(penstock.bootstrap, work)
+    row = picture.topics[0]
+    assert (row.name, row.partitions) == (orders, 3)
+    assert row.records_per_second * picture.seconds == pytest.approx(600)
+    written_bytes = row.bytes_per_second * picture.seconds
+    assert 600 * RECORD_BYTES < written_bytes < 1.1 * 600 * RECORD_BYTES
+    assert 630 * RECORD_BYTES < row.size_bytes < 1.1 * 630 * RECORD_BYTES
+    [group] = picture.groups
+    assert (group.group_id, group.members, group.lag) == ("billing", 0, 630 - 13)
+    assert [one.state for one in picture.nodes] == [NodeState.UP] * 3
+    assert sum(one.leaders for one in picture.nodes) == 4  # with that of committed offsets
+    assert [one.replicas for one in picture.nodes] == [4, 4, 4]
+    assert all(one.log_bytes >= row.size_bytes for one in picture.nodes)
+    assert [one.node_id for one in picture.nodes if one.is_controller] == [
+        penstock.active_controller()
+    ]
+    assert picture.problems == ()
+    assert picture.unknown == ()
+
+
+@pytest.mark.penstock(nodes=3)
+def test_a_group_with_members_and_a_node_that_was_killed_are_told(
+    run: Run, penstock: Broker
+) -> None:
+    orders = penstock.topic("orders", partitions=3)
+    write(penstock, orders, count=9)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": penstock.bootstrap,
+            "group.id": "shipping",
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([orders])
+    for _ in range(9):
+        assert consumer.poll(60) is not None
+    consumer.commit(asynchronous=False)
+    command = "top --once --interval 0.2 --format json"
+    told = run(command, bootstrap=penstock.bootstrap).json()
+    [group] = told["groups"]
+    assert group == {
+        "group": "shipping",
+        "type": "consumer",
+        "state": "Stable",
+        "members": 1,
+        "lag": 0,
+    }
+    assert told["problems"] == []
+    consumer.close()
+    penstock.kill(next(node for node in (1, 2, 3) if node != told["controller"]))
+    told = run(command).json()
+    [killed] = [one for one in told["nodes"] if one["state"] != "up"]
+    assert (killed["leaders"], killed["replicas"], killed["log_bytes"]) == (0, 4, None)
+    problems = {(one["problem"], one["about"]) for one in told["problems"]}
+    assert ("node", f"node {killed['id']}") in problems
+    assert {("under-replicated", f"{orders}-{index}") for index in range(3)} <= problems
+
+
+def test_into_a_pipe_it_prints_one_picture(run: Run, penstock: Broker) -> None:
+    name = "n" * 200
+    penstock.topic(name)
+    outcome = run("top --interval 0.1", bootstrap=penstock.bootstrap)
+    assert outcome.status == 0
+    assert "\x1b" not in outcome.text
+    assert any(line.startswith(name) for line in outcome.lines)
+    assert "no problems" in outcome.lines
+
+
+def test_so_many_topics_are_shown_as_were_asked_for(run: Run, penstock: Broker) -> None:
+    for name in ("a", "b", "c"):
+        penstock.topic(name)
+    told = run("top --interval 0.1 --top 2 --json", bootstrap=penstock.bootstrap).json()
+    assert [one["topic"] for one in told["topics"]] == ["a", "b"]
+    assert told["totals"]["topics"] == 3
+    assert "topics (2 of 3)" in run("top --interval 0.1 --top 2").lines
+
+
+def test_a_cluster_that_is_not_there_is_one_line(run: Run) -> None:
+    outcome = run("top --bootstrap 127.0.0.1:1")
+    assert outcome.status == 1
+    assert outcome.err.count("\n") == 1
+    assert "cannot connect to 127.0.0.1:1" in outcome.err
+
+
+@pytest.mark.penstock(nodes=3)
+def test_the_view_goes_on_when_a_node_and_then_all_die_and_q_ends_it(penstock: Broker) -> None:
+    orders = penstock.topic("orders", partitions=3)
+    with live(penstock) as terminal:
+        terminal.until("all nodes are up", all_up)
+        penstock.kill(2)
+        seen = terminal.until("it is missed", lambda lines: states(lines) == ["up", "fenced", "up"])
+        assert any(line.startswith("1 node away, 3 under-replicated") for line in seen)
+        assert any(f"{orders}-0" in line and "missing 2" in line for line in seen)
+        penstock.start(2)
+        terminal.until("it is back", all_up)
+        penstock.kill()
+        seen = terminal.until(
+            "the cluster is missed",
+            lambda lines: any(line.startswith("the cluster is away since") for line in lines),
+        )
+        assert states(seen) != []  # what was seen last stays
+        penstock.start()
+        terminal.until(
+            "all are back",
+            lambda lines: all_up(lines) and not any("is away" in line for line in lines),
+        )
+        write(penstock, orders, count=30)
+        terminal.until("its size is seen", lambda lines: any("kB" in line for line in lines))
+        terminal.press(b"q")
+        assert terminal.end() == 0
+
+
+def test_ctrl_c_ends_it(penstock: Broker) -> None:
+    with live(penstock) as terminal:
+        terminal.until("something is seen", lambda lines: "no problems" in lines)
+        terminal.press(b"x")  # any other key does nothing
+        terminal.press(b"\x03")
+        assert terminal.end() == 130
+        assert b"Traceback" not in terminal.received
+
+
+def test_the_terminal_is_given_back_to_whoever_asks_it_to_end(penstock: Broker) -> None:
+    with live(penstock) as terminal:
+        terminal.until("something is seen", lambda lines: "no problems" in lines)
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.end() == 0
+
+
+def test_it_fits_terminals_of_any_size_and_follows_a_new_one(penstock: Broker) -> None:
+    for index in range(30):
+        penstock.topic(f"a-topic-with-a-name-that-is-longer-than-some-{index}")
+    with live(penstock, columns=60, lines=24) as terminal:
+        seen = terminal.until("it is drawn", lambda lines: "no problems" in lines)
+        assert max(map(len, seen)) <= 60
+        assert len(seen) <= 24
+        assert any(line.startswith("topics (") for line in seen)
+        terminal.resize(columns=120, lines=60)
+        seen = terminal.until("it is larger", lambda lines: len(lines) > 24)
+        assert any("longer-than-some-1" in line for line in seen)
+        terminal.resize(columns=60, lines=12)
+        terminal.until(
+            "it is small",
+            lambda lines: (
+                len(lines) <= 12 and "no problems" in lines and max(map(len, lines)) <= 60
+            ),
+        )
+        terminal.press(b"q")
+        assert terminal.end() == 0
