@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CODE := src tests bench examples .ci
+CODE := src tests bench examples docs/site .ci
 INSTALL := $(PIP) install --constraint constraints.txt
 KERNEL := $(wildcard src/penstock/records/kernel/*.p[xy][xd])
 
@@ -77,7 +77,7 @@ help:
 	@echo "             SPARK=1: Spark's queries, while drivers, executors, tasks and the node are killed"
 	@echo "make lint    style, format and types alone"
 	@echo "make format  lay the code out as the checks want it"
-	@echo "make docs    write docs/protocol.md again, from what the broker serves"
+	@echo "make docs    write docs/protocol.md and docs/settings.md again, and build the site in site/"
 	@echo "make bench   measure cost, speed, start-up and memory, beside Apache Kafka where there is Java"
 	@echo "make wheel   compile once into dist/: pip installs that wheel in seconds"
 	@echo "make build   compile the hot modules again; the others here do so by themselves"
@@ -142,8 +142,12 @@ format: $(DEV_STAMP)
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 
+# Pages first: they are written even where the site cannot be built, for want of a network.
 docs: $(RUN_STAMP)
 	$(BIN)/python -m penstock.broker.network.protocol_table >docs/protocol.md
+	$(BIN)/python -m penstock.cli.settings_page >docs/settings.md
+	@[ -x $(BIN)/mkdocs ] || { echo "== installing mkdocs-material"; $(INSTALL) mkdocs-material; }
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(DEV_STAMP)
 	@$(BYTECODE)
@@ -167,7 +171,7 @@ unbuild: | $(BIN)/python
 	rm -f src/penstock/compiled.txt
 
 clean:
-	rm -rf $(VENV) build dist src/penstock.egg-info penstock-data
+	rm -rf $(VENV) build dist site src/penstock.egg-info penstock-data
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -delete

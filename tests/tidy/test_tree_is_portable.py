@@ -32,7 +32,7 @@ def test_constraints_hold_names_and_versions_only() -> None:
     assert [line for line in lines if not PIN.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize("group", ["dependencies", "dev"])
+@pytest.mark.parametrize("group", ["dependencies", "dev", "docs"])
 def test_every_dependency_is_pinned(group: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = project.get(group) or project["optional-dependencies"][group]
