@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -11,9 +12,11 @@ from penstock.cli.top_rows import NodeState, Picture, picture_of
 from penstock.client.admin.cluster_sample import Sampler
 from penstock.client.network.cluster import Cluster
 from penstock.testing import Broker
+from rig.authorised_node import authorised_node
 from rig.client_cluster import run_with_cluster
 from rig.command import Outcome
 from rig.live_terminal import LiveTerminal
+from rig.served_cluster import ServedCluster
 
 Run = Callable[..., Outcome]
 
@@ -145,6 +148,36 @@ def test_a_cluster_that_is_not_there_is_one_line(run: Run) -> None:
     assert outcome.status == 1
     assert outcome.err.count("\n") == 1
     assert "cannot connect to 127.0.0.1:1" in outcome.err
+
+
+def test_what_a_user_may_not_see_is_said_and_is_not_zero(run: Run, tmp_path: Path) -> None:
+    with authorised_node(tmp_path / "data", super_users="User:admin") as guarded:
+        bootstrap = guarded.node.bootstrap
+        told = run("top --interval 0.1 --json", bootstrap=bootstrap).json()
+        shown = run("top --interval 0.1", bootstrap=bootstrap)
+    assert (told["controller"], told["nodes"][0]["log_bytes"]) == (None, None)
+    assert told["unknown"] == [
+        "active controller: __cluster_metadata: Cluster authorization failed.",
+        "broker 1: log directories: CLUSTER_AUTHORIZATION_FAILED",
+    ]
+    assert "no problems in what is known" in shown.lines
+    assert f"not known: {told['unknown'][1]}" in shown.lines
+
+
+def test_a_node_that_stands_still_costs_its_own_figures_alone(run: Run, tmp_path: Path) -> None:
+    with ServedCluster(tmp_path / "cluster") as cluster:
+        cluster.start()
+        command = "top --once --interval 0.1 --json"
+        before = run(command, bootstrap=cluster.bootstrap).json()
+        still = next(node for node in (1, 2, 3) if node != before["controller"])
+        os.kill(cluster.nodes[still].pid, signal.SIGSTOP)
+        told = run(command, bootstrap=cluster.bootstrap).json()
+        os.kill(cluster.nodes[still].pid, signal.SIGCONT)
+    states = {one["id"]: one["state"] for one in told["nodes"]}
+    assert states.pop(still) in ("no answer", "fenced")
+    assert set(states.values()) == {"up"}
+    [problem] = [one for one in told["problems"] if one["problem"] == "node"]
+    assert problem["about"] == f"node {still}"
 
 
 @pytest.mark.penstock(nodes=3)

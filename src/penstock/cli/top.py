@@ -22,7 +22,7 @@ from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import ClientError
 
 # A node that gives no answer is shown as such soon, rather than waited for.
-TOP_RULES = replace(RULES, connect_ms_max=2_000, request_ms_max=5_000)
+TOP_RULES = replace(RULES, connect_ms_max=2_000, request_ms_max=3_000)
 
 
 @click.command()

@@ -102,7 +102,8 @@ def _head(
         ]
         lines.append(Text("  ".join(words), style="bold"))
         counts = ", ".join(counted(kind, n) for kind, n in picture.problem_counts.items())
-        lines.append(Text(counts or "no problems", style="red" if counts else "green"))
+        none = "no problems" if not picture.unknown else "no problems in what is known"
+        lines.append(Text(counts or none, style="red" if counts else "green"))
         lines += [Text(f"not known: {escaped(one)}", style="yellow") for one in picture.unknown[:3]]
     if away is not None:
         lines.append(Text(escaped(away), style="bold red"))

@@ -15,7 +15,13 @@ from penstock.client.admin.quorum import describe_quorum
 from penstock.client.consume.isolation import Isolation
 from penstock.client.consume.offsets import Listed, When, ask_leader
 from penstock.client.network.cluster import Cluster
-from penstock.client.network.errors import ClientError, ConnectionLost, Refused, UnsupportedByBroker
+from penstock.client.network.errors import (
+    ClientError,
+    ConnectionLost,
+    Refused,
+    TimedOut,
+    UnsupportedByBroker,
+)
 from penstock.client.network.routing import ClusterView
 from penstock.model.configs import ResourceKind
 from penstock.model.identity import NodeId, TopicPartition
@@ -64,8 +70,8 @@ class Sampler:
         for _ in range(ATTEMPTS - 1):
             try:
                 return await self._take()
-            except ConnectionLost:
-                continue
+            except (ConnectionLost, TimedOut):
+                continue  # its channel is closed: the next question goes to another one
         return await self._take()
 
     async def _take(self) -> ClusterSample:
@@ -120,7 +126,7 @@ class Sampler:
         except UnsupportedByBroker:
             return self.cluster.view.controller  # before 3.3: what brokers call the controller
         except Refused as error:
-            refused.append(f"no active controller is known: {error}")
+            refused.append(f"active controller: {error}")
             return None
 
     async def _learn_settings(self, view: ClusterView, refused: list[str]) -> None:
@@ -133,7 +139,7 @@ class Sampler:
         told = await describe_configs(self.cluster, resources, names=[IN_SYNC_MIN])
         for resource, entries in told.items():
             if isinstance(entries, Refused):
-                refused.append(str(entries))
+                refused.append(f"{IN_SYNC_MIN} of {entries}")
                 continue
             for entry in entries:
                 if entry.name == IN_SYNC_MIN and entry.value is not None:
@@ -172,7 +178,7 @@ async def _offsets(
 async def _learn_sizes(cluster: Cluster, node: NodeId, found: NodeAnswer) -> None:
     directories = (await Admin(cluster).log_directories([node]))[node]
     if isinstance(directories, Refused):
-        found.refused.append(str(directories))
+        found.refused.append(f"broker {node}: log directories: {directories.code.name}")
         return
     found.size_bytes = {}
     for one in directories:
