@@ -5,10 +5,12 @@ So does `penstock plan --measure`, which takes the same looks at it, and `pensto
 
 import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -127,6 +129,32 @@ def test_three_nodes_are_shown_with_what_they_lead(run: Run, cluster: KafkaClust
     [shown] = [one for one in told["topics"] if one["topic"] == "shown"]
     assert (shown["partitions"], shown["records_per_second"]) == (3, 0)
     assert told["unknown"] == []
+
+
+def test_a_killed_node_is_shown_as_fenced_with_what_it_is_missing_from(
+    run: Run, cluster: KafkaCluster
+) -> None:
+    create_on(cluster.addresses[1], "missed", [[1, 2, 3]])
+    cluster.nodes[3].end(signal.SIGKILL)
+    told: dict[str, Any] = {}
+
+    def is_fenced() -> bool:
+        nonlocal told
+        told = run("top --once --interval 0.5 --top 1000 --format json").json()
+        return bool(told["nodes"][2]["state"] == "fenced")
+
+    try:
+        until("node 3 is fenced", is_fenced)
+        assert [one["state"] for one in told["nodes"][:2]] == ["up", "up"]
+        problems = [(one["problem"], one["about"], one["detail"]) for one in told["problems"]]
+        assert ("node", "node 3", "fenced") in problems
+        [missed] = [one for one in problems if one[1] == "missed-0"]
+        assert missed[0] == "under-replicated"
+        assert "in sync 2 of 3" in missed[2]
+        assert "missing 3" in missed[2]
+    finally:
+        cluster.start(3)
+        until("the cluster is whole", lambda: is_whole(cluster))
 
 
 def write_for_a_while(cluster: KafkaCluster, topic: str) -> None:
