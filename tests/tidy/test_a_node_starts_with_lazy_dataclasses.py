@@ -17,6 +17,7 @@ NODE_PACKAGES = (
     "groups",
     "transactions",
     "security",
+    "metrics",
     "client",
     "broker",
     "node",

@@ -24,6 +24,7 @@ PURE = (
     "transactions",
     "security",
     "planning",
+    "metrics",
 )
 STORED = ("log",)
 # Rules inside of a shell: what Spark is told, decides and reads, without Spark.

@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from penstock.cli.node_processes import NodeCommand
 from penstock.cli.secured_nodes import make_certificates, refuse_other_security, write_admin
 from penstock.model.identity import id_text, random_id
+from penstock.model.settings.broker import BROKER_SETTINGS
+from penstock.model.settings.listener import PORT_MAX, HostPort
 from penstock.node.cluster_layout import (
     LayoutRefused,
     found_layout,
@@ -31,6 +33,7 @@ from penstock.world.ports import Clock, Disk, Entropy
 HOST = "127.0.0.1"
 PORT = 9092  # the first, unless another is asked for
 PASSWORD_BYTES = 18
+METRICS_SETTING = "penstock.metrics.address"
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 
 
@@ -41,6 +44,7 @@ def laid_out_nodes(
     port: int | None,
     settings: Mapping[str, str],
     log_level: str,
+    metrics: str | None = None,
     secured: str | None = None,
     disk: Disk,
     entropy: Entropy,
@@ -48,11 +52,13 @@ def laid_out_nodes(
 ) -> list[NodeCommand]:
     """The commands of N nodes in a directory, which are laid out if there is none. `port` is the
     first of those that they take, 0 for any that are free; settings go into each node's file.
+    `metrics` is where the first one tells its metrics; it goes into no file.
     With `secured`, a directory for certificates, the new cluster is secured as in
     `node/secured_layout`. LayoutRefused when other nodes are there, or a port is taken.
     """
     data = os.path.abspath(data_directory)
     security = None if secured is None else os.path.abspath(secured)
+    addresses = metrics_addresses(metrics, nodes)
     files = found_layout(disk, data, nodes)
     if files is not None:
         if port is not None or settings:
@@ -85,13 +91,28 @@ def laid_out_nodes(
         )
         write_layout(disk, made, planned)
         files = tuple(one.settings_file for one in made)
+    added = [() if address is None else ("--metrics", str(address)) for address in addresses]
     return [
         NodeCommand(
             name=os.path.basename(os.path.dirname(file)),
-            arguments=(*PENSTOCK, "serve", "--config", file, "--log-level", log_level),
-            start_again=f"penstock serve --config {shlex.quote(file)}",
+            arguments=(*PENSTOCK, "serve", "--config", file, "--log-level", log_level, *more),
+            start_again=shlex.join(("penstock", "serve", "--config", file, *more)),
         )
-        for file in files
+        for file, more in zip(files, added, strict=True)
+    ]
+
+
+def metrics_addresses(metrics: str | None, nodes: int) -> list[HostPort | None]:
+    """Where each node tells its metrics: a port after the other, or any that is free."""
+    if metrics is None:
+        return [None] * nodes
+    first = BROKER_SETTINGS[METRICS_SETTING].parse(metrics)
+    assert isinstance(first, HostPort)
+    if first.port + nodes - 1 > PORT_MAX:
+        raise LayoutRefused(f"--metrics {metrics}: there are not {nodes} ports from that one on")
+    return [
+        HostPort(host=first.host, port=first.port + index if first.port else 0)
+        for index in range(nodes)
     ]
 
 

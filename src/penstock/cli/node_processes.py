@@ -1,6 +1,7 @@
 """Several nodes as child processes of one command: started, watched, and stopped together.
 
-    standard output   `penstock ready: ADDRESS,ADDRESS,...` once all are ready: the first listener
+    standard output   `penstock metrics: URL,URL,...` if they tell metrics, and then
+                      `penstock ready: ADDRESS,ADDRESS,...` once all are ready: the first listener
                       of each
     standard error    the log of each node, every line with the node's name before it
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from penstock.cli.escape import escaped
 
 READY = "penstock ready: "
+METRICS = "penstock metrics: "  # comes before the former
 LINE_BYTES_MAX = 1024 * 1024
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -42,6 +44,7 @@ class NodeProcesses:
         self._log = log
         self._running: dict[str, Process] = {}
         self._ready: dict[str, str] = {}  # addresses, by the name of the node
+        self._metrics: dict[str, str] = {}  # where they are told, likewise
         self._stops_asked = 0
 
     async def run(self) -> int:
@@ -116,12 +119,17 @@ class NodeProcesses:
             handle(command, escaped(line.decode("utf-8", "replace").rstrip("\r\n")))
 
     def _told(self, command: NodeCommand, line: str) -> None:
+        if line.startswith(METRICS):
+            self._metrics[command.name] = line.removeprefix(METRICS)
         if not line.startswith(READY):
             self._logged(command, line)
             return
         self._ready[command.name] = line.removeprefix(READY)
         self._logged(command, line)
         if len(self._ready) == len(self._commands):
+            urls = [self._metrics[one.name] for one in self._commands if one.name in self._metrics]
+            if urls:
+                self._say(METRICS + ",".join(urls))
             # Of several listeners the first is for clients; those after it may be for nodes alone.
             first = [self._ready[one.name].partition(",")[0] for one in self._commands]
             self._say(READY + ",".join(first))

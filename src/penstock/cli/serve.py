@@ -18,9 +18,9 @@ from pathlib import Path
 import click
 
 from penstock.cli.compiled import hot_modules_form
-from penstock.cli.laid_out_nodes import laid_out_nodes
+from penstock.cli.laid_out_nodes import METRICS_SETTING, laid_out_nodes
 from penstock.cli.logs import log_to_stderr
-from penstock.cli.node_processes import NodeProcesses
+from penstock.cli.node_processes import METRICS, NodeProcesses
 from penstock.cli.options import parse_settings
 from penstock.cli.properties import read_properties
 from penstock.cli.secured_nodes import admin_file
@@ -83,6 +83,12 @@ class ServeError(PenstockError):
     help="One setting by Kafka's name; repeatable, and stronger than --config.",
 )
 @click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    help="Answer GET /metrics there, for Prometheus; a port alone is one of 127.0.0.1. With"
+    " --nodes the first node has this port, and each further one the next.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
     default="info",
@@ -117,6 +123,7 @@ def serve(
     secured: str | None,
     config: Path | None,
     assignments: tuple[str, ...],
+    metrics: str | None,
     log_level: str,
     console: str,
 ) -> None:
@@ -132,6 +139,7 @@ def serve(
             port=port,
             settings=parse_settings(assignments, option="--set"),
             log_level=log_level,
+            metrics=metrics,
             secured=secured,
             disk=RealDisk(),
             entropy=RealEntropy(),
@@ -142,7 +150,7 @@ def serve(
         sys.exit(asyncio.run(NodeProcesses(commands, say=_say, log=_log).run()))
     if port is not None:
         raise ServeError(f"--port {port} is for --nodes: pass --listen 127.0.0.1:{port}")
-    settings = read_settings(listen=listen, config=config, assignments=assignments)
+    settings = read_settings(listen=listen, config=config, assignments=assignments, metrics=metrics)
     if config is None and not settings.given.keys() & {"log.dirs", "log.dir"}:
         _refuse_laid_out(data)
     log_to_stderr(logging.getLevelNamesMapping()[log_level.upper()])
@@ -175,11 +183,17 @@ def serve(
 
 
 def read_settings(
-    *, listen: str | None, config: Path | None, assignments: tuple[str, ...]
+    *,
+    listen: str | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    metrics: str | None = None,
 ) -> BrokerSettings:
-    """The file, then --set, then --listen, each stronger than the one before."""
+    """The file, then --set, then --listen and --metrics, each stronger than the one before."""
     from_file = {} if config is None else read_properties(config)
     values = {**from_file, **parse_settings(assignments, option="--set")}
+    if metrics is not None:
+        values[METRICS_SETTING] = metrics
     if listen is not None:
         # Clients connect there; where controllers are reached stays as it is.
         controllers = listener_names(values.get("controller.listener.names", ""))
@@ -217,6 +231,8 @@ async def run_node(config: NodeConfig) -> None:
     # What stands now lives as long as the process: no collection need look at it again.
     gc.collect()
     gc.freeze()
+    if node.metrics_address is not None:
+        print(f"{METRICS}http://{node.metrics_address}/metrics", flush=True)
     print("penstock ready: " + ",".join(map(str, node.addresses)), flush=True)
     failed = asyncio.ensure_future(node.failed())
     try:

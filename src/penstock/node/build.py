@@ -50,6 +50,7 @@ from penstock.world.tasks import TaskGroup
 
 if TYPE_CHECKING:
     from penstock.node.connections import Connections
+    from penstock.node.metrics import NodeMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,9 @@ async def open_node(
         )
         for listener in listeners.values():
             opened.callback(listener.close)
+        metrics_listener = await _metrics_listener(world, config)
+        if metrics_listener is not None:
+            opened.callback(metrics_listener.close)
         directories = LogDirectories.open(
             disk=world.disk,
             paths=config.log_directories,
@@ -93,7 +97,7 @@ async def open_node(
             boot_id=world.boot_id,
         )
         opened.callback(directories.abandon)
-        node = OpenNode(world, config, directories, listeners, group, security)
+        node = OpenNode(world, config, directories, listeners, group, security, metrics_listener)
         opened.pop_all()  # from here on they are the node's
         if made is not None:
             made(node)
@@ -114,6 +118,7 @@ class OpenNode:
         listeners: Mapping[str, Listener],
         group: TaskGroup,
         security: NodeSecurity = PLAIN,
+        metrics_listener: Listener | None = None,
     ) -> None:
         self._world = world
         self._config = config
@@ -194,6 +199,14 @@ class OpenNode:
                 entrances=security.entrances,
                 authentications=logins.by_listener,
             )
+        self._metrics: NodeMetrics | None = None
+        if metrics_listener is not None:
+            self._metrics = self._made_metrics(metrics_listener)
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where GET /metrics is answered; None: nowhere."""
+        return None if self._metrics is None else self._metrics.address
 
     @property
     def addresses(self) -> Mapping[str, Address]:
@@ -229,6 +242,8 @@ class OpenNode:
         self.local.open()
         peers = None if self._connections is None else self._connections.peers
         self._group.start(self.local.run(peers), name="controller")
+        if self._metrics is not None:
+            self._metrics.open()
         if self._connections is not None:
             self._connections.open()
         if self.broker is not None:
@@ -246,6 +261,9 @@ class OpenNode:
     async def drain(self, *, wait_ms: int) -> None:
         if self.broker is not None:
             await self.broker.leave()
+        if self._metrics is not None:
+            self._metrics.close()
+        if self.broker is not None:
             await self.broker.drain(wait_ms=wait_ms)
         await self.local.close()
         if self._connections is not None:
@@ -260,6 +278,8 @@ class OpenNode:
         logger.info("node stopped node_id=%d", self._config.node_id)
 
     def hang_up(self) -> None:
+        if self._metrics is not None:
+            self._metrics.close()
         if self._connections is not None:
             self._connections.hang_up()
         if self.broker is not None:
@@ -277,6 +297,26 @@ class OpenNode:
     def _publish(self, delta: Delta, image: Image) -> None:
         if self.broker is not None:
             self.broker.publish(delta, image)
+        if self._metrics is not None:
+            self._metrics.note(delta, image)
+
+    def _made_metrics(self, listener: Listener) -> "NodeMetrics":
+        """A node that tells none does not import them, and is up sooner."""
+        make: type[NodeMetrics] = import_module("penstock.node.metrics").NodeMetrics
+        servers = [] if self.broker is None else [self.broker.server]
+        if self._connections is not None:
+            servers.append(self._connections.server)
+        return make(
+            world=self._world,
+            config=self._config,
+            cluster_id=self._cluster_id,
+            listener=listener,
+            group=self._group,
+            directories=self._directories,
+            local=self.local,
+            broker=self.broker,
+            servers=servers,
+        )
 
     def _log_recovery(self, started_ms: int) -> None:
         reports = [directory.recovery for directory in self._directories]
@@ -310,6 +350,13 @@ def _security(world: World, config: NodeConfig) -> NodeSecurity:
     made = import_module("penstock.node.tls").node_tls(world, config)
     assert isinstance(made, NodeSecurity)
     return made
+
+
+async def _metrics_listener(world: World, config: NodeConfig) -> Listener | None:
+    asked = config.settings.penstock_metrics_address
+    if asked is None:
+        return None
+    return await world.network.bind(Address(host=asked.host, port=asked.port))
 
 
 def _of(listeners: Mapping[str, Listener], config: NodeConfig, role: Role) -> dict[str, Listener]:

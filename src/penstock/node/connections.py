@@ -78,7 +78,7 @@ class Connections:
         self.peers = QuorumPeers(
             links=self._controller_links, member=place.member, driver=lambda: local.quorum
         )
-        self._server = Server(
+        self.server = Server(
             ControllerServices(
                 node_id=node_id,
                 cluster_id=place.member.cluster_id,
@@ -113,8 +113,8 @@ class Connections:
         )
 
     def open(self) -> None:
-        self._server.open()
-        self._server.serve()
+        self.server.open()
+        self.server.serve()
         if self._config.cluster.is_controller:
             registering = register_controller(
                 self.controller,
@@ -133,12 +133,12 @@ class Connections:
             self._group.start(updates.run(), name="voter updates")
 
     async def close(self) -> None:
-        self._server.take_no_more()
-        await self._server.drain(wait_ms=0)
+        self.server.take_no_more()
+        await self.server.drain(wait_ms=0)
         self._close_links()
 
     def hang_up(self) -> None:
-        self._server.hang_up()
+        self.server.hang_up()
         self._close_links()
 
     def _registration(self) -> ControllerRegistrationRequest:

@@ -28,6 +28,9 @@ class Running(Protocol):
     @property
     def addresses(self) -> Mapping[str, Address]: ...
 
+    @property
+    def metrics_address(self) -> Address | None: ...
+
     async def drain(self, *, wait_ms: int) -> None:
         """Takes no more requests, and lets those under way finish for so long."""
 
@@ -66,6 +69,12 @@ class Node:
     def addresses_by_listener(self) -> Mapping[str, Address]:
         assert self._running is not None, "the node has not started"
         return self._running.addresses
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """Where GET /metrics is answered; None: nowhere."""
+        assert self._running is not None, "the node has not started"
+        return self._running.metrics_address
 
     async def start(self) -> None:
         """Returns when clients can produce; raises what kept it from that."""

@@ -19,7 +19,7 @@ from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader
 from penstock.records.errors import CorruptBatch
 from penstock.records.layout import HEADER_BYTES, NO_TIMESTAMP, TimestampType
-from penstock.replication.partition import Partition
+from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
 
 
@@ -54,7 +54,7 @@ def group_lags(
                     )
 
 
-def partition_lag(partition: Partition, committed: Offset, *, now_ms: int) -> Lag:
+def partition_lag(partition: Replica, committed: Offset, *, now_ms: int) -> Lag:
     start_offset = partition.log.start_offset
     end_offset = max(partition.high_watermark, start_offset)
     unread = first_unread(committed, start_offset=start_offset, end_offset=end_offset)
@@ -67,7 +67,7 @@ def partition_lag(partition: Partition, committed: Offset, *, now_ms: int) -> La
     )
 
 
-def batch_time_ms(partition: Partition, offset: Offset) -> int | None:
+def batch_time_ms(partition: Replica, offset: Offset) -> int | None:
     """When the batch began that holds `offset`, or the first after it; None when that is not known,
     be it that the disk does not tell: a lag without an age is better than none.
     """

@@ -6,7 +6,7 @@ partitions commit at once is complete when the answer to its end is given.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.broker.controller.broker_lease import BrokerLease
@@ -43,6 +43,7 @@ from penstock.transactions.marker_senders import MarkerSenders
 from penstock.transactions.markers import MarkersWritten, StopWriter, stop_writer
 from penstock.transactions.records import TransactionStored, encode
 from penstock.transactions.replay import LatestTransactions
+from penstock.transactions.shard import TransactionShard
 from penstock.wire.messages.list_transactions import ListTransactionsResponse
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
@@ -94,6 +95,11 @@ class TransactionCoordinator:
             load=self._load,
             keep_time=self._keep_time_of,
         )
+
+    @property
+    def shards(self) -> Iterator[TransactionShard]:
+        """Those that serve, for whoever wants to look at them."""
+        return (led.shard for led in self._shards if led.host.serves)
 
     def check(self) -> None:
         self._shards.check()

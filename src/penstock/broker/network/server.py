@@ -82,7 +82,7 @@ class Server:
         self.listeners = listeners  # by listener name
         self._closed = closed
         self._entrances = entrances
-        self.connections: dict[Connection, None] = {}  # in the order they came
+        self.connections: dict[Connection, str] = {}  # their listeners, in the order they came
         self._streams: dict[Stream, None] = {}  # accepted, with a connection or not yet
         self._authentications = authentications or {}
         self._services = services
@@ -162,7 +162,7 @@ class Server:
                 clock=self._services.world.clock,
                 request_bytes_max=self._services.settings.socket_request_max_bytes,
             )
-            self.connections[connection] = None
+            self.connections[connection] = dispatch.listener
             self._per_host[stream.peer.host] += 1
             try:
                 if await self._enters(connection, dispatch, entrance):

@@ -159,6 +159,11 @@ class Partitions:
             return False
         return self._image.topics_by_name[topic].partitions[index].leader == self._node_id
 
+    @property
+    def offline_count(self) -> int:
+        """How many replicas of this broker are offline, led or not."""
+        return len(self._offline)
+
     def is_damaged(self, name: TopicPartition) -> bool:
         """Whether the replica here is offline because its files are corrupt."""
         return name in self._damaged

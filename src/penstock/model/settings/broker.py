@@ -35,6 +35,7 @@ from penstock.model.settings.listener import (
     host_ports,
     listen_addresses,
     listener_names,
+    local_address,
     node_number,
     protocol_map,
     voters,
@@ -171,6 +172,12 @@ class BrokerSettings:
         T.STRING,
         any_text,
         "Where the metadata log is stored; else the first of log.dirs.",
+    )
+    penstock_metrics_address: HostPort | None = declare(
+        None,
+        T.STRING,
+        local_address,
+        "Where GET /metrics is answered, as host:port or a port of this machine; else nowhere.",
     )
 
     # The times of a cluster

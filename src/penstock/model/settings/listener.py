@@ -9,6 +9,7 @@ from penstock.model.identity import NodeId, id_bytes, id_text
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.settings.setting import int32, items
 
+LOOPBACK = "127.0.0.1"
 PORT_MAX = 65_535
 ANY_HOSTS = ("", "0.0.0.0", "::")
 
@@ -138,6 +139,14 @@ def _check_voters(found: Sequence[Voter] | Sequence[DirectoryVoter]) -> None:
 def host_ports(text: str) -> tuple[HostPort, ...]:
     """`host:port,...`."""
     return tuple(_host_port(item) for item in items(text))
+
+
+def local_address(text: str) -> HostPort:
+    """`host:port`, or a port of this machine alone; 0 takes a free one."""
+    form = re.fullmatch(r"(?:(\[[0-9a-fA-F:.%]+\]|[^:/@\s\[\]]+):)?([0-9]{1,6})", text)
+    if form is None or int(form[2]) > PORT_MAX:
+        raise ValueError(f"An address must look like 127.0.0.1:9404 or 9404, and {text!r} does not")
+    return HostPort(host=(form[1] or LOOPBACK).strip("[]"), port=int(form[2]))
 
 
 def protocol_map(text: str) -> Mapping[str, SecurityProtocol]:

@@ -1,0 +1,112 @@
+"""The metrics of a node: which sources it has, by its roles, and the endpoint that tells them.
+
+Loaded by a node whose settings say where (`penstock.metrics.address`); others do without it, and
+without the library that it needs.
+"""
+
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.metrics.changes import MetadataChanges
+from penstock.broker.metrics.cluster import active_metrics, cluster_metrics
+from penstock.broker.metrics.connections import connection_metrics, throttle_metrics
+from penstock.broker.metrics.endpoint import MetricsEndpoint
+from penstock.broker.metrics.groups import group_metrics
+from penstock.broker.metrics.logs import log_metrics
+from penstock.broker.metrics.node import LoopLag, broker_state_metrics, info_metrics
+from penstock.broker.metrics.quorum import quorum_metrics
+from penstock.broker.metrics.replicas import replica_metrics
+from penstock.broker.metrics.scrape import Scrape
+from penstock.broker.metrics.transactions import transaction_metrics
+from penstock.broker.network.server import Server
+from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.metadata.image.image import Delta, Image
+from penstock.metrics.family import Source
+from penstock.node.broker_parts import BrokerParts
+from penstock.node.config import NodeConfig
+from penstock.world.ports import Address, Listener, World
+from penstock.world.tasks import TaskGroup
+
+if TYPE_CHECKING:
+    from penstock.broker.metrics.certificates import Certificates
+
+
+class NodeMetrics:
+    """`open` once the replica of the metadata is, `note` each change of the metadata."""
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        config: NodeConfig,
+        cluster_id: str,
+        listener: Listener,
+        group: TaskGroup,
+        directories: LogDirectories,
+        local: LocalController,
+        broker: BrokerParts | None,
+        servers: Iterable[Server],
+    ) -> None:
+        cluster = config.cluster
+        self._group = group
+        self._lag = LoopLag()
+        self._changes = MetadataChanges(config.node_id)
+        sources = [
+            info_metrics(
+                node_id=config.node_id,
+                cluster_id=cluster_id,
+                roles=config.settings.process_roles,
+                version=version("penstock"),
+            ),
+            active_metrics(local),
+            quorum_metrics(local),
+            log_metrics(directories, world.disk),
+            connection_metrics(servers),
+            self._changes.source,
+            self._lag.source,
+        ]
+        certificates = _certificates(world, config)
+        if certificates is not None:
+            sources.append(certificates)
+        if cluster.is_controller:
+            sources.append(cluster_metrics(local))
+        if broker is not None:
+            services = broker.services
+            sources += [
+                broker_state_metrics(local, config.node_id),
+                replica_metrics(services.partitions, lambda: services.image),
+                group_metrics(services.groups, services.partitions, world.clock),
+                transaction_metrics(services.transactions, world.clock),
+                throttle_metrics(lambda: services.settings.replication),
+            ]
+        self._endpoint = MetricsEndpoint(listener, group, Scrape(sources).page)
+
+    @property
+    def address(self) -> Address:
+        return self._endpoint.address
+
+    def open(self) -> None:
+        self._endpoint.open()
+        self._group.start(self._lag.keep(), name="event loop's lag")
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def note(self, delta: Delta, image: Image) -> None:
+        self._changes.note(delta, image)
+
+
+def _certificates(world: World, config: NodeConfig) -> Source | None:
+    """None without listeners of TLS: then what reads certificates is not imported either."""
+    settings = {
+        one.name: config.settings.tls_of(one.name)
+        for one in config.cluster.listeners.values()
+        if one.security_protocol.has_tls
+    }
+    if not settings:
+        return None
+    make: type[Certificates] = import_module("penstock.broker.metrics.certificates").Certificates
+    return make(settings, world.disk).source
