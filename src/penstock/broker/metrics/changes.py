@@ -60,7 +60,7 @@ class MetadataChanges:
             # One without a leader is led again by who was its last one, which has everything.
             known = {*was.isr, *was.elr, *(was.last_known_elr if was.leader is None else ())}
             self._unclean += now.leader not in known
-        if now.leader == self._node_id:
+        if now.leader == self._node_id and was.leader is not None:
             self._shrinks += not set(was.isr) <= set(now.isr)
             self._expands += not set(now.isr) <= set(was.isr)
 

@@ -1,7 +1,7 @@
 """The groups that this broker coordinates: states, members, committed offsets, and lag.
 
 The lag is told where a replica of the partition is here, led or followed; a follower knows the end
-of its log as of its last fetch. Elsewhere the committed offset is to be compared with the end that
+as of its last fetch. Elsewhere the committed offset is to be compared with the end that
 another node tells. Members and offsets of a group have its name as a label, so both are bounded.
 """
 
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from penstock.broker.coordinators.group_lag import partition_lag
+from penstock.broker.coordinators.group_lag import known_end, partition_lag
 from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerState
@@ -163,8 +163,7 @@ class _Lags:
             yield SECONDS.sample(age_ms / 1000, *place)
 
     def _behind(self, replica: Replica, committed: Offset) -> tuple[int, int | None]:
-        start_offset = replica.log.start_offset
-        end_offset = max(replica.high_watermark, start_offset)
+        start_offset, end_offset = replica.log.start_offset, known_end(replica)
         unread = first_unread(committed, start_offset=start_offset, end_offset=end_offset)
         if unread is not None:
             self._ages += 1
