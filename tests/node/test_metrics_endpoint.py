@@ -183,6 +183,34 @@ def test_values_are_right_while_producers_are_at_work(node: RunningNode) -> None
     ]
 
 
+def test_topics_that_come_and_go_do_not_disturb_scrapes(node: RunningNode) -> None:
+    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": node.bootstrap}
+    admin = AdminClient(settings)
+    stopping = threading.Event()
+    made = 0
+
+    def work() -> None:
+        nonlocal made
+        while not stopping.is_set():
+            name = f"brief-{made}"
+            admin.create_topics([NewTopic(name, 50)])[name].result(WAIT_SECONDS)
+            admin.delete_topics([name])[name].result(WAIT_SECONDS)
+            made += 1
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        until("some topics came and went", lambda: still_serves(node) and made >= 5)
+    finally:
+        stopping.set()
+        worker.join()
+    told = scrape(f"http://{node.node.metrics_address}/metrics")
+    assert told("kafka_server_replicamanager_partitioncount") == 0
+    assert {labels["topic"] for labels, _ in told.all("kafka_log_log_size")} == {
+        "__cluster_metadata"
+    }
+
+
 def test_scrapes_at_once_are_all_answered(node: RunningNode) -> None:
     url = f"http://{node.node.metrics_address}/metrics"
     found: list[float] = []

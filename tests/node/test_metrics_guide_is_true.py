@@ -53,7 +53,9 @@ def told_rows(told: Scraped) -> dict[str, tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
-    """A node that has one of everything: TLS, a group, a transaction, a throttle."""
+    """A node that has one of everything: TLS, a group that has missed a record, a transaction, a
+    throttle.
+    """
     folder = tmp_path_factory.mktemp("busy")
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
@@ -65,14 +67,21 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     try:
         client: dict[str, str | int | float | bool] = {"bootstrap.servers": node.bootstrap}
         admin = AdminClient(client)
-        admin.create_topics([NewTopic("orders", 1)])["orders"].result(WAIT_SECONDS)
+        for name in ("orders", "gone"):
+            admin.create_topics([NewTopic(name, 1)])[name].result(WAIT_SECONDS)
+        plain = Producer(client)
+        plain.produce("gone", b"v")
+        plain.flush()
+        [deleted] = admin.delete_records([TopicPartition("gone", 0, 1)]).values()
+        deleted.result(WAIT_SECONDS)
         producer = Producer({**client, "transactional.id": "till"})
         producer.init_transactions(WAIT_SECONDS)
         producer.begin_transaction()
         producer.produce("orders", b"v")
         producer.flush()
         consumer = Consumer({**client, "group.id": "billing"})
-        consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        places = [TopicPartition("orders", 0, 0), TopicPartition("gone", 0, 0)]
+        consumer.commit(offsets=places, asynchronous=False)
         consumer.close()
         entry = ConfigEntry(
             "follower.replication.throttled.rate",

@@ -239,6 +239,15 @@ def test_connections_are_counted_by_listener(tmp_path: Path) -> None:
         scrape_until(url_of(node), lambda told: set(told.by(name, "listener").values()) == {0})
 
 
+def test_a_directory_that_cannot_be_had_is_told(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    bad.write_text("this is no directory")
+    with running_node(tmp_path, log_dirs=f"{good},{bad}", penstock_metrics_address="0") as node:
+        told = scrape(url_of(node))
+    assert told("kafka_log_logmanager_offlinelogdirectorycount") == 1
+    assert set(told.by("penstock_log_directory_used_bytes", "directory")) == {str(good)}
+
+
 def test_a_throttle_is_told_while_there_is_one(node: RunningNode) -> None:
     name = "penstock_replication_throttle_bytes_per_second"
     assert not list(scrape(url_of(node)).all(name))

@@ -1,22 +1,14 @@
-"""How far the groups that this broker coordinates are behind, for whoever watches them.
+"""How far a group is behind in a partition that has a replica here.
 
-Each committed offset costs one look-up: the index leads to the batch that holds it, and of that
-batch the header alone is read. So the age of the first unread record is that of its batch's first
-record: exact where a group has stopped between two batches, as most do, and never too small.
-Partitions that other brokers lead are left out: their ends are not known here.
+Each lag costs one look-up: the index leads to the batch that holds the committed offset, and of
+that batch the header alone is read. So the age of the first unread record is that of its batch's
+first record: exact where a group has stopped between two batches, as most do, and never too small.
 """
 
-from collections.abc import Iterable, Iterator
-
-from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.lag import Lag, first_unread, lag
-from penstock.groups.shard import GroupShard
 from penstock.log.errors import CorruptData
 from penstock.log.partition_log import PartitionLog
 from penstock.log.reading import ReadBounds
-from penstock.model.error import ErrorCode
-from penstock.model.identity import TopicPartition
-from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchHeader
 from penstock.records.errors import CorruptBatch
@@ -24,37 +16,6 @@ from penstock.records.layout import HEADER_BYTES, NO_TIMESTAMP, TimestampType
 from penstock.replication.follower import Follower
 from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLag:
-    group: str
-    partition: TopicPartition
-    committed: Offset
-    end_offset: Offset
-    lag: Lag
-
-
-def group_lags(
-    shards: Iterable[GroupShard], partitions: Partitions, *, now_ms: int
-) -> Iterator[GroupLag]:
-    """Of every group and partition with a committed offset, one look-up at a time: whoever asks
-    for many lets others have their turn in between, and what has changed by then is seen.
-    """
-    for shard in list(shards):
-        for group in list(shard.offsets):
-            for topic, offsets in list(shard.offsets.of_group(group).items()):
-                for index, value in list(offsets.items()):
-                    partition = partitions.find(topic, index)
-                    if isinstance(partition, ErrorCode):
-                        continue
-                    yield GroupLag(
-                        group=group,
-                        partition=TopicPartition(topic, index),
-                        committed=Offset(value.offset),
-                        end_offset=partition.high_watermark,
-                        lag=partition_lag(partition, Offset(value.offset), now_ms=now_ms),
-                    )
 
 
 def partition_lag(replica: Replica, committed: Offset, *, now_ms: int) -> Lag:

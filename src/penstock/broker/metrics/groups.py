@@ -14,7 +14,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.groups.classic.group import ClassicGroup, ClassicState
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerState
 from penstock.groups.group import CLASSIC, CONSUMER, member_count
-from penstock.groups.lag import first_unread, lag
+from penstock.groups.lag import Lag, first_unread, lag
 from penstock.groups.shard import GroupShard
 from penstock.metrics.family import Family, Sample, Source, Steps, gauge
 from penstock.model.identity import TopicPartition
@@ -61,6 +61,11 @@ SECONDS = gauge(
     "The age of the first record that a group has not read, by its batch; 0 if it has read all.",
     *PLACE,
 )
+MISSED = gauge(
+    "penstock_group_missed_records",
+    "Offsets that were deleted before the group has read them; absent where there are none.",
+    *PLACE,
+)
 ELSEWHERE = gauge(
     "penstock_group_lags_elsewhere",
     "Committed offsets whose lag is not told here, since the partition has no replica here.",
@@ -79,6 +84,7 @@ FAMILIES: tuple[Family, ...] = (
     COMMITTED,
     RECORDS,
     SECONDS,
+    MISSED,
     ELSEWHERE,
     LEFT_OUT,
 )
@@ -157,24 +163,24 @@ class _Lags:
         if replica is None:
             self._elsewhere += 1
             return
-        records, age_ms = self._behind(replica, Offset(committed))
-        yield RECORDS.sample(records, *place)
-        if age_ms is not None:
-            yield SECONDS.sample(age_ms / 1000, *place)
+        found = self._behind(replica, Offset(committed))
+        yield RECORDS.sample(found.records, *place)
+        if found.age_ms is not None:
+            yield SECONDS.sample(found.age_ms / 1000, *place)
+        if found.missed:
+            yield MISSED.sample(found.missed, *place)
 
-    def _behind(self, replica: Replica, committed: Offset) -> tuple[int, int | None]:
+    def _behind(self, replica: Replica, committed: Offset) -> Lag:
         start_offset, end_offset = replica.log.start_offset, known_end(replica)
         unread = first_unread(committed, start_offset=start_offset, end_offset=end_offset)
         if unread is not None:
             self._ages += 1
-        if unread is None or self._ages > METRICS_LAG_AGES_MAX:
-            found = lag(
-                committed,
-                start_offset=start_offset,
-                end_offset=end_offset,
-                unread_since_ms=None,
-                now_ms=self._now_ms,
-            )
-        else:
-            found = partition_lag(replica, committed, now_ms=self._now_ms)
-        return found.records, found.age_ms
+        if unread is not None and self._ages <= METRICS_LAG_AGES_MAX:
+            return partition_lag(replica, committed, now_ms=self._now_ms)
+        return lag(
+            committed,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            unread_since_ms=None,
+            now_ms=self._now_ms,
+        )
