@@ -7,10 +7,12 @@ that a question without work waited meanwhile: what other clients feel.
 """
 
 import argparse
+import statistics
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,12 +37,14 @@ from penstock.wire.messages.produce import (
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
+from rig.held_port import HeldPort
 from rig.serve import ServedNode
 
 PARTITIONS_A_TOPIC = 100
 METADATA_VERSION = 12
 PING_SECONDS = 0.02
 IDLE_SECONDS = 10
+SCRAPES = 20
 MIB = 1024 * 1024
 
 
@@ -99,12 +103,14 @@ def main() -> None:
 
 def measure(folder: Path, count: int) -> Measured:
     measured = Measured()
-    node = ServedNode(data=folder / "data")
+    metrics = HeldPort()
+    node = ServedNode(data=folder / "data", settings={"penstock.metrics.address": metrics.address})
     node.start()
     try:
         measured.figures["RSS before, MiB"] = resident_mib(node)
         with Asking(address_of(node)) as asking:
             work(measured, node, asking, count)
+        scrape(measured, node, f"http://{metrics.address}/metrics", count)
         look(measured, node, "after work")
         started = time.perf_counter()
         node.stop()
@@ -164,6 +170,27 @@ def fetch(asking: Asking, topic_id: bytes) -> None:
     ends = [one.high_watermark for topic in reply.responses for one in topic.partitions]
     if ends != [2] * PARTITIONS_A_TOPIC:
         raise Refused(f"two records were acked in each partition, found are {ends}")
+
+
+def scrape(measured: Measured, node: ServedNode, url: str, count: int) -> None:
+    """The best of some, as the first makes what later ones have; stalls are those of all."""
+    process = psutil.Process(node.pid)
+    stall = Stall(address_of(node))
+    taken, cost = [], []
+    for _ in range(SCRAPES):
+        used, started = process.cpu_times(), time.perf_counter()
+        with urllib.request.urlopen(url) as reply:
+            text = reply.read()
+        taken.append(time.perf_counter() - started)
+        after = process.cpu_times()
+        cost.append(after.user + after.system - used.user - used.system)
+        if text.count(b"kafka_log_log_size{") != count + 1:
+            raise Refused(f"not all of {count} logs are told, and that of the metadata")
+        time.sleep(0.1)
+    measured.figures["scrape, best, ms"] = min(taken) * 1000
+    measured.stalls_ms["scrape, best, ms"] = stall.end()
+    measured.figures["scrape, median, ms"] = statistics.median(taken) * 1000
+    measured.figures["scrape, CPU, median, ms"] = statistics.median(cost) * 1000
 
 
 def idle(measured: Measured, node: ServedNode) -> None:

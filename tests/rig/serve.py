@@ -1,5 +1,6 @@
 """`penstock serve` as a process: started, killed, stopped, started again on its data."""
 
+import os
 import selectors
 import signal
 import subprocess
@@ -45,12 +46,16 @@ class ServedNode:
         deadline = time.monotonic() + START_SECONDS_MAX
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
+            said = ""
             while selector.select(max(0.0, deadline - time.monotonic())):
-                line = self._process.stdout.readline()
-                if line.startswith(READY):
-                    return line.removeprefix(READY).strip()
-                if not line:
+                # Not by readline: what it has read beyond a line no selector knows of.
+                data = os.read(self._process.stdout.fileno(), 65536)
+                if not data:
                     break
+                said += data.decode("utf-8", "replace")
+                for line in said.splitlines(keepends=True):
+                    if line.startswith(READY) and line.endswith("\n"):
+                        return line.removeprefix(READY).strip()
         self.kill()
         raise RuntimeError(f"the node did not start: {self.logged()[-4000:]}")
 
