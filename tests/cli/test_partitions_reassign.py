@@ -179,3 +179,21 @@ def test_leaders_go_back_to_the_preferred_replica(run: Run, cluster: Broker) -> 
 def leader(run: Run, cluster: Broker, topic: str, partition: int) -> object:
     [described] = run(f"topics describe {topic} --json", bootstrap=cluster.nodes[1]).json()
     return described["partitions"][partition]["leader"]
+
+
+def test_the_replicas_of_a_topic_are_raised_and_lowered(run: Run, cluster: Broker) -> None:
+    create(cluster, "raised", [2], [3])
+    write(cluster, "raised", count=1)
+    command = "partitions reassign --topic raised --to-brokers 1,2,3 --watch --json --replicas"
+    raised = run(f"{command} 3", bootstrap=cluster.bootstrap).json()
+    assert [set(one["target"]) for one in raised["partitions"]] == [{1, 2, 3}] * 2
+    [told] = run("topics describe raised --json").json()
+    assert [len(one["in_sync"]) for one in told["partitions"]] == [3, 3]
+    run(f"{command} 2")
+    [told] = run("topics describe raised --json").json()
+    assert [len(one["replicas"]) for one in told["partitions"]] == [2, 2]
+    alone = run("partitions reassign --verify --replicas 2")
+    assert alone.status == 2
+    assert "--replicas is for --topic and --to-brokers" in alone.err
+    too_many = run("partitions reassign --topic raised --to-brokers 1,2,3 --replicas 4")
+    assert too_many.err == "penstock: raised-0: 4 replicas cannot be on 3 brokers\n"

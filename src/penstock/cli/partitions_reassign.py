@@ -32,6 +32,7 @@ from penstock.client.admin.reassignment_plan import (
 from penstock.client.admin.reassignments import Reassignment, list_reassignments
 from penstock.client.admin.replica_sizes import replica_sizes
 from penstock.client.admin.replication_throttle import Move
+from penstock.client.admin.topology import REPLICAS_MAX
 from penstock.client.network.cluster import Cluster
 from penstock.client.network.errors import Refused
 from penstock.model.error import ErrorCode
@@ -52,6 +53,7 @@ class Wanted:
     scopes: tuple[str, ...]
     to_brokers: tuple[NodeId, ...]
     drain: tuple[NodeId, ...]
+    replicas: int | None = None
 
     async def targets(self, cluster: Cluster) -> Targets:
         """Where they are to be; Refused where that cannot be."""
@@ -62,7 +64,7 @@ class Wanted:
             return drained(view, self.drain, running)
         if self.file is None:
             places = partitions_in(view, self.scopes)
-            targets = spread(view, places, self.to_brokers)
+            targets = spread(view, places, self.to_brokers, replicas_wanted=self.replicas)
         else:
             targets = self._read(self.file)
         check_targets(view, targets, [broker.node_id for broker in described.brokers])
@@ -106,6 +108,12 @@ def brokers_option(
     help="Spread the partitions of --topic over these brokers.",
 )
 @click.option(
+    "--replicas",
+    type=click.IntRange(min=1, max=REPLICAS_MAX),
+    metavar="N",
+    help="With --to-brokers: so many of each partition.  [default: as many as it has]",
+)
+@click.option(
     "--drain",
     callback=brokers_option,
     metavar="ID[,ID...]",
@@ -127,6 +135,7 @@ def reassign(
     file: Path | None,
     topic_scopes: tuple[str, ...],
     to_brokers: tuple[NodeId, ...],
+    replicas: int | None,
     drain: tuple[NodeId, ...],
     rate_bytes: int | None,
     dry_run: bool,
@@ -156,7 +165,11 @@ def reassign(
     named = file is not None or drain or (topic_scopes and to_brokers)
     if not verify and not cancel and not named:
         raise click.UsageError("what is to move? Give FILE, --drain, or --topic and --to-brokers")
-    wanted = Wanted(file=file, scopes=topic_scopes, to_brokers=to_brokers, drain=drain)
+    if replicas is not None and not to_brokers:
+        raise click.UsageError("--replicas is for --topic and --to-brokers")
+    wanted = Wanted(
+        file=file, scopes=topic_scopes, to_brokers=to_brokers, drain=drain, replicas=replicas
+    )
     if cancel:
         _cancel(wanted, bootstrap, as_json)
     elif verify:

@@ -49,6 +49,17 @@ def test_new_replicas_and_leaders_are_spread_evenly() -> None:
     assert (led.count(3), led.count(5)) == (2, 2)
 
 
+def test_replicas_are_added_up_to_a_number_or_taken_away() -> None:
+    known = view((1,), (2, 3, 4, 5))
+    places = [TopicPartition("t", index) for index in range(2)]
+    targets = spread(known, places, list(map(NodeId, (1, 2, 3, 4, 5))), replicas_wanted=3)
+    first, second = targets.values()
+    assert first[0] == 1
+    assert len(set(first)) == 3
+    assert {RACKS[node] for node in first} == {"a", "b", "c"}
+    assert second == (2, 3, 4)
+
+
 def test_new_replicas_are_in_racks_without_one() -> None:
     for held in spread_over(view(*[(1, 2)] * 6), 1, 3, 4):
         assert {RACKS[node] for node in held} == {"a", "b"}

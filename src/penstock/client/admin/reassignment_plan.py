@@ -54,10 +54,11 @@ def spread(
     to_brokers: Sequence[NodeId],
     *,
     also_kept: Collection[NodeId] = (),
+    replicas_wanted: int | None = None,
 ) -> Targets:
-    """As many replicas as each partition has, on these brokers only. Those that are there already
-    stay, also those on brokers of `also_kept`; others go to the rack, and then the broker, that has
-    the fewest of these replicas.
+    """As many replicas as each partition has, or as are wanted, on these brokers only. Those that
+    are there already stay, also those on brokers of `also_kept`; others go to the rack, and then
+    the broker, that has the fewest of these replicas.
     """
     _check_replicas("--to-brokers", to_brokers, view.brokers)
     kept_on = dict.fromkeys((*to_brokers, *also_kept))
@@ -65,17 +66,20 @@ def spread(
     count: dict[NodeId, int] = dict.fromkeys(to_brokers, 0)
     leads: dict[NodeId, int] = dict.fromkeys(kept_on, 0)
     kept: dict[TopicPartition, list[NodeId]] = {}
+    wanted: dict[TopicPartition, int] = {}
     for place in partitions:
         known = view.partition(place)
         assert known is not None
+        wanted[place] = replicas_wanted or len(known.replicas)
         kept[place] = [node for node in known.replicas if node in kept_on]
         holding = len({*kept[place], *to_brokers})
-        if len(known.replicas) > holding:
+        if wanted[place] > holding:
             raise Refused(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 str(place),
-                f"{len(known.replicas)} replicas cannot be on {_counted(holding)}",
+                f"{wanted[place]} replicas cannot be on {_counted(holding)}",
             )
+        del kept[place][wanted[place] :]
         for node in kept[place]:
             if node in count:
                 count[node] += 1
@@ -83,7 +87,7 @@ def spread(
     for place, replicas in kept.items():
         known = view.partition(place)
         assert known is not None
-        while len(replicas) < len(known.replicas):
+        while len(replicas) < wanted[place]:
             node = _next_replica(replicas, count, racks)
             replicas.append(node)
             count[node] += 1
