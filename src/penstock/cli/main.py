@@ -44,6 +44,9 @@ NOUNS = {
     ),
     "top": Noun("penstock.cli.top", "Watch nodes, topics, groups and problems of a cluster."),
     "plan": Noun("penstock.cli.plan", "Plan partitions, disk, memory and metadata from the load."),
+    "doctor": Noun(
+        "penstock.cli.doctor", "Examine a cluster before it is relied on, and say what mends it."
+    ),
     "configs": Noun("penstock.cli.configs", "Describe and alter settings of topics and brokers."),
     "groups": Noun("penstock.cli.groups", "List, describe, reset and delete consumer groups."),
     "users": Noun("penstock.cli.users", "Add, list and remove users that log in by SCRAM."),

@@ -1,0 +1,61 @@
+"""What is away now: replicas out of sync, too few of them, partitions without a leader."""
+
+from collections.abc import Iterator
+
+from penstock.client.network.routing import PartitionView
+from penstock.doctor.durability import MIN_INSYNC, number
+from penstock.doctor.finding import Advice, Finding, counted, fail, finding, unknown
+from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+from penstock.model.identity import NodeId, TopicPartition
+
+
+def under_replicated(seen: ClusterSeen, limits: Limits) -> Finding:
+    faults = []
+    for place, one in _partitions(seen):
+        away = [node for node in one.replicas if node not in one.in_sync]
+        if away:
+            reason = f"{place} is in sync on {len(one.in_sync)} of {len(one.replicas)}"
+            faults.append(fail(reason, _start(seen, away)))
+    return finding("under-replicated", faults, passed="all replicas are in sync")
+
+
+def under_min_insync(seen: ClusterSeen, limits: Limits) -> Finding:
+    check = "under-min-insync"
+    if isinstance(seen.topic_settings, Unseen):
+        return finding(check, [unknown(seen.topic_settings.reason)], passed="")
+    faults = []
+    for place, one in _partitions(seen):
+        needed = number(seen.topic_settings.get(place.topic, {}).get(MIN_INSYNC))
+        # One that has fewer replicas than that at all is the affair of `min-insync`.
+        if needed is None or len(one.in_sync) >= needed or len(one.replicas) < needed:
+            continue
+        away = [node for node in one.replicas if node not in one.in_sync]
+        reason = f"{place}: {len(one.in_sync)} in sync, {needed} needed to write"
+        faults.append(fail(reason, _start(seen, away)))
+    return finding(check, faults, passed="every partition takes writes with acks=all")
+
+
+def offline(seen: ClusterSeen, limits: Limits) -> Finding:
+    faults = []
+    for place, one in _partitions(seen):
+        if one.leader is None or one.leader not in seen.brokers:
+            faults.append(fail(f"{place} has no leader", _start(seen, list(one.replicas))))
+    return finding("offline", faults, passed="every partition has a leader")
+
+
+def _partitions(seen: ClusterSeen) -> Iterator[tuple[TopicPartition, PartitionView]]:
+    for name, topic in sorted(seen.topics.items()):
+        for one in topic.partitions:
+            yield TopicPartition(name, one.index), one
+
+
+def _start(seen: ClusterSeen, away: list[NodeId]) -> Advice:
+    down = sorted({node for node in away if node not in seen.brokers})
+    if not down:
+        nodes = ", ".join(map(str, sorted(away)))
+        return Advice(text=f"see why the replicas on {nodes} do not catch up: the log of that node")
+    nodes = ", ".join(map(str, down))
+    return Advice(
+        text=f"start {counted(len(down), 'broker').removeprefix(f'{len(down)} ')} {nodes} again;"
+        f" if gone for good: penstock partitions reassign --drain {','.join(map(str, down))}"
+    )

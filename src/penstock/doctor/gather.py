@@ -1,0 +1,301 @@
+"""Asks a cluster, by the public protocol alone, for all that the checks judge.
+
+Each question has a time of its own, and all of them together have one: what is not answered by then
+is Unseen, with the reason, and the other questions are asked all the same. Only a cluster that no
+broker of can be reached is an error.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from penstock.client.admin.acls import describe_acls
+from penstock.client.admin.admin import Admin, LogDirectory
+from penstock.client.admin.configs import Resource, describe_configs
+from penstock.client.admin.group_lag import group_lag
+from penstock.client.admin.groups import GroupDescription, describe_groups, list_groups
+from penstock.client.admin.hanging_transactions import Suspect, suspects
+from penstock.client.admin.last_batches import LogRange, StoredBatch, last_batches, ranges
+from penstock.client.admin.quorum import describe_quorum
+from penstock.client.admin.transaction_listing import (
+    OPEN_STATES,
+    TransactionDescription,
+    Wanted,
+    describe_transactions,
+    list_transactions,
+)
+from penstock.client.consume.offsets import When, list_offsets
+from penstock.client.network.cluster import Cluster, ClusterRules
+from penstock.client.network.coordinators import CoordinatorKind, Coordinators
+from penstock.client.network.errors import ClientError, Refused
+from penstock.client.network.routing import ClusterView
+from penstock.doctor.seen import (
+    AclsSeen,
+    ClockSeen,
+    ClusterSeen,
+    GroupSeen,
+    Seen,
+    Settings,
+    Unseen,
+)
+from penstock.model.configs import ResourceKind
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.offset import Offset
+from penstock.model.settings.listener import SecurityProtocol
+from penstock.model.topic_name import is_of_the_system
+from penstock.security.acl.filter import AclFilter
+
+Result = TypeVar("Result")
+Progress = Callable[[str], None]
+
+# A broker that is down costs a question, and not the whole examination.
+RULES = ClusterRules(client_id="penstock-doctor", connect_ms_max=3_000, request_ms_max=10_000)
+TIMEOUT_MS_DEFAULT = 60_000
+QUESTION_MS_MAX = 15_000
+GROUPS_MAX = 500
+PARTITIONS_SAMPLED = 200
+TOPICS_AT_ONCE = 200
+
+
+async def gather(
+    cluster: Cluster,
+    *,
+    timeout_ms: int = TIMEOUT_MS_DEFAULT,
+    progress: Progress = lambda what: None,
+) -> ClusterSeen:
+    """ClientError when no broker tells the metadata."""
+    progress("metadata")
+    view = await cluster.refresh_all()
+    ask = _Questions(cluster, timeout_ms=timeout_ms, progress=progress)
+    down = await ask.about("registered brokers", _down(cluster, view))
+    logs = await ask.about("offsets", _logs(cluster, view))
+    batches: Seen[dict[TopicPartition, tuple[StoredBatch, ...]]]
+    batches = logs if isinstance(logs, Unseen) else await _batches(ask, cluster, view, logs)
+    security = cluster.rules.security
+    seen = ClusterSeen(
+        at_ms=cluster.clock.now_ms(),
+        protocol=SecurityProtocol.PLAINTEXT if security is None else security.protocol,
+        brokers=view.brokers,
+        topics=view.topics,
+        down=_holding(view) if isinstance(down, Unseen) else down,
+        topic_settings=await ask.about("settings of topics", _topic_settings(cluster, view)),
+        broker_settings={
+            node: await ask.about(f"settings of broker {node}", _broker_settings(cluster, node))
+            for node in view.brokers
+        },
+        directories={
+            node: await ask.about(f"disks of broker {node}", _directories(cluster, node))
+            for node in view.brokers
+        },
+        logs=logs,
+        batches=batches,
+        groups=await _groups(ask, cluster),
+        acls=await ask.about("ACLs", _acls(cluster)),
+        transactions=await ask.about("transactions", _transactions(cluster)),
+        hanging=await ask.about("producers", _hanging(cluster, view)),
+        clock=await ask.about("the controller's clock", _clock(cluster)),
+    )
+    return seen
+
+
+class _Questions:
+    def __init__(self, cluster: Cluster, *, timeout_ms: int, progress: Progress) -> None:
+        self._clock = cluster.clock
+        self._deadline_ms = cluster.clock.monotonic_ms() + timeout_ms
+        self._timeout_ms = timeout_ms
+        self._progress = progress
+
+    @property
+    def left_ms(self) -> int:
+        return max(0, self._deadline_ms - self._clock.monotonic_ms())
+
+    async def about(self, what: str, work: Awaitable[Result]) -> Seen[Result]:
+        self._progress(what)
+        limit_ms = min(QUESTION_MS_MAX, self.left_ms)
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                return await work
+        except ClientError as error:
+            return Unseen(reason=f"{what}: {_line(error)}")
+        except TimeoutError:
+            if self.left_ms == 0:
+                return Unseen(reason=f"{what}: not within the {self._timeout_ms / 1000:g} s of all")
+            return Unseen(reason=f"{what}: no answer within {limit_ms / 1000:g} s")
+
+
+async def _down(cluster: Cluster, view: ClusterView) -> tuple[NodeId, ...]:
+    described = await Admin(cluster).describe_cluster()
+    fenced = {broker.node_id for broker in described.brokers if broker.fenced}
+    return tuple(sorted({*fenced, *_holding(view)}))
+
+
+def _holding(view: ClusterView) -> tuple[NodeId, ...]:
+    """Nodes that hold replicas and are no brokers at present."""
+    return tuple(
+        sorted(
+            {
+                node
+                for topic in view.topics.values()
+                for one in topic.partitions
+                for node in one.replicas
+                if node not in view.brokers
+            }
+        )
+    )
+
+
+async def _logs(cluster: Cluster, view: ClusterView) -> dict[TopicPartition, LogRange]:
+    places = [
+        place
+        for name, topic in sorted(view.topics.items())
+        for one in topic.partitions
+        if view.leader_of(place := TopicPartition(name, one.index)) is not None
+    ]
+    starts = await _offsets(cluster, places, When.EARLIEST)
+    return ranges(starts, await _offsets(cluster, places, When.LATEST))
+
+
+async def _offsets(
+    cluster: Cluster, places: list[TopicPartition], when: When
+) -> dict[TopicPartition, Offset]:
+    wanted = dict.fromkeys(places, when)
+    listed = await list_offsets(cluster, wanted, timeout_ms=QUESTION_MS_MAX // 3)
+    return {
+        place: one.offset
+        for place, one in listed.items()
+        if not isinstance(one, Refused) and one.offset is not None
+    }
+
+
+async def _batches(
+    ask: _Questions, cluster: Cluster, view: ClusterView, logs: dict[TopicPartition, LogRange]
+) -> Seen[dict[TopicPartition, tuple[StoredBatch, ...]]]:
+    """Of the first partitions of all topics, and then the next ones, until there are enough."""
+    found: dict[TopicPartition, tuple[StoredBatch, ...]] = {}
+
+    async def read() -> None:
+        for place in _sampled(view, logs):
+            found[place] = await last_batches(cluster, place, logs[place])
+
+    unseen = await ask.about("last batches", read())
+    # What was read before time was up is a sample too.
+    return unseen if isinstance(unseen, Unseen) and not found else found
+
+
+def _sampled(view: ClusterView, logs: dict[TopicPartition, LogRange]) -> Iterable[TopicPartition]:
+    places = [
+        place
+        for place, log in logs.items()
+        if log.count and not view.topics[place.topic].internal and not is_of_the_system(place.topic)
+    ]
+    return sorted(places, key=lambda place: (place.partition, place.topic))[:PARTITIONS_SAMPLED]
+
+
+async def _topic_settings(cluster: Cluster, view: ClusterView) -> dict[str, Settings]:
+    names = sorted(view.topics)
+    found: dict[str, Settings] = {}
+    for start in range(0, len(names), TOPICS_AT_ONCE):
+        part = [
+            Resource(ResourceKind.TOPIC, name) for name in names[start : start + TOPICS_AT_ONCE]
+        ]
+        for resource, entries in (await describe_configs(cluster, part)).items():
+            if not isinstance(entries, Refused):
+                found[resource.name] = {entry.name: entry.value for entry in entries}
+            elif entries.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
+                raise entries
+    return found
+
+
+async def _broker_settings(cluster: Cluster, node: NodeId) -> Settings:
+    resource = Resource(ResourceKind.BROKER, str(node))
+    entries = (await describe_configs(cluster, [resource]))[resource]
+    if isinstance(entries, Refused):
+        raise entries
+    return {entry.name: entry.value for entry in entries}
+
+
+async def _directories(cluster: Cluster, node: NodeId) -> tuple[LogDirectory, ...]:
+    found = (await Admin(cluster).log_directories([node]))[node]
+    if isinstance(found, Refused):
+        raise found
+    return tuple(found)
+
+
+async def _groups(ask: _Questions, cluster: Cluster) -> Seen[tuple[GroupSeen, ...]]:
+    listed = await ask.about("groups", list_groups(cluster))
+    if isinstance(listed, Unseen):
+        return listed
+    coordinators = Coordinators(cluster)
+    found = []
+    for group in listed[:GROUPS_MAX]:
+        name = group.group_id
+        described = await ask.about(f"group {name}", _described(coordinators, name))
+        if isinstance(described, Unseen):
+            seen = GroupSeen(group_id=name, state="", member_topics=(), lag=described)
+        else:
+            lag = await ask.about(f"lag of {name}", group_lag(cluster, coordinators, name))
+            seen = GroupSeen(
+                group_id=name,
+                state=described.state,
+                member_topics=tuple(member.subscribed for member in described.members),
+                lag=lag if isinstance(lag, Unseen) else tuple(lag),
+            )
+        found.append(seen)
+    return tuple(found)
+
+
+async def _described(coordinators: Coordinators, name: str) -> GroupDescription:
+    described = (await describe_groups(coordinators, [name]))[name]
+    if isinstance(described, Refused):
+        raise described
+    return described
+
+
+async def _acls(cluster: Cluster) -> AclsSeen:
+    try:
+        return AclsSeen(is_enabled=True, entries=tuple(await describe_acls(cluster, AclFilter())))
+    except Refused as error:
+        if error.code != ErrorCode.SECURITY_DISABLED:
+            raise
+        return AclsSeen(is_enabled=False)
+
+
+async def _transactions(cluster: Cluster) -> tuple[TransactionDescription, ...]:
+    listed = await list_transactions(cluster, Wanted(states=OPEN_STATES))
+    coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
+    names = [one.transactional_id for one in listed]
+    described = await describe_transactions(coordinators, names)
+    return tuple(one for one in described.values() if isinstance(one, TransactionDescription))
+
+
+async def _hanging(cluster: Cluster, view: ClusterView) -> tuple[Suspect, ...]:
+    places = [
+        place
+        for name, topic in sorted(view.topics.items())
+        for one in topic.partitions
+        if view.leader_of(place := TopicPartition(name, one.index)) is not None
+    ]
+    coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
+    found = await suspects(cluster, coordinators, places)
+    return tuple(one for one in found if one.hangs)
+
+
+async def _clock(cluster: Cluster) -> ClockSeen:
+    """The leader of the quorum tells the time of its own last fetch as now, by its clock."""
+    await describe_quorum(cluster)  # the one that counts finds its connections open
+    before_ms, began_ms = cluster.clock.now_ms(), cluster.clock.monotonic_ms()
+    quorum = await describe_quorum(cluster)
+    took_ms = cluster.clock.monotonic_ms() - began_ms
+    for member in quorum.voters:
+        told_ms = member.fetched_ms if member.fetched_ms is not None else member.caught_up_ms
+        if member.node_id == quorum.leader_id and told_ms is not None:
+            ahead_ms = told_ms - before_ms - took_ms // 2
+            return ClockSeen(
+                node_id=quorum.leader_id, ahead_ms=ahead_ms, within_ms=took_ms // 2 + 1
+            )
+    raise ClientError("the active controller does not tell its time")
+
+
+def _line(error: ClientError) -> str:
+    return " ".join(str(error).split())

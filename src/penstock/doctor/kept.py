@@ -1,0 +1,74 @@
+"""What topics keep: for how long, and letters that nobody has looked at."""
+
+import re
+
+from penstock.client.network.routing import TopicView
+from penstock.doctor.durability import number
+from penstock.doctor.finding import Command, Finding, counted, fail, finding, unknown, warn
+from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+from penstock.model.identity import TopicPartition
+
+WEEK_MS = 7 * 86_400_000
+# `commerce.dead-letters` of our pipelines, `orders.DLT` of Spring, `dlq-orders`, `ordersDLQ`.
+DEAD_LETTERS = re.compile(
+    r"(?:^|[._-])(?:dlq|dlt|dead[._-]?letters?(?:[._-]?(?:queue|topic))?)(?:[._-]|$)|DL[QT]$",
+    re.IGNORECASE,
+)
+REPLAY_GROUP = "penstock-dlq-"  # and the topic: where `penstock dlq replay` notes how far it is
+
+
+def retention(seen: ClusterSeen, limits: Limits) -> Finding:
+    check = "retention"
+    if isinstance(seen.topic_settings, Unseen):
+        return finding(check, [unknown(seen.topic_settings.reason)], passed="")
+    faults = []
+    for topic in seen.own_topics():
+        settings = seen.topic_settings.get(topic.name, {})
+        if "delete" not in (settings.get("cleanup.policy") or "delete"):
+            continue  # compaction keeps it small
+        kept_ms, kept_bytes = number(settings.get("retention.ms")), settings.get("retention.bytes")
+        mend = Command(
+            verb="topics alter", names=(topic.name,), options=("--set", f"retention.ms={WEEK_MS}")
+        )
+        if kept_ms == -1 and kept_bytes == "-1":
+            faults.append(warn(f"{topic.name} keeps all records for ever", mend))
+        elif kept_ms is not None and 0 <= kept_ms < limits.lag_ms_max:
+            reason = f"{topic.name} drops records after {kept_ms / 1000:g} s, within the lag SLA"
+            faults.append(fail(reason, mend))
+    return finding(
+        check, faults, passed="records are kept longer than groups lag, and not for ever"
+    )
+
+
+def dead_letters(seen: ClusterSeen, limits: Limits) -> Finding:
+    check = "dead-letters"
+    topics = [topic for topic in seen.own_topics() if DEAD_LETTERS.search(topic.name)]
+    if isinstance(seen.logs, Unseen):
+        return finding(check, [unknown(seen.logs.reason)], passed="")
+    faults = []
+    for topic in topics:
+        count = _waiting(seen, topic)
+        if count:
+            reason = f"{topic.name} holds {counted(count, 'record')} not replayed"
+            faults.append(warn(reason, Command(verb="dlq replay", names=(topic.name,))))
+    found = f"{counted(len(topics), 'dead-letter topic')}, nothing waits there"
+    return finding(check, faults, passed=found if topics else "there is no dead-letter topic")
+
+
+def _waiting(seen: ClusterSeen, topic: TopicView) -> int:
+    assert not isinstance(seen.logs, Unseen)
+    done: dict[TopicPartition, int] = {}
+    for group in () if isinstance(seen.groups, Unseen) else seen.groups:
+        if group.group_id == f"{REPLAY_GROUP}{topic.name}" and not isinstance(group.lag, Unseen):
+            done = {
+                one.partition: one.committed.offset
+                for one in group.lag
+                if one.committed is not None
+            }
+    count = 0
+    for one in topic.partitions:
+        place = TopicPartition(topic.name, one.index)
+        log = seen.logs.get(place)
+        if log is not None:
+            count += max(0, log.end_offset - max(log.start_offset, done.get(place, 0)))
+    return count

@@ -1,0 +1,134 @@
+"""How partitions are laid out: how many, who leads them, and whether some are much larger."""
+
+from penstock.doctor.finding import (
+    Advice,
+    Command,
+    Fault,
+    Finding,
+    counted,
+    fail,
+    finding,
+    unknown,
+    warn,
+)
+from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+from penstock.model.identity import NodeId, TopicPartition
+from penstock.model.limit import MIB
+from penstock.planning.given import ceil_div
+
+NEAR_LIMIT = 0.8
+IMBALANCE_MAX = 0.1  # as Kafka's leader.imbalance.per.broker.percentage
+HOT_TIMES = 2  # the mean of the topic
+HOT_BYTES_MIN = MIB  # smaller topics are nobody's trouble
+
+
+def partitions(seen: ClusterSeen, limits: Limits) -> Finding:
+    held: dict[NodeId, int] = dict.fromkeys(seen.brokers, 0)
+    for topic in seen.topics.values():
+        for one in topic.partitions:
+            for node in one.replicas:
+                held[node] = held.get(node, 0) + 1
+    most = limits.replicas_per_broker_max
+    faults = []
+    for node, count in sorted(held.items()):
+        reason = f"broker {node} holds {counted(count, 'replica')} of {most:,}"
+        needed = ceil_div(sum(held.values()), max(1, most))
+        if count > most:
+            faults.append(fail(reason, _fewer(needed, len(held))))
+        elif count > most * NEAR_LIMIT:
+            faults.append(warn(reason, _fewer(max(needed, len(held) + 1), len(held))))
+    faults += _idle_members(seen)
+    fullest = max(held.values(), default=0)
+    return finding(
+        "partitions",
+        faults,
+        passed=f"{counted(fullest, 'replica')} a broker at most, of {most:,}",
+    )
+
+
+def _fewer(needed: int, brokers: int) -> Command | Advice:
+    if needed <= brokers:  # there is room elsewhere
+        return Command(verb="partitions balance", options=("--yes",))
+    return Advice(text=f"run {needed} brokers or more, or delete topics that nobody uses")
+
+
+def _idle_members(seen: ClusterSeen) -> list[Fault]:
+    """A partition is read by one member of a group: members beyond their number do nothing."""
+    if isinstance(seen.groups, Unseen):
+        return []
+    faults = []
+    for group in seen.groups:
+        for name in sorted({topic for topics in group.member_topics for topic in topics}):
+            readers = sum(name in topics for topics in group.member_topics)
+            topic = seen.topics.get(name)
+            # Members of several topics may read from the others.
+            alone = all(topics == (name,) for topics in group.member_topics if name in topics)
+            if topic is not None and alone and readers > len(topic.partitions):
+                mend = Command(
+                    verb="topics alter", names=(name,), options=("--partitions", str(readers))
+                )
+                reason = (
+                    f"{name} has {counted(len(topic.partitions), 'partition')} for"
+                    f" {readers} members of {group.group_id}"
+                )
+                faults.append(warn(reason, mend))
+    return faults
+
+
+def leader_balance(seen: ClusterSeen, limits: Limits) -> Finding:
+    preferred: dict[NodeId, int] = {}
+    elsewhere: dict[NodeId, int] = {}
+    for topic in seen.topics.values():
+        for one in topic.partitions:
+            if not one.replicas:
+                continue
+            first = one.replicas[0]
+            preferred[first] = preferred.get(first, 0) + 1
+            if one.leader is not None and one.leader != first:
+                elsewhere[first] = elsewhere.get(first, 0) + 1
+    faults = []
+    for node, count in sorted(elsewhere.items()):
+        if count <= preferred[node] * IMBALANCE_MAX:
+            continue
+        reason = f"broker {node} leads {preferred[node] - count} of the {preferred[node]} it should"
+        if node in seen.brokers:
+            faults.append(warn(reason, Command(verb="partitions elect-leaders")))
+        else:
+            faults.append(warn(reason, Advice(text=f"start broker {node} again")))
+    return finding("leader-balance", faults, passed="partitions are led by their preferred leaders")
+
+
+def hot_partitions(seen: ClusterSeen, limits: Limits) -> Finding:
+    check = "hot-partitions"
+    sizes: dict[TopicPartition, int] = {}
+    for directories in seen.directories.values():
+        for directory in () if isinstance(directories, Unseen) else directories:
+            for replica in directory.replicas:
+                place = replica.partition
+                sizes[place] = max(sizes.get(place, 0), replica.size_bytes)
+    reasons = [one.reason for one in seen.directories.values() if isinstance(one, Unseen)]
+    if not sizes and reasons:
+        return finding(check, [unknown(reasons[0])], passed="")
+    faults = []
+    for topic in seen.own_topics():
+        held = [(TopicPartition(topic.name, one.index)) for one in topic.partitions]
+        total = sum(sizes.get(place, 0) for place in held)
+        if len(held) < 2 or total < HOT_BYTES_MIN:
+            continue
+        mean = total / len(held)
+        for place in held:
+            times = sizes.get(place, 0) / mean
+            if times >= HOT_TIMES:
+                advice = (
+                    f"another key, or more partitions of {topic.name}:"
+                    " penstock partitions hot shows which keys are written most"
+                )
+                faults.append(
+                    warn(
+                        f"{place} holds {times:.1f} times the mean of its topic",
+                        Advice(text=advice),
+                    )
+                )
+    return finding(
+        check, faults, passed=f"no partition holds {HOT_TIMES} times the mean of its topic"
+    )

@@ -1,0 +1,95 @@
+"""What the machines of nodes have: room on disks, clocks, descriptors."""
+
+from penstock.client.admin.admin import LogDirectory
+from penstock.doctor.durability import number
+from penstock.doctor.finding import Advice, Finding, fail, finding, unknown, warn
+from penstock.doctor.seen import ClusterSeen, Limits, Unseen
+from penstock.model.identity import NodeId
+from penstock.records.layout import TimestampType
+
+SKEW_MS_WARN = 1_000
+SKEW_MS_FAIL = 10_000
+FUTURE_MS_MAX = 60_000  # of timestamps that producers gave
+SEGMENT_BYTES_DEFAULT = 2**30
+FILES_OF_A_SEGMENT = 3
+SYNCHRONISE = Advice(text="synchronise the clocks of these machines: NTP or chrony")
+
+
+def disk(seen: ClusterSeen, limits: Limits) -> Finding:
+    faults = []
+    least = 100.0
+    for node, directories in sorted(seen.directories.items()):
+        if isinstance(directories, Unseen):
+            faults.append(unknown(directories.reason))
+            continue
+        for one in directories:
+            where = f"broker {node} {one.path}"
+            if one.error is not None:
+                advice = f"mend the disk of broker {node}, and start it again"
+                faults.append(fail(f"{where} is offline", Advice(text=advice)))
+            elif one.total_bytes is None or one.usable_bytes is None or not one.total_bytes:
+                faults.append(unknown(f"{where}: it does not tell its size (before Kafka 3.3)"))
+            else:
+                free = 100 * one.usable_bytes / one.total_bytes
+                least = min(least, free)
+                if free < limits.disk_free_percent_min:
+                    reason = f"{where}: {free:.0f} % free, {limits.disk_free_percent_min} % wanted"
+                    short = free < limits.disk_free_percent_min / 2
+                    mend = Advice(text=_room(one, node))
+                    faults.append(fail(reason, mend) if short else warn(reason, mend))
+    return finding("disk", faults, passed=f"{least:.0f} % free or more on every disk")
+
+
+def _room(directory: LogDirectory, node: NodeId) -> str:
+    sizes: dict[str, int] = {}
+    for replica in directory.replicas:
+        topic = replica.partition.topic
+        sizes[topic] = sizes.get(topic, 0) + replica.size_bytes
+    if not sizes:
+        return f"make room on the disk of broker {node}: the log has none of it"
+    largest = max(sizes, key=lambda topic: (sizes[topic], topic))
+    return f"a larger disk, or a shorter retention: {largest} takes {sizes[largest]:,} bytes"
+
+
+def clock(seen: ClusterSeen, limits: Limits) -> Finding:
+    faults = []
+    if isinstance(seen.clock, Unseen):
+        faults.append(unknown(seen.clock.reason))
+    else:
+        skew_ms = max(0, abs(seen.clock.ahead_ms) - seen.clock.within_ms)
+        side = "ahead of" if seen.clock.ahead_ms > 0 else "behind"
+        told = f"controller {seen.clock.node_id} is {skew_ms / 1000:.1f} s {side} this machine"
+        if skew_ms >= SKEW_MS_FAIL:
+            faults.append(fail(told, SYNCHRONISE))
+        elif skew_ms >= SKEW_MS_WARN:
+            faults.append(warn(told, SYNCHRONISE))
+    for place, batches in () if isinstance(seen.batches, Unseen) else sorted(seen.batches.items()):
+        for batch in batches:
+            ahead_ms = batch.timestamp_ms_max - seen.at_ms
+            by_broker = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
+            if ahead_ms > (SKEW_MS_FAIL if by_broker else FUTURE_MS_MAX):
+                whose = "its leader's" if by_broker else "a producer's"
+                reason = f"{place}: {whose} clock was {ahead_ms / 1000:,.0f} s ahead"
+                faults.append(warn(reason, SYNCHRONISE))
+                break
+    return finding(
+        "clock",
+        faults,
+        passed="the controller agrees with this machine; other nodes do not tell their time",
+    )
+
+
+def descriptors(seen: ClusterSeen, limits: Limits) -> Finding:
+    settings = {} if isinstance(seen.topic_settings, Unseen) else seen.topic_settings
+    needed = 0
+    for directories in seen.directories.values():
+        files = 0
+        for directory in () if isinstance(directories, Unseen) else directories:
+            for replica in directory.replicas:
+                told = number(settings.get(replica.partition.topic, {}).get("segment.bytes"))
+                segments = 1 + replica.size_bytes // (told or SEGMENT_BYTES_DEFAULT)
+                files += segments * FILES_OF_A_SEGMENT
+        needed = max(needed, files)
+    reason = "no request tells a node's limit of open files"
+    advice = f"on each node ulimit -n must exceed {needed:,} files of logs, and its connections"
+    return finding("descriptors", [unknown(reason, Advice(text=advice))], passed="")

@@ -1,0 +1,64 @@
+"""Consumer groups: how far they are behind, and those that nobody is a member of."""
+
+from penstock.doctor.finding import Advice, Command, Finding, counted, fail, finding, unknown, warn
+from penstock.doctor.kept import REPLAY_GROUP
+from penstock.doctor.seen import ClusterSeen, GroupSeen, Limits, Unseen
+
+DEAD = "Dead"
+
+
+def lag(seen: ClusterSeen, limits: Limits) -> Finding:
+    check = "lag"
+    if isinstance(seen.groups, Unseen):
+        return finding(check, [unknown(seen.groups.reason)], passed="")
+    faults = []
+    for group in _consumers(seen):
+        if isinstance(group.lag, Unseen):
+            faults.append(unknown(group.lag.reason))
+            continue
+        lags = [one.lag for one in group.lag if one.lag is not None]
+        age_ms = max((one.age_ms for one in lags if one.age_ms is not None), default=0)
+        records = sum(one.records for one in lags)
+        if age_ms > limits.lag_ms_max:
+            reason = (
+                f"{group.group_id} is {age_ms // 1000:,} s behind, by {counted(records, 'record')}"
+            )
+            what = "add consumers to" if group.members else "start the consumers of"
+            faults.append(fail(reason, Advice(text=f"{what} {group.group_id}")))
+    count = counted(len(_consumers(seen)), "group")
+    return finding(
+        check, faults, passed=f"{count}, none more than {limits.lag_ms_max / 1000:g} s behind"
+    )
+
+
+def empty_groups(seen: ClusterSeen, limits: Limits) -> Finding:
+    check = "empty-groups"
+    if isinstance(seen.groups, Unseen):
+        return finding(check, [unknown(seen.groups.reason)], passed="")
+    faults = []
+    for group in _consumers(seen):
+        if group.members or not group.state:
+            continue
+        if isinstance(group.lag, Unseen):
+            faults.append(unknown(group.lag.reason))
+        elif any(one.committed is not None for one in group.lag):
+            reason = f"{group.group_id} has offsets and no members"
+            mend = Command(verb="groups delete", names=(group.group_id,))
+            faults.append(warn(reason, mend))
+    return finding(check, faults, passed="every group that has offsets has members")
+
+
+def offset_reset(seen: ClusterSeen, limits: Limits) -> Finding:
+    reason = "auto.offset.reset is a client's own setting: no request carries it"
+    advice = "earliest reads what came before a group's first commit, latest skips it"
+    return finding("offset-reset", [unknown(reason, Advice(text=advice))], passed="")
+
+
+def _consumers(seen: ClusterSeen) -> list[GroupSeen]:
+    """Those that are to have members: a replay of dead letters only notes how far it got."""
+    assert not isinstance(seen.groups, Unseen)
+    return [
+        group
+        for group in seen.groups
+        if group.state != DEAD and not group.group_id.startswith(REPLAY_GROUP)
+    ]
