@@ -35,6 +35,14 @@ def test_a_topic_has_three_replicas(replicas: tuple[int, ...], status: Status) -
     )
 
 
+def test_a_broker_that_is_down_is_started_before_replicas_are_added() -> None:
+    found = replication(
+        seen(topic("orders", partition(0, (1, 2))), brokers=(1, 2), down=(3,)), LIMITS
+    )
+    assert found.status is Status.WARN
+    assert found.mends == (Advice(text="start broker 3 again, and then add replicas"),)
+
+
 def test_a_cluster_of_one_broker_fails_for_that() -> None:
     found = replication(seen(topic("orders", partition(0, (1,))), brokers=(1,)), LIMITS)
     assert found.status is Status.FAIL

@@ -26,8 +26,10 @@ def under_min_insync(seen: ClusterSeen, limits: Limits) -> Finding:
     faults = []
     for place, one in _partitions(seen):
         needed = number(seen.topic_settings.get(place.topic, {}).get(MIN_INSYNC))
-        # One that has fewer replicas than that at all is the affair of `min-insync`.
-        if needed is None or len(one.in_sync) >= needed or len(one.replicas) < needed:
+        # `offline` tells of those without a leader, `min-insync` of those without the replicas.
+        if needed is None or one.leader is None or len(one.replicas) < needed:
+            continue
+        if len(one.in_sync) >= needed:
             continue
         away = [node for node in one.replicas if node not in one.in_sync]
         reason = f"{place}: {len(one.in_sync)} in sync, {needed} needed to write"
@@ -50,7 +52,7 @@ def _partitions(seen: ClusterSeen) -> Iterator[tuple[TopicPartition, PartitionVi
 
 
 def _start(seen: ClusterSeen, away: list[NodeId]) -> Advice:
-    down = sorted({node for node in away if node not in seen.brokers})
+    down = sorted(set(away).difference(seen.running()))
     if not down:
         nodes = ", ".join(map(str, sorted(away)))
         return Advice(text=f"see why the replicas on {nodes} do not catch up: the log of that node")

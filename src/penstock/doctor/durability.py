@@ -9,6 +9,7 @@ from penstock.doctor.finding import (
     Command,
     Fault,
     Finding,
+    Mend,
     counted,
     fail,
     finding,
@@ -29,32 +30,31 @@ def replicas_of(topic: TopicView) -> int:
 
 def replication(seen: ClusterSeen, limits: Limits) -> Finding:
     faults = []
-    brokers = sorted(seen.brokers)
+    brokers = {*seen.brokers, *seen.down}
     wanted = min(REPLICATION_FACTOR_DEFAULT, len(brokers))
-    if len(brokers) + len(seen.down) == 1:
+    if len(brokers) == 1:
         advice = "run three nodes or more: docs/cluster.md"
         faults.append(fail("there is 1 broker: its disk is the only copy", Advice(text=advice)))
     for name, topic in sorted(seen.topics.items()):
         found = replicas_of(topic)
         if found >= wanted:
             continue
-        mend = Command(
-            verb="partitions reassign",
-            options=(
-                "--topic",
-                name,
-                "--to-brokers",
-                ",".join(map(str, brokers)),
-                "--replicas",
-                str(wanted),
-                "--watch",
-            ),
-        )
+        mend = _more_replicas(name, wanted, seen)
         reason = f"{name} has {counted(found, 'replica')}"
         faults.append(fail(reason, mend) if found == 1 else warn(reason, mend))
     return finding(
         "replication", faults, passed=f"every topic has {counted(wanted, 'replica')} or more"
     )
+
+
+def _more_replicas(name: str, wanted: int, seen: ClusterSeen) -> Mend:
+    running = seen.running()
+    if len(running) < wanted:
+        down = ", ".join(map(str, seen.down))
+        return Advice(text=f"start broker {down} again, and then add replicas")
+    brokers = ",".join(map(str, running))
+    options = ("--topic", name, "--to-brokers", brokers, "--replicas", str(wanted), "--watch")
+    return Command(verb="partitions reassign", options=options)
 
 
 def min_insync(seen: ClusterSeen, limits: Limits) -> Finding:

@@ -6,7 +6,7 @@ broker of can be reached is an error.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable
 from typing import TypeVar
 
 from penstock.client.admin.acls import describe_acls
@@ -68,32 +68,39 @@ async def gather(
     progress("metadata")
     view = await cluster.refresh_all()
     ask = _Questions(cluster, timeout_ms=timeout_ms, progress=progress)
+    away = await _unreached(cluster, view, progress)
     down = await ask.about("registered brokers", _down(cluster, view))
-    logs = await ask.about("offsets", _logs(cluster, view))
+    logs = await ask.about("offsets", _logs(cluster, view, away))
     batches: Seen[dict[TopicPartition, tuple[StoredBatch, ...]]]
     batches = logs if isinstance(logs, Unseen) else await _batches(ask, cluster, view, logs)
+    # Groups and transactions are known to the brokers that look after them: all must be asked.
+    missing = next(iter(away.values()), None)
     security = cluster.rules.security
     seen = ClusterSeen(
         at_ms=cluster.clock.now_ms(),
         protocol=SecurityProtocol.PLAINTEXT if security is None else security.protocol,
         brokers=view.brokers,
         topics=view.topics,
-        down=_holding(view) if isinstance(down, Unseen) else down,
+        down=tuple(sorted({*away, *(_holding(view) if isinstance(down, Unseen) else down)})),
         topic_settings=await ask.about("settings of topics", _topic_settings(cluster, view)),
         broker_settings={
-            node: await ask.about(f"settings of broker {node}", _broker_settings(cluster, node))
+            node: await ask.about(
+                f"settings of broker {node}", _broker_settings(cluster, node), away.get(node)
+            )
             for node in view.brokers
         },
         directories={
-            node: await ask.about(f"disks of broker {node}", _directories(cluster, node))
+            node: await ask.about(
+                f"disks of broker {node}", _directories(cluster, node), away.get(node)
+            )
             for node in view.brokers
         },
         logs=logs,
         batches=batches,
-        groups=await _groups(ask, cluster),
+        groups=await _groups(ask, cluster) if missing is None else missing,
         acls=await ask.about("ACLs", _acls(cluster)),
-        transactions=await ask.about("transactions", _transactions(cluster)),
-        hanging=await ask.about("producers", _hanging(cluster, view)),
+        transactions=await ask.about("transactions", _transactions(cluster), missing),
+        hanging=await ask.about("producers", _hanging(cluster, view), missing),
         clock=await ask.about("the controller's clock", _clock(cluster)),
     )
     return seen
@@ -110,7 +117,13 @@ class _Questions:
     def left_ms(self) -> int:
         return max(0, self._deadline_ms - self._clock.monotonic_ms())
 
-    async def about(self, what: str, work: Awaitable[Result]) -> Seen[Result]:
+    async def about(
+        self, what: str, work: Coroutine[None, None, Result], missing: Unseen | None = None
+    ) -> Seen[Result]:
+        """What the work finds; `missing` is why it need not even be begun."""
+        if missing is not None:
+            work.close()
+            return missing
         self._progress(what)
         limit_ms = min(QUESTION_MS_MAX, self.left_ms)
         try:
@@ -122,6 +135,22 @@ class _Questions:
             if self.left_ms == 0:
                 return Unseen(reason=f"{what}: not within the {self._timeout_ms / 1000:g} s of all")
             return Unseen(reason=f"{what}: no answer within {limit_ms / 1000:g} s")
+
+
+async def _unreached(
+    cluster: Cluster, view: ClusterView, progress: Progress
+) -> dict[NodeId, Unseen]:
+    """Brokers that take no connection, all tried at once, so that no question waits for them."""
+    progress("connections")
+    nodes = sorted(view.brokers)
+    tried = await asyncio.gather(*map(cluster.channel, nodes), return_exceptions=True)
+    found = {}
+    for node, outcome in zip(nodes, tried, strict=True):
+        if isinstance(outcome, ClientError):
+            found[node] = Unseen(reason=f"broker {node}: {_line(outcome)}")
+        elif isinstance(outcome, BaseException):
+            raise outcome
+    return found
 
 
 async def _down(cluster: Cluster, view: ClusterView) -> tuple[NodeId, ...]:
@@ -145,15 +174,25 @@ def _holding(view: ClusterView) -> tuple[NodeId, ...]:
     )
 
 
-async def _logs(cluster: Cluster, view: ClusterView) -> dict[TopicPartition, LogRange]:
+async def _logs(
+    cluster: Cluster, view: ClusterView, away: Container[NodeId]
+) -> dict[TopicPartition, LogRange]:
     places = [
+        place
+        for place in _led(view)
+        if (leader := view.leader_of(place)) is not None and leader not in away
+    ]
+    starts = await _offsets(cluster, places, When.EARLIEST)
+    return ranges(starts, await _offsets(cluster, places, When.LATEST))
+
+
+def _led(view: ClusterView) -> list[TopicPartition]:
+    return [
         place
         for name, topic in sorted(view.topics.items())
         for one in topic.partitions
         if view.leader_of(place := TopicPartition(name, one.index)) is not None
     ]
-    starts = await _offsets(cluster, places, When.EARLIEST)
-    return ranges(starts, await _offsets(cluster, places, When.LATEST))
 
 
 async def _offsets(
@@ -270,14 +309,8 @@ async def _transactions(cluster: Cluster) -> tuple[TransactionDescription, ...]:
 
 
 async def _hanging(cluster: Cluster, view: ClusterView) -> tuple[Suspect, ...]:
-    places = [
-        place
-        for name, topic in sorted(view.topics.items())
-        for one in topic.partitions
-        if view.leader_of(place := TopicPartition(name, one.index)) is not None
-    ]
     coordinators = Coordinators(cluster, kind=CoordinatorKind.TRANSACTION)
-    found = await suspects(cluster, coordinators, places)
+    found = await suspects(cluster, coordinators, _led(view))
     return tuple(one for one in found if one.hangs)
 
 

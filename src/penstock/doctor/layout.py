@@ -91,7 +91,7 @@ def leader_balance(seen: ClusterSeen, limits: Limits) -> Finding:
         if count <= preferred[node] * IMBALANCE_MAX:
             continue
         reason = f"broker {node} leads {preferred[node] - count} of the {preferred[node]} it should"
-        if node in seen.brokers:
+        if node in seen.running():
             faults.append(warn(reason, Command(verb="partitions elect-leaders")))
         else:
             faults.append(warn(reason, Advice(text=f"start broker {node} again")))

@@ -64,7 +64,7 @@ class ClusterSeen:
     protocol: SecurityProtocol  # of this client's connections
     brokers: Mapping[NodeId, BrokerView]
     topics: Mapping[str, TopicView]
-    down: tuple[NodeId, ...] = ()  # registered, or holding replicas, and not among the brokers
+    down: tuple[NodeId, ...] = ()  # registered, or holding replicas, and not to be reached
     topic_settings: Seen[Mapping[str, Settings]] = field(default_factory=dict)
     broker_settings: Mapping[NodeId, Seen[Settings]] = field(default_factory=dict)
     directories: Mapping[NodeId, Seen[tuple[LogDirectory, ...]]] = field(default_factory=dict)
@@ -75,6 +75,10 @@ class ClusterSeen:
     transactions: Seen[tuple[TransactionDescription, ...]] = ()
     hanging: Seen[tuple[Suspect, ...]] = ()
     clock: Seen[ClockSeen] = Unseen(reason="it was not asked")
+
+    def running(self) -> list[NodeId]:
+        """The brokers that can be reached, in order."""
+        return sorted(node for node in self.brokers if node not in self.down)
 
     def own_topics(self) -> list[TopicView]:
         """Those of users, by name."""
