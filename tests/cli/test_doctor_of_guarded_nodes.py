@@ -1,5 +1,6 @@
 """`penstock doctor` on nodes with TLS and ACLs, and on such without."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import pytest
 
 from penstock.model.settings.authorization import STANDARD_AUTHORIZER
 from penstock.testing import Broker, running_broker
+from rig.cluster_questions import until
 from rig.command import Outcome
 from rig.examined import Examined
 from rig.held_port import HeldPort
+from rig.served_cluster import ServedCluster
 from rig.tls_files import TlsFiles
 
 Run = Callable[..., Outcome]
@@ -24,10 +27,7 @@ def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]
     """One whose listener is of TLS, with the settings of a client in the environment."""
     files, port = TlsFiles(tmp_path / "tls"), HeldPort()
     settings = files.node_settings() | GUARDED | {"listeners": f"SSL://{port.address}"}
-    config = tmp_path / "client.properties"
-    client = {"security.protocol": "SSL"} | files.client_settings()
-    config.write_text("".join(f"{name}={value}\n" for name, value in client.items()))
-    monkeypatch.setenv("PENSTOCK_COMMAND_CONFIG", str(config))
+    use_tls(files, tmp_path, monkeypatch)
     with running_broker(settings=settings) as broker:
         yield broker
 
@@ -90,10 +90,7 @@ def test_a_listener_without_tls_beside_one_with_it_is_warned_of(
         "listener.security.protocol.map": "OUTER:SSL,INNER:PLAINTEXT",
         "inter.broker.listener.name": "INNER",
     }
-    config = tmp_path / "client.properties"
-    client = {"security.protocol": "SSL"} | files.client_settings()
-    config.write_text("".join(f"{name}={value}\n" for name, value in client.items()))
-    monkeypatch.setenv("PENSTOCK_COMMAND_CONFIG", str(config))
+    use_tls(files, tmp_path, monkeypatch)
     with running_broker(settings=settings):
         found = Examined(run, port.address).report()["tls"]
     assert (found["status"], found["reason"]) == ("warn", "broker 1 listens without TLS: INNER")
@@ -104,3 +101,37 @@ def test_a_client_without_rights_sees_little_and_is_told_so(run: Run) -> None:
         found = Examined(run, broker.bootstrap).report()
     assert found["acls"]["status"] == "unknown"
     assert "authoriz" in found["acls"]["reason"].lower()
+
+
+def test_a_cluster_where_nothing_fails_ends_with_0_unless_warnings_count(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = TlsFiles(tmp_path / "tls")
+    protocols = {"listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:SSL"}
+    use_tls(files, tmp_path, monkeypatch)
+    changed = protocols | files.node_settings() | GUARDED
+    with ServedCluster(tmp_path / "data", changed=changed) as cluster:
+        cluster.start()
+        until("it is whole", lambda: len(brokers(run, cluster)) == 3)
+        run("topics create orders --partitions 3 --set min.insync.replicas=2")
+        plain = run("doctor --disk-free 0 --json", bootstrap=cluster.bootstrap)
+        told = json.loads(plain.out)
+        failed = [one for one in told["checks"] if one["status"] in ("warn", "fail")]
+        assert (plain.status, failed) == (0, [])
+        assert run("doctor --disk-free 0 --strict").status == 0
+        run("topics alter orders --set retention.ms=-1")
+        assert run("doctor --disk-free 0").status == 0
+        assert run("doctor --disk-free 0 --strict").status == 1
+
+
+def brokers(run: Run, cluster: ServedCluster) -> list[object]:
+    told = run("cluster describe --json", bootstrap=cluster.bootstrap)
+    return json.loads(told.out)["brokers"] if told.status == 0 else []
+
+
+def use_tls(files: TlsFiles, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of a client, in the environment."""
+    config = folder / "client.properties"
+    client = {"security.protocol": "SSL"} | files.client_settings()
+    config.write_text("".join(f"{name}={value}\n" for name, value in client.items()))
+    monkeypatch.setenv("PENSTOCK_COMMAND_CONFIG", str(config))

@@ -13,7 +13,7 @@ from penstock.client.admin.acls import describe_acls
 from penstock.client.admin.admin import Admin, LogDirectory
 from penstock.client.admin.configs import Resource, describe_configs
 from penstock.client.admin.group_lag import group_lag
-from penstock.client.admin.groups import GroupDescription, describe_groups, list_groups
+from penstock.client.admin.groups import GroupDescription, GroupKind, describe_groups, list_groups
 from penstock.client.admin.hanging_transactions import Suspect, suspects
 from penstock.client.admin.last_batches import LogRange, StoredBatch, last_batches, ranges
 from penstock.client.admin.quorum import describe_quorum
@@ -97,11 +97,12 @@ async def gather(
         },
         logs=logs,
         batches=batches,
-        groups=await _groups(ask, cluster) if missing is None else missing,
         acls=await ask.about("ACLs", _acls(cluster)),
         transactions=await ask.about("transactions", _transactions(cluster), missing),
         hanging=await ask.about("producers", _hanging(cluster, view), missing),
         clock=await ask.about("the controller's clock", _clock(cluster)),
+        # Last, since there may be many: what they leave of the time is nobody's.
+        groups=await _groups(ask, cluster) if missing is None else missing,
     )
     return seen
 
@@ -267,9 +268,15 @@ async def _groups(ask: _Questions, cluster: Cluster) -> Seen[tuple[GroupSeen, ..
         return listed
     coordinators = Coordinators(cluster)
     found = []
-    for group in listed[:GROUPS_MAX]:
+    wanted = [group for group in listed if group.kind is not GroupKind.SHARE]
+    for number, group in enumerate(wanted):
         name = group.group_id
-        described = await ask.about(f"group {name}", _described(coordinators, name))
+        beyond = Unseen(reason=f"only {GROUPS_MAX} groups are looked at, and not {name}")
+        described = await ask.about(
+            f"group {name}",
+            _described(coordinators, name),
+            beyond if number >= GROUPS_MAX else None,
+        )
         if isinstance(described, Unseen):
             seen = GroupSeen(group_id=name, state="", member_topics=(), lag=described)
         else:

@@ -46,9 +46,9 @@ def partitions(seen: ClusterSeen, limits: Limits) -> Finding:
     )
 
 
-def _fewer(needed: int, brokers: int) -> Command | Advice:
-    if needed <= brokers:  # there is room elsewhere
-        return Command(verb="partitions balance", options=("--yes",))
+def _fewer(needed: int, brokers: int) -> Advice:
+    if needed <= brokers:
+        return Advice(text="move partitions to brokers with fewer: penstock partitions reassign")
     return Advice(text=f"run {needed} brokers or more, or delete topics that nobody uses")
 
 
