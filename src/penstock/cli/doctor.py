@@ -108,6 +108,7 @@ def doctor(
         with Console(stderr=True).status("examining") as status:
             return await gather(
                 cluster,
+                lag_ms_max=lag_ms_max,
                 timeout_ms=timeout_ms,
                 progress=lambda what: status.update(Text(f"asking for {escaped(what)}")),
             )

@@ -6,14 +6,11 @@ broker of can be reached is an error.
 """
 
 import asyncio
-from collections.abc import Callable, Container, Coroutine, Iterable
-from typing import TypeVar
+from collections.abc import Container, Iterable
 
 from penstock.client.admin.acls import describe_acls
 from penstock.client.admin.admin import Admin, LogDirectory
 from penstock.client.admin.configs import Resource, describe_configs
-from penstock.client.admin.group_lag import group_lag
-from penstock.client.admin.groups import GroupDescription, GroupKind, describe_groups, list_groups
 from penstock.client.admin.hanging_transactions import Suspect, suspects
 from penstock.client.admin.last_batches import LogRange, StoredBatch, last_batches, ranges
 from penstock.client.admin.quorum import describe_quorum
@@ -29,11 +26,13 @@ from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.coordinators import CoordinatorKind, Coordinators
 from penstock.client.network.errors import ClientError, Refused
 from penstock.client.network.routing import ClusterView
+from penstock.doctor.gather_groups import groups_seen
+from penstock.doctor.questions import QUESTION_MS_MAX, Progress, Questions, one_line
 from penstock.doctor.seen import (
+    LAG_MS_MAX,
     AclsSeen,
     ClockSeen,
     ClusterSeen,
-    GroupSeen,
     Seen,
     Settings,
     Unseen,
@@ -46,14 +45,9 @@ from penstock.model.settings.listener import SecurityProtocol
 from penstock.model.topic_name import is_of_the_system
 from penstock.security.acl.filter import AclFilter
 
-Result = TypeVar("Result")
-Progress = Callable[[str], None]
-
 # A broker that is down costs a question, and not the whole examination.
 RULES = ClusterRules(client_id="penstock-doctor", connect_ms_max=3_000, request_ms_max=10_000)
 TIMEOUT_MS_DEFAULT = 60_000
-QUESTION_MS_MAX = 15_000
-GROUPS_MAX = 500
 PARTITIONS_SAMPLED = 200
 TOPICS_AT_ONCE = 200
 
@@ -61,13 +55,16 @@ TOPICS_AT_ONCE = 200
 async def gather(
     cluster: Cluster,
     *,
+    lag_ms_max: int = LAG_MS_MAX,
     timeout_ms: int = TIMEOUT_MS_DEFAULT,
     progress: Progress = lambda what: None,
 ) -> ClusterSeen:
-    """ClientError when no broker tells the metadata."""
+    """ClientError when no broker tells the metadata. The age of unread records is looked up where a
+    group is further behind than `lag_ms_max`.
+    """
     progress("metadata")
     view = await cluster.refresh_all()
-    ask = _Questions(cluster, timeout_ms=timeout_ms, progress=progress)
+    ask = Questions(cluster, timeout_ms=timeout_ms, progress=progress)
     away = await _unreached(cluster, view, progress)
     down = await ask.about("registered brokers", _down(cluster, view))
     logs = await ask.about("offsets", _logs(cluster, view, away))
@@ -102,40 +99,9 @@ async def gather(
         hanging=await ask.about("producers", _hanging(cluster, view), missing),
         clock=await ask.about("the controller's clock", _clock(cluster)),
         # Last, since there may be many: what they leave of the time is nobody's.
-        groups=await _groups(ask, cluster) if missing is None else missing,
+        groups=missing or await groups_seen(ask, cluster, logs, lag_ms_max=lag_ms_max),
     )
     return seen
-
-
-class _Questions:
-    def __init__(self, cluster: Cluster, *, timeout_ms: int, progress: Progress) -> None:
-        self._clock = cluster.clock
-        self._deadline_ms = cluster.clock.monotonic_ms() + timeout_ms
-        self._timeout_ms = timeout_ms
-        self._progress = progress
-
-    @property
-    def left_ms(self) -> int:
-        return max(0, self._deadline_ms - self._clock.monotonic_ms())
-
-    async def about(
-        self, what: str, work: Coroutine[None, None, Result], missing: Unseen | None = None
-    ) -> Seen[Result]:
-        """What the work finds; `missing` is why it need not even be begun."""
-        if missing is not None:
-            work.close()
-            return missing
-        self._progress(what)
-        limit_ms = min(QUESTION_MS_MAX, self.left_ms)
-        try:
-            async with asyncio.timeout(limit_ms / 1000):
-                return await work
-        except ClientError as error:
-            return Unseen(reason=f"{what}: {_line(error)}")
-        except TimeoutError:
-            if self.left_ms == 0:
-                return Unseen(reason=f"{what}: not within the {self._timeout_ms / 1000:g} s of all")
-            return Unseen(reason=f"{what}: no answer within {limit_ms / 1000:g} s")
 
 
 async def _unreached(
@@ -148,7 +114,7 @@ async def _unreached(
     found = {}
     for node, outcome in zip(nodes, tried, strict=True):
         if isinstance(outcome, ClientError):
-            found[node] = Unseen(reason=f"broker {node}: {_line(outcome)}")
+            found[node] = Unseen(reason=f"broker {node}: {one_line(outcome)}")
         elif isinstance(outcome, BaseException):
             raise outcome
     return found
@@ -209,14 +175,20 @@ async def _offsets(
 
 
 async def _batches(
-    ask: _Questions, cluster: Cluster, view: ClusterView, logs: dict[TopicPartition, LogRange]
+    ask: Questions, cluster: Cluster, view: ClusterView, logs: dict[TopicPartition, LogRange]
 ) -> Seen[dict[TopicPartition, tuple[StoredBatch, ...]]]:
     """Of the first partitions of all topics, and then the next ones, until there are enough."""
     found: dict[TopicPartition, tuple[StoredBatch, ...]] = {}
 
     async def read() -> None:
+        refused: Refused | None = None
         for place in _sampled(view, logs):
-            found[place] = await last_batches(cluster, place, logs[place])
+            try:
+                found[place] = await last_batches(cluster, place, logs[place])
+            except Refused as error:
+                refused = error  # deleted, or moved, or not for us: others may be read
+        if refused is not None and not found:
+            raise refused
 
     unseen = await ask.about("last batches", read())
     # What was read before time was up is a sample too.
@@ -262,42 +234,6 @@ async def _directories(cluster: Cluster, node: NodeId) -> tuple[LogDirectory, ..
     return tuple(found)
 
 
-async def _groups(ask: _Questions, cluster: Cluster) -> Seen[tuple[GroupSeen, ...]]:
-    listed = await ask.about("groups", list_groups(cluster))
-    if isinstance(listed, Unseen):
-        return listed
-    coordinators = Coordinators(cluster)
-    found = []
-    wanted = [group for group in listed if group.kind is not GroupKind.SHARE]
-    for number, group in enumerate(wanted):
-        name = group.group_id
-        beyond = Unseen(reason=f"only {GROUPS_MAX} groups are looked at, and not {name}")
-        described = await ask.about(
-            f"group {name}",
-            _described(coordinators, name),
-            beyond if number >= GROUPS_MAX else None,
-        )
-        if isinstance(described, Unseen):
-            seen = GroupSeen(group_id=name, state="", member_topics=(), lag=described)
-        else:
-            lag = await ask.about(f"lag of {name}", group_lag(cluster, coordinators, name))
-            seen = GroupSeen(
-                group_id=name,
-                state=described.state,
-                member_topics=tuple(member.subscribed for member in described.members),
-                lag=lag if isinstance(lag, Unseen) else tuple(lag),
-            )
-        found.append(seen)
-    return tuple(found)
-
-
-async def _described(coordinators: Coordinators, name: str) -> GroupDescription:
-    described = (await describe_groups(coordinators, [name]))[name]
-    if isinstance(described, Refused):
-        raise described
-    return described
-
-
 async def _acls(cluster: Cluster) -> AclsSeen:
     try:
         return AclsSeen(is_enabled=True, entries=tuple(await describe_acls(cluster, AclFilter())))
@@ -335,7 +271,3 @@ async def _clock(cluster: Cluster) -> ClockSeen:
                 node_id=quorum.leader_id, ahead_ms=ahead_ms, within_ms=took_ms // 2 + 1
             )
     raise ClientError("the active controller does not tell its time")
-
-
-def _line(error: ClientError) -> str:
-    return " ".join(str(error).split())

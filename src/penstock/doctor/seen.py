@@ -19,6 +19,8 @@ from penstock.security.acl.entry import Acl
 
 Value = TypeVar("Value")
 
+LAG_MS_MAX = 5 * 60_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unseen:
@@ -93,7 +95,7 @@ class ClusterSeen:
 class Limits:
     """What is too much, where that is a matter of taste."""
 
-    lag_ms_max: int = 5 * 60_000
+    lag_ms_max: int = LAG_MS_MAX
     transaction_ms_max: int = 15 * 60_000
     replicas_per_broker_max: int = REPLICAS_PER_BROKER_MAX
     disk_free_percent_min: int = 20
