@@ -67,9 +67,7 @@ def min_insync(seen: ClusterSeen, limits: Limits) -> Finding:
         if needed is not None:
             fault = _min_insync_fault(name, replicas_of(topic), needed)
             faults += [] if fault is None else [fault]
-    return finding(
-        check, faults, passed=f"{MIN_INSYNC} is below the replicas, and no ack is by one alone"
-    )
+    return finding(check, faults, passed=f"{MIN_INSYNC} fits the replicas of every topic")
 
 
 def _min_insync_fault(name: str, replicas: int, needed: int) -> Fault | None:
