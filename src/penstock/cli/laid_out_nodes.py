@@ -45,6 +45,7 @@ def laid_out_nodes(
     settings: Mapping[str, str],
     log_level: str,
     metrics: str | None = None,
+    log_format: str = "text",
     secured: str | None = None,
     disk: Disk,
     entropy: Entropy,
@@ -92,10 +93,11 @@ def laid_out_nodes(
         write_layout(disk, made, planned)
         files = tuple(one.settings_file for one in made)
     added = [() if address is None else ("--metrics", str(address)) for address in addresses]
+    logs = ("--log-level", log_level, "--log-format", log_format)
     return [
         NodeCommand(
             name=os.path.basename(os.path.dirname(file)),
-            arguments=(*PENSTOCK, "serve", "--config", file, "--log-level", log_level, *more),
+            arguments=(*PENSTOCK, "serve", "--config", file, *logs, *more),
             start_again=shlex.join(("penstock", "serve", "--config", file, *more)),
         )
         for file, more in zip(files, added, strict=True)

@@ -135,7 +135,8 @@ class NodeProcesses:
             self._say(READY + ",".join(first))
 
     def _logged(self, command: NodeCommand, line: str) -> None:
-        self._log(f"{command.name} {line}")
+        """A line of JSON names its node, and stays JSON."""
+        self._log(line if line.startswith("{") else f"{command.name} {line}")
 
 
 def ending(status: int) -> str:

@@ -19,12 +19,13 @@ import click
 
 from penstock.cli.compiled import hot_modules_form
 from penstock.cli.laid_out_nodes import METRICS_SETTING, laid_out_nodes
-from penstock.cli.logs import log_to_stderr
+from penstock.cli.logs import LogFormat, log_to_stderr
 from penstock.cli.node_processes import METRICS, NodeProcesses
 from penstock.cli.options import parse_settings
 from penstock.cli.properties import read_properties
 from penstock.cli.secured_nodes import admin_file
 from penstock.model.error import PenstockError
+from penstock.model.events import NODE_STARTING, NODE_STOPPING
 from penstock.model.limit import LAID_OUT_NODES_MAX
 from penstock.model.settings.broker import BrokerSettings, parse_broker, without_effect
 from penstock.model.settings.listener import PORT_MAX, listener_names
@@ -36,6 +37,7 @@ from penstock.records.walk import KERNEL
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
 from penstock.world.entropy import RealEntropy
+from penstock.world.event_log import tell
 from penstock.world.real import real_world
 
 try:
@@ -96,6 +98,13 @@ class ServeError(PenstockError):
     help="Log events of this level and above.",
 )
 @click.option(
+    "--log-format",
+    type=click.Choice([one.value for one in LogFormat]),
+    default=LogFormat.TEXT.value,
+    show_default=True,
+    help="How log lines are written: text for people, json for programs (docs/logs.md).",
+)
+@click.option(
     "--nodes",
     type=click.IntRange(min=1, max=LAID_OUT_NODES_MAX),
     default=1,
@@ -125,6 +134,7 @@ def serve(
     assignments: tuple[str, ...],
     metrics: str | None,
     log_level: str,
+    log_format: str,
     console: str,
 ) -> None:
     """Run a node, or a cluster of several, until SIGTERM or Ctrl-C."""
@@ -140,6 +150,7 @@ def serve(
             settings=parse_settings(assignments, option="--set"),
             log_level=log_level,
             metrics=metrics,
+            log_format=log_format,
             secured=secured,
             disk=RealDisk(),
             entropy=RealEntropy(),
@@ -153,7 +164,12 @@ def serve(
     settings = read_settings(listen=listen, config=config, assignments=assignments, metrics=metrics)
     if config is None and not settings.given.keys() & {"log.dirs", "log.dir"}:
         _refuse_laid_out(data)
-    log_to_stderr(logging.getLevelNamesMapping()[log_level.upper()])
+    log_to_stderr(
+        logging.getLevelNamesMapping()[log_level.upper()],
+        log_format=LogFormat(log_format),
+        node_id=settings.node_id,
+    )
+    tell(log, NODE_STARTING, node_id=settings.node_id, pid=os.getpid())
     log.info("record_kernel kind=%s", KERNEL.value)
     log.info("hot_modules kind=%s", hot_modules_form().value)
     idle = without_effect(settings)
@@ -239,6 +255,8 @@ async def run_node(config: NodeConfig) -> None:
         await asyncio.wait((failed, told), return_when=asyncio.FIRST_COMPLETED)
     finally:
         told.cancel()
+    if not failed.done():
+        tell(log, NODE_STOPPING, node_id=config.node_id, reason="signal")
     await node.stop()
     failure = await failed
     if failure is not None:

@@ -24,6 +24,7 @@ from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.log.errors import RecordsLost
 from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image.image import Delta, Image
+from penstock.model.events import NODE_READY, NODE_STOPPED
 from penstock.model.identity import METADATA_TOPIC, METADATA_TOPIC_ID, TopicPartition
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.cluster_node import Role
@@ -45,6 +46,7 @@ from penstock.node.start_checks import (
     refuse_lost_metadata,
     refuse_nested_node,
 )
+from penstock.world.event_log import tell
 from penstock.world.ports import Address, Listener, World
 from penstock.world.tasks import TaskGroup
 
@@ -252,11 +254,13 @@ class OpenNode:
         if self.broker is not None:
             await self.broker.open()
         self._write_process_id()
-        logger.info(
-            "node ready node_id=%d cluster_id=%s listeners=%s",
-            self._config.node_id, self._cluster_id,
-            ",".join(f"{name}://{address}" for name, address in self.addresses.items()),
-        )  # fmt: skip
+        tell(
+            logger,
+            NODE_READY,
+            node_id=self._config.node_id,
+            cluster_id=self._cluster_id,
+            listeners=[f"{name}://{address}" for name, address in self.addresses.items()],
+        )
 
     async def drain(self, *, wait_ms: int) -> None:
         if self.broker is not None:
@@ -275,7 +279,7 @@ class OpenNode:
         if self._config.process_id is not None:
             self._world.disk.remove(self._process_file)
         self._world.offload.close()
-        logger.info("node stopped node_id=%d", self._config.node_id)
+        tell(logger, NODE_STOPPED, node_id=self._config.node_id)
 
     def hang_up(self) -> None:
         if self._metrics is not None:

@@ -16,6 +16,8 @@ from typing import Protocol
 
 from penstock.model import limit
 from penstock.model.error import PenstockError
+from penstock.model.events import NODE_FAILED
+from penstock.world.event_log import tell
 from penstock.world.ports import Address
 from penstock.world.tasks import TaskGroup
 
@@ -120,8 +122,11 @@ class Node:
             if self._ready.is_set():
                 # What the outside did is told in a line; a bug of ours with where it happened.
                 foreseen = isinstance(failure, PenstockError)
-                logger.critical(
-                    "node stopped reason=%s", failure, exc_info=None if foreseen else failure
+                tell(
+                    logger,
+                    NODE_FAILED,
+                    reason=str(failure) or type(failure).__name__,
+                    failure=None if foreseen else failure,
                 )
             self._abandon()
         finally:

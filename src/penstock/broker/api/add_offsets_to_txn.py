@@ -1,5 +1,6 @@
 """AddOffsetsToTxn: the group whose offsets a transaction is about to commit."""
 
+from penstock.broker.coordinators.fencing_log import Client
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.services import Services
@@ -21,7 +22,10 @@ async def handle(
     partition = TopicPartition(OFFSETS_TOPIC, services.groups.index_of(request.group_id))
     asked = enlistment_of_offsets(request, partition=partition)
     reply = services.transactions.ask(
-        request.transactional_id, asked, version=context.header.api_version
+        request.transactional_id,
+        asked,
+        version=context.header.api_version,
+        client=Client(context.header, context.peer),
     )
     enlisted: Enlisted = reply if isinstance(reply, Enlisted) else await reply
     return AddOffsetsToTxnResponse(error_code=enlisted.error)

@@ -8,6 +8,7 @@ this node knows are told to stop its writer, and no other may have verified it.
 from collections.abc import Mapping, Sequence
 
 from penstock.broker.coordinators.ask_each import ask_each
+from penstock.broker.coordinators.fencing_log import Client
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.services import Services
@@ -40,11 +41,15 @@ async def handle(
     looked = by_turns(_errors_in(services.image, asked, by_client=version < BATCHED_FROM_VERSION))
     errors = looked if isinstance(looked, list) else await looked
 
+    client = Client(context.header, context.peer)
+
     def ask(part: tuple[Enlist, Enlisted | None]) -> object:
         enlist, error = part
         if error is not None:
             return error
-        return services.transactions.ask(enlist.transactional_id, enlist, version=version)
+        return services.transactions.ask(
+            enlist.transactional_id, enlist, version=version, client=client
+        )
 
     parts = list(zip(asked, errors, strict=True))
     answers: list[Enlisted] = await ask_each(

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 
+from penstock.broker.coordinators.fencing_log import Client
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.services import Services
@@ -14,7 +15,10 @@ def handle(
     services: Services, request: EndTxnRequest, context: RequestContext
 ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
     reply: EndTxnResponse | Awaitable[EndTxnResponse] = services.transactions.ask(
-        request.transactional_id, request, version=context.header.api_version
+        request.transactional_id,
+        request,
+        version=context.header.api_version,
+        client=Client(context.header, context.peer),
     )
     return reply
 

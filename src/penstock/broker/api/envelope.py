@@ -10,6 +10,7 @@ controller is, so that the broker can wait until it knows as much. The envelope'
                              may be done or not
 """
 
+import logging
 from collections.abc import Awaitable
 from ipaddress import ip_address
 
@@ -41,6 +42,7 @@ from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.services import ControllerServices
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.model.events import REQUEST_RECEIVED
 from penstock.security.principal import ANONYMOUS, Principal
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import Buffer, decode
@@ -53,7 +55,10 @@ from penstock.wire.messages.envelope import (
     EnvelopeRequest,
     EnvelopeResponse,
 )
+from penstock.world.event_log import tell
 from penstock.world.ports import Address
+
+logger = logging.getLogger(__name__)
 
 FORWARDABLE = by_key(
     (
@@ -91,6 +96,15 @@ def handle(
         raise RequestError(ErrorCode.NOT_CONTROLLER)
     api, header, inner = _parse(bytes(request.request_data))
     inside = _of_client(services, request, context, header)
+    if not request.from_node:
+        tell(
+            logger,
+            REQUEST_RECEIVED,
+            api=api.request.__name__.removesuffix("Request"),
+            client_id=header.client_id,
+            client_host=inside.peer.host,
+            correlation_id=header.correlation_id,
+        )
     try:
         if inside.access is None:
             response = api.handle(services, inner, inside)

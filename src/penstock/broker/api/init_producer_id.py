@@ -6,6 +6,7 @@ access is controlled, it also needs TWO_PHASE_COMMIT on the transactional id, be
 
 from collections.abc import Awaitable
 
+from penstock.broker.coordinators.fencing_log import Client
 from penstock.broker.request.api_table import Api
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.services import Services
@@ -25,7 +26,10 @@ def handle(
             raise RequestError(ErrorCode.INVALID_REQUEST)
         reply: InitProducerIdResponse | Awaitable[InitProducerIdResponse] = (
             services.transactions.ask(
-                request.transactional_id, request, version=context.header.api_version
+                request.transactional_id,
+                request,
+                version=context.header.api_version,
+                client=Client(context.header, context.peer),
             )
         )
         if request.keep_prepared_txn:

@@ -13,6 +13,7 @@ since, an envelope is for a controller in one epoch alone.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
@@ -24,6 +25,7 @@ from penstock.client.network.errors import ClientError
 from penstock.metadata.controller.decide import ControllerRequest
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.events import REQUEST_FORWARDED
 from penstock.model.identity import TopicId, random_id
 from penstock.model.offset import LeaderEpoch, Offset
 from penstock.security.principal import ANONYMOUS, Principal
@@ -97,7 +99,10 @@ from penstock.wire.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from penstock.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from penstock.world.event_log import tell
 from penstock.world.ports import World
+
+logger = logging.getLogger(__name__)
 
 RETRY_WAIT_S = 0.02
 LANE_WAIT_MS_MIN = 1_000
@@ -286,8 +291,21 @@ class ActiveController:
     ) -> AnyReply:
         version = _version_of(request)
         parts = encode_request(
-            request, version=version, correlation_id=NO_CORRELATION_ID, client_id=None
+            request,
+            version=version,
+            correlation_id=NO_CORRELATION_ID if requester is None else requester.correlation_id,
+            client_id=None if requester is None else requester.client_id,
         )
+        if requester is not None:
+            tell(
+                logger,
+                REQUEST_FORWARDED,
+                api=type(request).__name__.removesuffix("Request"),
+                to=self._local.leader_id,
+                client_id=requester.client_id,
+                client_host=requester.host,
+                correlation_id=requester.correlation_id,
+            )
         envelope = EnvelopeRequest(
             request_data=_without_size(parts),
             request_principal=NOBODY if requester is None else principal_data(requester.principal),

@@ -32,6 +32,8 @@ RETRY_WAIT_MS = 1_000
 WAKE_MS_MAX = 500  # between two looks at the clock while there are sessions
 WAKES_PER_SESSION = 8
 PAUSE_LOGGED_MS_MIN = 1_000
+SESSION_EXPIRED = "session_expired"
+CONNECTION_REFUSED = "connection_refused"
 
 Fence = Callable[[NodeId, int], None]  # by id and broker epoch
 
@@ -56,6 +58,7 @@ class BrokerWatch:
         self._sooner = asyncio.Event()
         self._tasks: TaskGroup | None = None
         self.sessions = self._fresh()
+        self.fenced_because = SESSION_EXPIRED  # of the broker that is fenced last, for the log
         self._is_watching = False
         # `run` wakes by then, unless this process stands still or is very busy.
         self._wake_interval_ms = min(WAKE_MS_MAX, session_timeout_ms // WAKES_PER_SESSION)
@@ -166,7 +169,7 @@ class BrokerWatch:
         for node_id in expired:
             broker = self._brokers().get(node_id)
             if broker is not None and not broker.fenced:
-                logger.warning("broker=%d fenced=true reason=session expired", node_id)
+                self.fenced_because = SESSION_EXPIRED
                 self._fence(node_id, broker.epoch)
             else:
                 self.sessions.ended(node_id)
@@ -192,7 +195,7 @@ class BrokerWatch:
                 return
             now_ms = self._now_ms()
             if sessions.refused(broker.node_id, epoch=broker.epoch, now_ms=now_ms):
-                logger.warning("broker=%d fenced=true reason=connection refused", broker.node_id)
+                self.fenced_because = CONNECTION_REFUSED
                 self._fence(broker.node_id, broker.epoch)
             return
 

@@ -81,6 +81,8 @@ class Requester(NamedTuple):
 
     principal: Principal
     host: str
+    client_id: str | None = None  # with the correlation id: finds the request in several logs
+    correlation_id: int = 0
 
 
 def check_entries(count: int) -> None:

@@ -8,9 +8,12 @@ gone are fenced (`broker_watch`).
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, assert_never
 
 from penstock.broker.controller.broker_watch import BrokerWatch
+from penstock.broker.controller.change_log import decided as told_of
+from penstock.broker.controller.change_log import log_decided
 from penstock.broker.controller.controller_link import ANSWER_WAIT_MS_MAX
 from penstock.broker.controller.image_feed import ImageFeed
 from penstock.broker.controller.leader_balance import LeaderBalance
@@ -37,6 +40,7 @@ from penstock.metadata.image.topic import LOST_DIRECTORY
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.snapshot import image_records
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.events import CONTROLLER_ACTIVE
 from penstock.model.identity import NodeId, TopicId, id_text, random_id
 from penstock.model.limit import DECISION_RECORDS_MAX
 from penstock.model.offset import Offset
@@ -48,6 +52,7 @@ from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.wire.messages.create_acls import CreateAclsRequest
 from penstock.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from penstock.wire.messages.create_topics import CreateTopicsRequest
+from penstock.world.event_log import tell
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
@@ -125,7 +130,7 @@ class Decisions:
             journal=journal,
             machine=self._state,
             watermark=self._feed.image.offset,
-            carry_out=_no_effects,
+            carry_out=log_decided,
         )
         frames = FrameReader()
         entries = journal.tail
@@ -216,6 +221,13 @@ class Decisions:
         if self.is_active and not self._is_watching:
             self._is_watching = True
             self.watch.begin()
+            tell(
+                logger,
+                CONTROLLER_ACTIVE,
+                node_id=self._node_id,
+                epoch=None if self._driver is None else self._driver.replica.epoch,
+                brokers=len(self._state.brokers),
+            )
             self._feed.note_change()
 
     def _submit(
@@ -248,7 +260,10 @@ class Decisions:
             if not isinstance(decision.reply, RequestError):
                 accepted.append(decision.reply)
                 self.watch.note_directories(request)
-            return decision
+            told = told_of(
+                self._state, request, decision.records, fenced_because=self.watch.fenced_because
+            )
+            return replace(decision, effects=told) if told else decision
 
         def answered(outcome: Outcome | NotDone) -> None:
             if isinstance(outcome, NotDone):
@@ -390,7 +405,3 @@ def _code(outcome: NotDone) -> ErrorCode:
 
 def _unheard(outcome: Outcome | NotDone) -> None:
     """Nobody waits for the answer."""
-
-
-def _no_effects(effect: object) -> None:
-    raise AssertionError(f"the controller's decisions have no effects: {effect!r}")

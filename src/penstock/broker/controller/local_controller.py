@@ -29,12 +29,14 @@ from penstock.metadata.controller.decide import ControllerRequest
 from penstock.metadata.image.image import Image
 from penstock.metadata.records import MetadataRecord
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.events import QUORUM_ROLE
 from penstock.model.identity import NodeId
 from penstock.model.offset import Offset, SnapshotId
 from penstock.model.settings.broker import BrokerSettings
 from penstock.raft.effects import Became
 from penstock.security.principal import ANONYMOUS
 from penstock.wire.definition import Message
+from penstock.world.event_log import tell
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
@@ -214,10 +216,13 @@ class LocalController:
     # The quorum
 
     def _became(self, became: Became) -> None:
-        logger.info(
-            "quorum role=%s epoch=%d leader=%s",
-            became.role, became.epoch, "none" if became.leader_id is None else became.leader_id,
-        )  # fmt: skip
+        tell(
+            logger,
+            QUORUM_ROLE,
+            role=became.role,
+            epoch=became.epoch,
+            leader=became.leader_id,
+        )
         self._decisions.end()
         self._elected = became.role == LEADER
         self._feed.note_change()

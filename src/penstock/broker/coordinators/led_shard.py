@@ -7,9 +7,10 @@ passes, and those that a decision has parked until others have joined or time is
 import asyncio
 from collections.abc import Callable, Iterable
 
+from penstock.broker.coordinators.group_log import Watched, decided_due, watched
 from penstock.broker.coordinators.led_host import LedHost, error_code, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
-from penstock.groups.decide import decide, decide_due
+from penstock.groups.decide import Decided, decide, decide_due
 from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import GroupRecord
 from penstock.groups.requests import Asked, Deliver, NotStored, Parked
@@ -79,9 +80,12 @@ class LedShard:
             if not isinstance(reply, Parked):
                 self._answer(asked.ticket, reply)
 
+        watch = watched(self.shard, asked.request)
         self.host.submit(
             lambda: decide(self.shard, context, asked), deadline_ms=deadline_ms, answer=answer
         )
+        if watch is not None:
+            watch.log()
         if ticket.reply is None:
             return self._future(asked.ticket, ticket)
         if not isinstance(ticket.reply, NotDone):
@@ -92,11 +96,19 @@ class LedShard:
 
     def keep_time(self, context: DecisionContext, *, deadline_ms: int) -> bool:
         """Does one thing whose time has come; False when there is none, for now."""
-        return self.host.keep_time(
-            lambda: decide_due(self.shard, context),
-            now_ms=context.monotonic_ms,
-            deadline_ms=deadline_ms,
-        )
+        watch: Watched | None = None
+
+        def due() -> Decided | None:
+            nonlocal watch
+            decision, watch = decided_due(
+                self.shard, context.monotonic_ms, lambda: decide_due(self.shard, context)
+            )
+            return decision
+
+        did = self.host.keep_time(due, now_ms=context.monotonic_ms, deadline_ms=deadline_ms)
+        if watch is not None:
+            watch.log()
+        return did
 
     def _reply_not_stored(
         self, asked: Asked[object], why: NotDone, context: DecisionContext, *, deadline_ms: int

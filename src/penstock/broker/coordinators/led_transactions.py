@@ -3,11 +3,19 @@
 import asyncio
 from collections.abc import Callable
 
+from penstock.broker.coordinators.fencing_log import Client, watched, watched_due
 from penstock.broker.coordinators.led_host import LedHost, refusal
 from penstock.broker.coordinators.partition_journal import PartitionJournal
+from penstock.machine.decision import Decision
 from penstock.machine.held_replies import NotDone
 from penstock.replication.partition import Partition
-from penstock.transactions.decide import TransactionRequest, decide, decide_due, decide_loaded
+from penstock.transactions.decide import (
+    TransactionReply,
+    TransactionRequest,
+    decide,
+    decide_due,
+    decide_loaded,
+)
 from penstock.transactions.decision_context import DecisionContext
 from penstock.transactions.markers import MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored
@@ -69,11 +77,21 @@ class LedTransactions:
         *,
         version: int,
         deadline_ms: int,
+        client: Client | None = None,
     ) -> object | asyncio.Future[object]:
-        """The reply, or a future of it. RequestError, now or later, when none was earned."""
+        """The reply, or a future of it. RequestError, now or later, when none was earned. `client`
+        is who asked, for the log.
+        """
         self.resume(context, deadline_ms=deadline_ms)
         answers: list[object] = []
         waiting: asyncio.Future[object] | None = None
+        watch = watched(self.shard, request, client)
+
+        def decided() -> Decision[TransactionStored, TransactionReply]:
+            decision = decide(self.shard, context, request, version=version)
+            if watch is not None:
+                watch.reply = decision.reply
+            return decision
 
         def answer(reply: object) -> None:
             if waiting is None:
@@ -85,11 +103,9 @@ class LedTransactions:
             else:
                 waiting.set_result(reply)
 
-        self.host.submit(
-            lambda: decide(self.shard, context, request, version=version),
-            deadline_ms=deadline_ms,
-            answer=answer,
-        )
+        self.host.submit(decided, deadline_ms=deadline_ms, answer=answer)
+        if watch is not None:
+            watch.log()
         if not answers:
             waiting = asyncio.get_running_loop().create_future()
             self._waiting[waiting] = None
@@ -120,11 +136,15 @@ class LedTransactions:
     def keep_time(self, context: DecisionContext, *, deadline_ms: int) -> bool:
         """Does one thing whose time has come; False when there is none, for now."""
         self.resume(context, deadline_ms=deadline_ms)
-        return self.host.keep_time(
+        watch = watched_due(self.shard, context.monotonic_ms)
+        did = self.host.keep_time(
             lambda: decide_due(self.shard, context),
             now_ms=context.monotonic_ms,
             deadline_ms=deadline_ms,
         )
+        if watch is not None:
+            watch.log()
+        return did
 
     def _carry_out(self, effect: object) -> None:
         if isinstance(effect, StopWriter):

@@ -13,6 +13,7 @@ from penstock.broker.controller.broker_lease import BrokerLease
 from penstock.broker.controller.controller_link import ControllerLink
 from penstock.broker.controller.links import Links
 from penstock.broker.controller.producer_ids import ProducerIds
+from penstock.broker.coordinators.fencing_log import Client
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.coordinators.led_host import Stage
 from penstock.broker.coordinators.led_shards import LedShards, require_lease, require_loaded
@@ -136,12 +137,19 @@ class TransactionCoordinator:
             await self._topic.create(wanted)
 
     def ask(
-        self, transactional_id: str, request: TransactionRequest, *, version: int
+        self,
+        transactional_id: str,
+        request: TransactionRequest,
+        *,
+        version: int,
+        client: Client | None = None,
     ) -> Any | asyncio.Future[Any]:
         """The reply to a request about a transactional id, or a future of it. RequestError, now or
-        later, when this broker does not coordinate it, or not yet.
+        later, when this broker does not coordinate it, or not yet. `client` is who asked, for the
+        log.
         """
-        reply = self._ask(self._shards.find(transactional_id), request, version=version)
+        led = self._shards.find(transactional_id)
+        reply = self._ask(led, request, version=version, client=client)
         if isinstance(reply, NeedsProducerId | asyncio.Future):
             return asyncio.ensure_future(
                 self._ask_until_answered(reply, transactional_id, request, version)
@@ -254,12 +262,21 @@ class TransactionCoordinator:
         raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no producer id is to be had")
 
     def _ask(
-        self, led: LedTransactions, request: TransactionRequest, *, version: int
+        self,
+        led: LedTransactions,
+        request: TransactionRequest,
+        *,
+        version: int,
+        client: Client | None = None,
     ) -> Any | asyncio.Future[Any]:
         context = self._situation()
         try:
             return led.ask(
-                request, context, version=version, deadline_ms=self._deadline_ms(context)
+                request,
+                context,
+                version=version,
+                deadline_ms=self._deadline_ms(context),
+                client=client,
             )
         finally:
             self._sending.flush()

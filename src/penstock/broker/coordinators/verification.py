@@ -9,6 +9,7 @@ for records alone: offsets of a group are verified all the same.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, Final
@@ -16,6 +17,7 @@ from typing import Any, Final
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.partitions.partitions import Partitions
 from penstock.model.error import ErrorCode, RequestError
+from penstock.model.events import PRODUCER_FENCED
 from penstock.model.identity import TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import LeaderEpoch
@@ -28,6 +30,9 @@ from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.finish import GENERATION_2
 from penstock.transactions.state import Identity
 from penstock.wire.messages.produce import ProduceRequest
+from penstock.world.event_log import tell
+
+logger = logging.getLogger(__name__)
 
 TOPIC_IDS_FROM: Final = 13  # of Produce
 ABORTABLE_FROM: Final = 11  # the error that lets a client go on after an abort
@@ -43,6 +48,7 @@ BEHIND: Final = frozenset(
 )
 # Clients do not try again after these; after the one that is sent instead they do. Those of
 # generation 2 know the one of them that stands for markers on their way.
+FENCING: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 REPLACED_CODES: Final = BEHIND | frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -74,6 +80,7 @@ class Verification:
     asked: list[Partition] = field(default_factory=list)
     led: list[tuple[Partition, LeaderEpoch]] = field(default_factory=list)  # all, as of `add`
     refused: dict[TopicPartition, Unverified] = field(default_factory=dict)
+    transactional_id: str = ""  # for the log
 
     def outcome(self, name: TopicPartition) -> Guard | Unverified | None:
         return self.refused.get(name) or self.guards.get(name)
@@ -146,6 +153,7 @@ def ask(
     future.
     """
     assert verification.producer is not None
+    verification.transactional_id = transactional_id
     request = Enlist(
         transactional_id=transactional_id,
         producer=verification.producer,
@@ -184,6 +192,17 @@ def note(verification: Verification, answer: Enlisted | RequestError, *, version
         code = code_of(verification, partition, answer)
         if code is not ErrorCode.NONE:
             verification.refused[name] = refusal_for_producer(code, version=version)
+            if code in FENCING and verification.producer is not None:
+                tell(
+                    logger,
+                    PRODUCER_FENCED,
+                    transactional_id=verification.transactional_id,
+                    producer_id=verification.producer.producer_id,
+                    epoch=verification.producer.epoch,
+                    api="Produce",
+                    error=code.name,
+                    partition=str(name),
+                )
     for name in verification.ended():
         verification.refused[name] = Unverified(
             code=ErrorCode.NOT_LEADER_OR_FOLLOWER, message=ANOTHER_EPOCH

@@ -29,6 +29,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.metadata.image.image import Image
 from penstock.metadata.image.topic import PartitionImage
 from penstock.model.error import ErrorCode
+from penstock.model.events import THROTTLED
 from penstock.model.identity import NodeId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.limit import KIB, MIB
@@ -37,6 +38,7 @@ from penstock.replication.follower import Follower
 from penstock.replication.replica import Replica
 from penstock.replication.throttle import ReplicationThrottle
 from penstock.world.errors import DiskError
+from penstock.world.event_log import tell
 from penstock.world.ports import Clock, Disk
 
 logger = logging.getLogger(__name__)
@@ -98,6 +100,8 @@ class DirectoryMoves:
 
     def limit(self, rate_bytes: int | None) -> None:
         """The rate as it is in effect now; None: there is no limit."""
+        if rate_bytes != self._throttle.rate_bytes:
+            tell(logger, THROTTLED, role="log_dirs", rate_bytes=rate_bytes)
         self._throttle.limit(rate_bytes, now_ms=self._clock.monotonic_ms())
 
     def move(self, name: TopicPartition, path: str) -> ErrorCode:

@@ -13,9 +13,11 @@ import logging
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.retention import Retention
 from penstock.log.partition_log import PartitionLog
+from penstock.model.events import DISK_NEARLY_FULL
 from penstock.model.settings.broker import BrokerSettings
 from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
+from penstock.world.event_log import tell
 from penstock.world.ports import World
 from penstock.world.tasks import TaskGroup
 
@@ -24,6 +26,8 @@ logger = logging.getLogger(__name__)
 SYNC_CHECK_MS = 1000
 SYNC_CHECK_MS_MIN = 50  # however small flush.ms is
 REMOVAL_CHECK_MS = 1000
+NEARLY_FULL_PERCENT = 80
+TOLD_AGAIN_PERCENT = 5
 
 
 class Housekeeping:
@@ -38,6 +42,7 @@ class Housekeeping:
         self._settings = settings
         self._world = world
         self._retention = Retention(partitions=partitions, settings=settings, world=world)
+        self._told_percent: dict[str, int] = {}  # by directory, when it was last told
         self._synced_ms: dict[Replica, int] = {}  # when each was last asked to be synced
 
     def start(self, group: TaskGroup) -> None:
@@ -72,6 +77,32 @@ class Housekeeping:
         while True:
             await asyncio.sleep(max(interval_ms, SYNC_CHECK_MS) / 1000)
             self._partitions.directories.save_checkpoints()
+            self.warn_of_full_disks()
+
+    def warn_of_full_disks(self) -> None:
+        """Tells of a directory whose disk is nearly full, and again when it has become fuller."""
+        if not logger.isEnabledFor(DISK_NEARLY_FULL.level):
+            return
+        disk = self._world.disk
+        for directory in self._partitions.directories:
+            path = directory.path
+            try:
+                free_bytes, total_bytes = disk.free_bytes(path), disk.total_bytes(path)
+            except DiskError:
+                continue  # whoever writes there finds out what is wrong
+            used_percent = used_percent_of(free_bytes=free_bytes, total_bytes=total_bytes)
+            if used_percent < NEARLY_FULL_PERCENT:
+                self._told_percent.pop(path, None)
+            elif used_percent >= self._told_percent.get(path, 0) + TOLD_AGAIN_PERCENT:
+                self._told_percent[path] = used_percent
+                tell(
+                    logger,
+                    DISK_NEARLY_FULL,
+                    directory=path,
+                    used_percent=used_percent,
+                    free_bytes=free_bytes,
+                    total_bytes=total_bytes,
+                )
 
     async def _keep_watermarks(self) -> None:
         interval_ms = self._settings.replication.replica_high_watermark_checkpoint_interval_ms
@@ -107,6 +138,11 @@ class Housekeeping:
         except DiskError as error:
             # They have names that nobody reads; the next start tries again.
             logger.error("removed=false paths=%d reason=%s", len(paths), error)
+
+
+def used_percent_of(*, free_bytes: int, total_bytes: int) -> int:
+    """Rounded down: a disk with any room is not called full."""
+    return 0 if total_bytes <= 0 else (total_bytes - free_bytes) * 100 // total_bytes
 
 
 def is_due(log: PartitionLog, *, unsynced_ms: int) -> bool:

@@ -29,10 +29,12 @@ from typing import NamedTuple, assert_never
 from penstock.broker.partitions.homes import Homes
 from penstock.log.directory import NO_BROKER_EPOCH, LogDirectory, LogWanted, OpenError
 from penstock.log.partition_log import PartitionLog
+from penstock.model.events import DISK_FAILED
 from penstock.model.identity import METADATA_TOPIC, TopicId, TopicPartition
 from penstock.model.offset import Offset
 from penstock.replication.directory_move import Fate, fate_of
 from penstock.world.errors import DiskError
+from penstock.world.event_log import tell
 from penstock.world.ports import Disk
 
 logger = logging.getLogger(__name__)
@@ -102,7 +104,7 @@ class LogDirectories:
                 except DiskError as error:
                     if path == metadata_path or len(paths) == 1:
                         raise
-                    logger.error("directory=%s state=offline reason=%s", path, error.reason)
+                    tell(logger, DISK_FAILED, directory=path, reason=error.reason)
                     failed[path] = error.reason
             made = cls(
                 [opened[path] for path in paths if path in opened],

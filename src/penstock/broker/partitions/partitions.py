@@ -30,6 +30,7 @@ from penstock.metadata.image.image import Delta, Image
 from penstock.metadata.image.topic import LeaderRecovery, PartitionImage, TopicImage
 from penstock.model.configs import ResourceKind
 from penstock.model.error import ErrorCode
+from penstock.model.events import DISK_FAILED, DISK_FULL
 from penstock.model.identity import NodeId, TopicId, TopicPartition
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.offset import Offset
@@ -40,6 +41,7 @@ from penstock.replication.follower import Follower
 from penstock.replication.partition import Partition
 from penstock.replication.replica import Replica
 from penstock.world.errors import DiskError
+from penstock.world.event_log import tell
 from penstock.world.ports import Clock, Disk
 
 logger = logging.getLogger(__name__)
@@ -285,10 +287,7 @@ class Partitions:
             >= FULL_LOGGED_EVERY_MS
         ):
             self._full_logged_ms[path] = now_ms
-            logger.error(
-                "directory=%s full=true partition=%s appends are refused until there is room: %s",
-                path, partition.name, error,
-            )  # fmt: skip
+            tell(logger, DISK_FULL, directory=path, partition=str(partition.name), reason=error)
 
     def damage_found(self, partition: Replica, damage: CorruptData) -> None:
         """A reader met stored bytes that cannot be right; told once, however often it asks."""
@@ -305,9 +304,7 @@ class Partitions:
         if path in self.directories.failed:
             return
         lost = [partition for partition in self if self._home(partition) == path]
-        logger.critical(
-            "directory=%s state=offline partitions=%d reason=%s", path, len(lost), error
-        )
+        tell(logger, DISK_FAILED, directory=path, partitions=len(lost), reason=error)
         for partition in lost:
             self._remove(partition)
             self._offline.add(partition.name)

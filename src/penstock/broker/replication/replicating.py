@@ -3,6 +3,7 @@
 A node that is a cluster of its own does not import this (see `node/connections`).
 """
 
+import logging
 from collections.abc import Callable
 
 from penstock.broker.controller.controller_link import ControllerLink
@@ -11,12 +12,16 @@ from penstock.broker.partitions.partitions import Applied, Partitions
 from penstock.broker.replication.fetchers import ReplicaFetchers
 from penstock.broker.replication.in_sync_changes import InSyncChanges
 from penstock.metadata.image.image import Delta, Image
+from penstock.model.events import THROTTLED
 from penstock.model.identity import NodeId
 from penstock.model.settings.replication import ReplicationSettings
 from penstock.replication.throttle import ReplicationThrottle
 from penstock.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from penstock.world.event_log import tell
 from penstock.world.ports import Clock
 from penstock.world.tasks import TaskGroup
+
+logger = logging.getLogger(__name__)
 
 CHANGE_WAIT_MS_MAX = 5_000
 
@@ -86,8 +91,14 @@ class Replicating:
     def limit(self, settings: ReplicationSettings) -> None:
         """The rates as they are in effect now."""
         now_ms = self._clock.monotonic_ms()
-        self.leader_throttle.limit(settings.leader_replication_throttled_rate, now_ms=now_ms)
-        self._follower_throttle.limit(settings.follower_replication_throttled_rate, now_ms=now_ms)
+        rates = (
+            ("leader", self.leader_throttle, settings.leader_replication_throttled_rate),
+            ("follower", self._follower_throttle, settings.follower_replication_throttled_rate),
+        )
+        for role, throttle, rate_bytes in rates:
+            if rate_bytes != throttle.rate_bytes:
+                tell(logger, THROTTLED, role=role, rate_bytes=rate_bytes)
+            throttle.limit(rate_bytes, now_ms=now_ms)
 
     def close(self) -> None:
         """Fetches no more: the node is stopping."""

@@ -41,4 +41,5 @@ class RequestContext:
 
     @property
     def requester(self) -> Requester:
-        return Requester(self.principal, self.peer.host)
+        header = self.header
+        return Requester(self.principal, self.peer.host, header.client_id, header.correlation_id)

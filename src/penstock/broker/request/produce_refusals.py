@@ -1,10 +1,12 @@
 """What a producer is told of batches that were not written."""
 
+import logging
 from typing import NoReturn
 
 from penstock.broker.request.leader_hints import LeaderHint, leader_hint
 from penstock.broker.request.services import Services
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.model.events import PRODUCE_REFUSED
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET
 from penstock.records.batch import BatchHeader
@@ -20,7 +22,12 @@ from penstock.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from penstock.world.event_log import tell
 
+logger = logging.getLogger(__name__)
+
+# What an operator wants to know of; most other errors are the client's own.
+LOGGED = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_PRODUCER_EPOCH})
 CODES_WITHOUT_START_OFFSET = frozenset(
     {ErrorCode.CORRUPT_MESSAGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 )
@@ -29,6 +36,8 @@ CODES_WITHOUT_START_OFFSET = frozenset(
 def refused(
     index: int, code: ErrorCode, message: str | None = None, *, start_offset: int = NO_OFFSET
 ) -> PartitionProduceResponse:
+    if code in LOGGED:
+        tell(logger, PRODUCE_REFUSED, partition_index=index, error=code.name, reason=message)
     return PartitionProduceResponse(
         index=index,
         error_code=code,

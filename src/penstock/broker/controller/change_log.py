@@ -1,0 +1,162 @@
+"""Logs what the active controller has decided about brokers and partitions, and why.
+
+A decision may change thousands of partitions, in one step for which everyone waits: the first ones
+have a line each, and the others are counted.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from penstock.metadata.controller.decide import ControllerRequest
+from penstock.metadata.controller.explained import (
+    BrokerBecame,
+    BrokerChanged,
+    Explained,
+    PartitionChanged,
+    Why,
+    explained,
+)
+from penstock.metadata.controller.state import ControllerState
+from penstock.metadata.records import MetadataRecord
+from penstock.model.events import (
+    BROKER_FENCED,
+    BROKER_REGISTERED,
+    BROKER_SHUTS_DOWN,
+    BROKER_UNFENCED,
+    CHANGES_LEFT_OUT,
+    ISR_EXPANDED,
+    ISR_SHRUNK,
+    LEADER_CHANGED,
+    LEADERLESS,
+    UNCLEAN_ELECTION,
+)
+from penstock.world.event_log import tell
+
+logger = logging.getLogger(__name__)
+
+PARTITIONS_TOLD_MAX = 100  # of one decision
+
+
+class Decided:
+    """An effect of a decision, which is logged when its records are committed."""
+
+    __slots__ = ("changes", "fenced_because")
+
+    def __init__(self, changes: tuple[Explained, ...], fenced_because: str) -> None:
+        self.changes = changes
+        self.fenced_because = fenced_because
+
+
+def decided(
+    state: ControllerState,
+    request: ControllerRequest,
+    records: Iterable[MetadataRecord],
+    *,
+    fenced_because: str,
+) -> tuple[Decided, ...]:
+    """What there is to log of a decision that is not applied yet. `fenced_because` says why this
+    controller takes a broker for gone.
+    """
+    if not logger.isEnabledFor(logging.WARNING):
+        return ()
+    changes = tuple(explained(state, request, records))
+    return (Decided(changes, fenced_because),) if changes else ()
+
+
+def log_decided(effect: object) -> None:
+    assert isinstance(effect, Decided), effect
+    partitions = [one for one in effect.changes if isinstance(one, PartitionChanged)]
+    for change in effect.changes:
+        if isinstance(change, BrokerChanged):
+            _log_broker(change, effect.fenced_because)
+    for change in partitions[:PARTITIONS_TOLD_MAX]:
+        _log_partition(change)
+    rest = partitions[PARTITIONS_TOLD_MAX:]
+    if rest:
+        tell(
+            logger,
+            CHANGES_LEFT_OUT,
+            leaders=sum(one.led_anew and one.leader is not None for one in rest),
+            offline=sum(one.led_anew and one.leader is None for one in rest),
+            shrunk=sum(bool(one.left) for one in rest),
+            expanded=sum(bool(one.joined) for one in rest),
+            reason=rest[0].why.value,
+            broker=rest[0].broker,
+        )
+
+
+def _log_broker(change: BrokerChanged, fenced_because: str) -> None:
+    broker, epoch = change.broker, change.broker_epoch
+    match change.became:
+        case BrokerBecame.REGISTERED:
+            tell(
+                logger,
+                BROKER_REGISTERED,
+                broker=broker,
+                broker_epoch=epoch,
+                previous_epoch=change.previous_epoch,
+            )
+        case BrokerBecame.FENCED:
+            why = change.why
+            if why is Why.BROKER_FENCED:
+                reason = "broker_asked"
+            else:
+                reason = fenced_because if why is None else why.value
+            tell(logger, BROKER_FENCED, broker=broker, broker_epoch=epoch, reason=reason)
+        case BrokerBecame.UNFENCED:
+            tell(logger, BROKER_UNFENCED, broker=broker, broker_epoch=epoch)
+        case BrokerBecame.SHUTTING_DOWN:
+            tell(logger, BROKER_SHUTS_DOWN, broker=broker, broker_epoch=epoch)
+
+
+def _log_partition(change: PartitionChanged) -> None:
+    why = change.why.value
+    if change.left:
+        tell(
+            logger,
+            ISR_SHRUNK,
+            partition=change.partition,
+            left=change.left,
+            isr=change.isr,
+            min_insync=change.min_insync,
+            leader=change.leader,
+            reason=why,
+            broker=change.broker,
+        )
+    if change.joined:
+        tell(
+            logger,
+            ISR_EXPANDED,
+            partition=change.partition,
+            joined=change.joined,
+            isr=change.isr,
+            min_insync=change.min_insync,
+            leader=change.leader,
+            reason=why,
+            broker=change.broker,
+        )
+    if not change.led_anew:
+        return
+    if change.leader is None:
+        tell(
+            logger,
+            LEADERLESS,
+            partition=change.partition,
+            old_leader=change.old_leader,
+            leader_epoch=change.leader_epoch,
+            isr=change.isr,
+            reason=why,
+            broker=change.broker,
+        )
+        return
+    tell(
+        logger,
+        UNCLEAN_ELECTION if change.is_unclean else LEADER_CHANGED,
+        partition=change.partition,
+        old_leader=change.old_leader,
+        leader=change.leader,
+        leader_epoch=change.leader_epoch,
+        isr=change.isr,
+        reason=why,
+        broker=change.broker,
+    )

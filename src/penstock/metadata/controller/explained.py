@@ -1,0 +1,212 @@
+"""What a decision of the controller means to people: who leads, who is in sync, and why.
+
+`explained` looks at the records of a decision before they are applied, and at the request that they
+answer. It decides nothing: the controller logs what it returns once the records are committed.
+"""
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+
+from penstock.metadata.controller.decide import ControllerRequest
+from penstock.metadata.controller.elections import BalanceLeaders, ElectionType
+from penstock.metadata.controller.fencing import FenceBroker
+from penstock.metadata.controller.state import ControllerState, Place
+from penstock.metadata.image.changes import FENCED, SHUTTING_DOWN, UNFENCED, changed_partition
+from penstock.metadata.image.topic import LeaderRecovery
+from penstock.metadata.records import MetadataRecord
+from penstock.metadata.topic_rules import min_in_sync
+from penstock.model.identity import NodeId, TopicId
+from penstock.model.lazy_dataclass import dataclass
+from penstock.wire.messages.alter_partition import AlterPartitionRequest
+from penstock.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from penstock.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from penstock.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
+from penstock.wire.messages.elect_leaders import ElectLeadersRequest
+from penstock.wire.messages.metadata_records.broker import (
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
+from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+
+class Why(Enum):
+    """Why a partition or a broker changed."""
+
+    BROKER_FENCED = "broker_fenced"
+    BROKER_UNFENCED = "broker_unfenced"
+    BROKER_RESTARTED = "broker_restarted"
+    BROKER_UNREGISTERED = "broker_unregistered"
+    CONTROLLED_SHUTDOWN = "controlled_shutdown"
+    DIRECTORY_FAILED = "log_directory_failed"
+    REPLICA_CAUGHT_UP = "replica_caught_up"
+    REPLICA_LAGGED = "replica_lagged"
+    LEADER_ASKED = "leader_asked"
+    PREFERRED = "preferred_leader"
+    UNCLEAN = "unclean_election_asked"
+    REASSIGNMENT = "reassignment"
+    SETTINGS = "settings_changed"
+
+
+class BrokerBecame(Enum):
+    REGISTERED = "registered"
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    SHUTTING_DOWN = "shutting down"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerChanged:
+    broker: NodeId
+    broker_epoch: int
+    became: BrokerBecame
+    why: Why | None = None
+    previous_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChanged:
+    partition: str  # with the name of its topic
+    why: Why
+    broker: NodeId | None  # on whose account it changed
+    old_leader: NodeId | None
+    leader: NodeId | None
+    leader_epoch: int
+    led_anew: bool
+    is_unclean: bool
+    isr: tuple[NodeId, ...]
+    left: tuple[NodeId, ...]  # the in-sync set
+    joined: tuple[NodeId, ...]
+    min_insync: int
+
+
+Explained = BrokerChanged | PartitionChanged
+
+
+def explained(
+    state: ControllerState, request: ControllerRequest, records: Iterable[MetadataRecord]
+) -> Iterator[Explained]:
+    """`state` is still as it was before the records."""
+    for record in records:
+        if isinstance(record, PartitionChangeRecord):
+            changed = _partition(state, request, record)
+            if changed is not None:
+                yield changed
+        elif isinstance(record, BrokerRegistrationChangeRecord):
+            became = _broker(record)
+            if became is not None:
+                yield BrokerChanged(
+                    broker=NodeId(record.broker_id),
+                    broker_epoch=record.broker_epoch,
+                    became=became,
+                    why=_of_broker(state, request),
+                )
+        elif isinstance(record, RegisterBrokerRecord):
+            before = state.brokers.get(NodeId(record.broker_id))
+            yield BrokerChanged(
+                broker=NodeId(record.broker_id),
+                broker_epoch=record.broker_epoch,
+                became=BrokerBecame.REGISTERED,
+                previous_epoch=None if before is None else before.epoch,
+            )
+
+
+def _partition(
+    state: ControllerState, request: ControllerRequest, record: PartitionChangeRecord
+) -> PartitionChanged | None:
+    place = Place(TopicId(record.topic_id), record.partition_id)
+    topic = state.topics_by_id.get(place.topic_id)
+    if topic is None or place.partition not in range(len(topic.partitions)):
+        return None  # of a topic that the same decision makes
+    before = state.partition(place)
+    after = changed_partition(before, record)
+    left = tuple(node for node in before.isr if node not in after.isr)
+    joined = tuple(node for node in after.isr if node not in before.isr)
+    led_anew = after.leader_epoch != before.leader_epoch
+    if not (left or joined or led_anew):
+        return None
+    is_unclean = led_anew and record.leader_recovery_state == LeaderRecovery.RECOVERING
+    return PartitionChanged(
+        partition=f"{topic.name}-{place.partition}",
+        why=_why(state, request, left=bool(left), joined=bool(joined)),
+        broker=_broker_of(request),
+        old_leader=before.leader,
+        leader=after.leader,
+        leader_epoch=after.leader_epoch,
+        led_anew=led_anew,
+        is_unclean=is_unclean,
+        isr=after.isr,
+        left=left,
+        joined=joined,
+        min_insync=min_in_sync(state, topic.name, replicas=after.replica_count),
+    )
+
+
+def _broker(record: BrokerRegistrationChangeRecord) -> BrokerBecame | None:
+    if record.fenced == FENCED:
+        return BrokerBecame.FENCED
+    if record.fenced == UNFENCED:
+        return BrokerBecame.UNFENCED
+    return BrokerBecame.SHUTTING_DOWN if record.in_controlled_shutdown == SHUTTING_DOWN else None
+
+
+def _of_broker(state: ControllerState, request: ControllerRequest) -> Why | None:
+    """Why a broker was fenced; None where the controller has found that it is gone."""
+    return None if isinstance(request, FenceBroker) else _why(state, request)
+
+
+def _why(
+    state: ControllerState, request: ControllerRequest, *, left: bool = False, joined: bool = False
+) -> Why:
+    match request:
+        case FenceBroker():
+            return Why.BROKER_FENCED
+        case BrokerHeartbeatRequest():
+            return _why_by_heartbeat(state, request)
+        case BrokerRegistrationRequest():
+            return Why.BROKER_RESTARTED
+        case UnregisterBrokerRequest():
+            return Why.BROKER_UNREGISTERED
+        case AssignReplicasToDirsRequest():
+            return Why.DIRECTORY_FAILED
+        case AlterPartitionRequest():
+            if left == joined:
+                return Why.LEADER_ASKED
+            return Why.REPLICA_LAGGED if left else Why.REPLICA_CAUGHT_UP
+        case AlterPartitionReassignmentsRequest():
+            return Why.REASSIGNMENT
+        case BalanceLeaders():
+            return Why.PREFERRED
+        case ElectLeadersRequest():
+            is_unclean = request.election_type == ElectionType.UNCLEAN
+            return Why.UNCLEAN if is_unclean else Why.PREFERRED
+        case _:
+            return Why.SETTINGS
+
+
+def _why_by_heartbeat(state: ControllerState, request: BrokerHeartbeatRequest) -> Why:
+    broker = state.brokers.get(NodeId(request.broker_id))
+    if request.want_shut_down or (broker is not None and broker.in_controlled_shutdown):
+        return Why.CONTROLLED_SHUTDOWN
+    if request.offline_log_dirs:
+        return Why.DIRECTORY_FAILED
+    return Why.BROKER_FENCED if request.want_fence else Why.BROKER_UNFENCED
+
+
+def _broker_of(request: ControllerRequest) -> NodeId | None:
+    match request:
+        case FenceBroker():
+            return request.node_id
+        case (
+            BrokerHeartbeatRequest()
+            | BrokerRegistrationRequest()
+            | UnregisterBrokerRequest()
+            | AssignReplicasToDirsRequest()
+            | AlterPartitionRequest()
+        ):
+            return NodeId(request.broker_id)
+        case _:
+            return None

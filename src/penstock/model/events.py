@@ -1,0 +1,312 @@
+"""The events of a node's log: their names, levels and fields, and what an operator does about each.
+
+Code that logs one names it here (`world/event_log.tell`); `docs/logs.md` has the same table. What
+is logged without a name is a note: its fields are those of its text.
+
+subject   the field that says whom an event is about. Of one event and one subject only so many
+          lines are written in a time (`world/event_limit`)
+"""
+
+from enum import IntEnum
+
+from penstock.model.lazy_dataclass import dataclass
+
+
+class Level(IntEnum):
+    """As the standard library numbers them."""
+
+    DEBUG = 10
+    INFO = 20
+    WARNING = 30
+    ERROR = 40
+    CRITICAL = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    name: str
+    level: Level
+    says: str  # the first words of the line
+    fields: tuple[str, ...]  # some may be left out where they mean nothing
+    advice: str
+    subject: str | None = None
+    is_limited: bool = True
+
+
+EVENTS: dict[str, Event] = {}
+
+
+def event(
+    name: str,
+    level: Level,
+    says: str,
+    fields: str,
+    advice: str,
+    *,
+    subject: str | None = None,
+    is_limited: bool = True,
+) -> Event:
+    """Declares an event; `fields` are separated by spaces."""
+    made = Event(
+        name=name,
+        level=level,
+        says=says,
+        fields=tuple(fields.split()),
+        advice=advice,
+        subject=subject,
+        is_limited=is_limited,
+    )
+    assert name not in EVENTS, name
+    assert subject is None or subject in made.fields, name
+    EVENTS[name] = made
+    return made
+
+
+NOTHING = "Nothing."
+
+# The node
+
+NODE_STARTING = event("node.starting", Level.INFO, "node starting", "node_id pid", NOTHING)
+NODE_READY = event("node.ready", Level.INFO, "node ready", "node_id cluster_id listeners", NOTHING)
+NODE_STOPPING = event("node.stopping", Level.INFO, "node stopping", "node_id reason", NOTHING)
+NODE_STOPPED = event("node.stopped", Level.INFO, "node stopped", "node_id", NOTHING)
+NODE_FAILED = event(
+    "node.failed",
+    Level.CRITICAL,
+    "node stopped",
+    "reason",
+    "Mend what the reason names, such as a disk, and start the node again. A traceback is a fault"
+    " of Penstock: report it.",
+)
+
+# The quorum and the controller
+
+QUORUM_ROLE = event(
+    "quorum.role_changed",
+    Level.INFO,
+    "quorum",
+    "role epoch leader",
+    "Nothing, unless it happens again and again: then look at the network between the controllers"
+    " and at their disks.",
+)
+CONTROLLER_ACTIVE = event(
+    "controller.active", Level.INFO, "controller active", "node_id epoch brokers", NOTHING
+)
+BROKER_REGISTERED = event(
+    "broker.registered",
+    Level.INFO,
+    "broker registered",
+    "broker broker_epoch previous_epoch",
+    NOTHING,
+    subject="broker",
+)
+BROKER_FENCED = event(
+    "broker.fenced",
+    Level.WARNING,
+    "broker fenced",
+    "broker broker_epoch reason",
+    "By reason. controlled_shutdown: nothing. connection_refused: its process has ended; read its"
+    " log and start it. session_expired: it was silent for broker.session.timeout.ms; look at its"
+    " load, its disk and the network.",
+    subject="broker",
+)
+BROKER_UNFENCED = event(
+    "broker.unfenced",
+    Level.INFO,
+    "broker unfenced",
+    "broker broker_epoch",
+    NOTHING,
+    subject="broker",
+)
+BROKER_SHUTS_DOWN = event(
+    "broker.shutting_down",
+    Level.INFO,
+    "broker shuts down",
+    "broker broker_epoch",
+    NOTHING,
+    subject="broker",
+)
+
+# Partitions: logged by the active controller, once the quorum has committed the change
+
+LEADER_CHANGED = event(
+    "partition.leader_changed",
+    Level.INFO,
+    "partition leader changed",
+    "partition old_leader leader leader_epoch isr reason broker",
+    "Look at the reason, and at broker.fenced of the broker that it names.",
+    subject="partition",
+)
+UNCLEAN_ELECTION = event(
+    "partition.unclean_election",
+    Level.WARNING,
+    "partition leader elected unclean",
+    "partition old_leader leader leader_epoch isr reason broker",
+    "Records may be lost: the new leader was not in sync. Compare what consumers have with what"
+    " producers sent. unclean.leader.election.enable=false prevents it.",
+    subject="partition",
+)
+LEADERLESS = event(
+    "partition.offline",
+    Level.ERROR,
+    "partition has no leader",
+    "partition old_leader leader_epoch isr reason broker",
+    "Start one of its replicas that were in sync. If all are lost for good: kafka-leader-election"
+    " --election-type unclean.",
+    subject="partition",
+)
+ISR_SHRUNK = event(
+    "partition.isr_shrunk",
+    Level.WARNING,
+    "in-sync set shrunk",
+    "partition left isr min_insync leader reason broker",
+    "By reason. broker_fenced, controlled_shutdown: see the broker's events. replica_lagged: it has"
+    " not caught up for replica.lag.time.max.ms; look at its disk and network. With fewer in sync"
+    " than min_insync, writes with acks=all are refused.",
+    subject="partition",
+)
+ISR_EXPANDED = event(
+    "partition.isr_expanded",
+    Level.INFO,
+    "in-sync set expanded",
+    "partition joined isr min_insync leader reason broker",
+    NOTHING,
+    subject="partition",
+)
+CHANGES_LEFT_OUT = event(
+    "partition.changes_left_out",
+    Level.WARNING,
+    "changes of further partitions",
+    "leaders offline shrunk expanded reason broker",
+    "They changed for the same reason as those in the lines before. kafka-topics --describe shows"
+    " them all.",
+)
+
+# Groups: logged by the coordinator
+
+GROUP_REBALANCE = event(
+    "group.rebalance",
+    Level.INFO,
+    "group rebalances",
+    "group cause member instance client_id client_host generation members state protocol",
+    "By cause. session_timed_out: the member died or hangs, or its session time-out is too short."
+    " rebalance_timed_out: it takes longer for its records than max.poll.interval.ms.",
+    subject="group",
+)
+GROUP_GENERATION = event(
+    "group.generation",
+    Level.INFO,
+    "group generation began",
+    "group generation members leader protocol",
+    NOTHING,
+    subject="group",
+)
+
+# Producers and transactions
+
+PRODUCER_TOOK_OVER = event(
+    "producer.took_over",
+    Level.INFO,
+    "producer took over",
+    "transactional_id producer_id epoch old_producer_id old_epoch client_id client_host"
+    " correlation_id",
+    "Nothing when a client was restarted. Two clients that take over from each other have the same"
+    " transactional.id: give each its own.",
+    subject="transactional_id",
+)
+PRODUCER_FENCED = event(
+    "producer.fenced",
+    Level.WARNING,
+    "producer fenced",
+    "transactional_id producer_id epoch current_producer_id current_epoch api error partition"
+    " client_id client_host correlation_id",
+    "A zombie: another client took over its transactional.id (see producer.took_over), or its"
+    " transaction timed out (see transaction.aborted). End the old client if it still runs.",
+    subject="transactional_id",
+)
+TRANSACTION_ABORTED = event(
+    "transaction.aborted",
+    Level.WARNING,
+    "transaction aborted by its coordinator",
+    "transactional_id producer_id epoch reason open_ms timeout_ms",
+    "timed_out: its client has stopped, or needs longer than transaction.timeout.ms."
+    " another_producer: a new client took over.",
+    subject="transactional_id",
+)
+
+# Writes that fail
+
+PRODUCE_REFUSED = event(
+    "produce.refused",
+    Level.WARNING,
+    "produce refused",
+    "partition_index error reason",
+    "NOT_ENOUGH_REPLICAS: see partition.isr_shrunk of the controller for the partitions, and bring"
+    " their brokers back. INVALID_PRODUCER_EPOCH: a zombie, which another client has replaced.",
+    subject="error",
+)
+ACK_FAILED = event(
+    "produce.ack_failed",
+    Level.WARNING,
+    "produce not acknowledged",
+    "partition error correlation_id",
+    "The batch is in the leader's log, and not on all in-sync replicas. REQUEST_TIMED_OUT: a"
+    " follower is slow. NOT_ENOUGH_REPLICAS_AFTER_APPEND: see partition.isr_shrunk."
+    " NOT_LEADER_OR_FOLLOWER: another broker leads now; clients send it again.",
+    subject="partition",
+)
+
+# Log-ins, rights, throttling
+
+THROTTLED = event(
+    "replication.throttled",
+    Level.INFO,
+    "replication throttled",
+    "role rate_bytes",
+    "Remove the throttle when the reassignment is done: kafka-reassign-partitions --verify.",
+    subject="role",
+)
+
+# Disks
+
+DISK_FULL = event(
+    "disk.full",
+    Level.ERROR,
+    "directory full=true",
+    "directory partition reason",
+    "Make room, or lower retention.ms or retention.bytes: appends are refused until there is room.",
+    subject="directory",
+)
+DISK_FAILED = event(
+    "disk.failed",
+    Level.CRITICAL,
+    "directory state=offline",
+    "directory partitions reason",
+    "Replace the disk and start the node again. Other brokers lead its partitions meanwhile.",
+    subject="directory",
+)
+DISK_NEARLY_FULL = event(
+    "disk.nearly_full",
+    Level.WARNING,
+    "disk nearly full",
+    "directory used_percent free_bytes total_bytes",
+    "Add room, move partitions to other directories or brokers, or lower retention.",
+    subject="directory",
+)
+
+# One request over several nodes
+
+REQUEST_FORWARDED = event(
+    "request.forwarded",
+    Level.DEBUG,
+    "request forwarded",
+    "api to client_id client_host correlation_id",
+    "The controller has the same client_id and correlation_id in request.received.",
+)
+REQUEST_RECEIVED = event(
+    "request.received",
+    Level.DEBUG,
+    "forwarded request received",
+    "api client_id client_host correlation_id",
+    "The broker that forwarded it has the same client_id and correlation_id in request.forwarded.",
+)
