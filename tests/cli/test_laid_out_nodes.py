@@ -33,7 +33,8 @@ def test_nodes_are_laid_out_once_and_found_again(tmp_path: Path) -> None:
     assert [one.name for one in first] == ["node-1", "node-2", "node-3"]
     assert first[1].start_again == f"penstock serve --config {data}/node-2/server.properties"
     file = f"{data}/node-2/server.properties"
-    assert first[1].arguments[-4:] == ("--config", file, "--log-level", "warning")
+    logs = ("--log-level", "warning", "--log-format", "text")
+    assert first[1].arguments[-6:] == ("--config", file, *logs)
     assert read_properties(data / "node-2" / "server.properties")["num.partitions"] == "4"
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     assert nodes_in(data, 3, port=None) == first

@@ -10,7 +10,7 @@ from rig.machines import Machines
 from rig.one_controller import BROKERS, CONTROLLER, start_nodes
 
 SESSION_MS = 9_000
-FENCED = "broker fenced"
+FENCED = "broker gone"
 
 
 def fenced(machines: Machines, names: Iterable[str] = BROKERS) -> set[str]:

@@ -100,6 +100,15 @@ BROKER_REGISTERED = event(
     NOTHING,
     subject="broker",
 )
+BROKER_GONE = event(
+    "broker.gone",
+    Level.WARNING,
+    "broker gone",
+    "broker broker_epoch reason",
+    "The controller is about to fence it: see broker.fenced. Without that line soon after, the"
+    " quorum could not store the decision; look at the disks of the controllers.",
+    subject="broker",
+)
 BROKER_FENCED = event(
     "broker.fenced",
     Level.WARNING,
@@ -142,13 +151,15 @@ UNCLEAN_ELECTION = event(
     Level.WARNING,
     "partition leader elected unclean",
     "partition old_leader leader leader_epoch isr reason broker",
-    "Records may be lost: the new leader was not in sync. Compare what consumers have with what"
-    " producers sent. unclean.leader.election.enable=false prevents it.",
+    "broker_unfenced: the last leader leads again after a crash, and lacks at most what was not on"
+    " its disk. Any other reason: the new leader was not in sync, and records may be lost; compare"
+    " what consumers have with what producers sent. unclean.leader.election.enable=false prevents"
+    " that.",
     subject="partition",
 )
 LEADERLESS = event(
     "partition.offline",
-    Level.ERROR,
+    Level.WARNING,
     "partition has no leader",
     "partition old_leader leader_epoch isr reason broker",
     "Start one of its replicas that were in sync. If all are lost for good: kafka-leader-election"
@@ -256,7 +267,34 @@ ACK_FAILED = event(
     subject="partition",
 )
 
-# Log-ins, rights, throttling
+# Log-ins, rights, connections, throttling
+
+AUTHENTICATION_FAILED = event(
+    "authentication.failed",
+    Level.WARNING,
+    "authentication failed",
+    "peer listener mechanism reason left_out",
+    "One peer, once: a wrong password or an expired certificate. Many: somebody guesses; refuse"
+    " the peer at the firewall. Names and secrets are never logged.",
+    is_limited=False,
+)
+AUTHORIZATION_DENIED = event(
+    "authorization.denied",
+    Level.INFO,
+    "authorization denied",
+    "principal host listener api code",
+    "Add the missing right if the principal should have it: penstock acls grant.",
+    subject="principal",
+)
+CONNECTION_REFUSED = event(
+    "connection.refused",
+    Level.WARNING,
+    "connection refused",
+    "peer reason",
+    "Too many connections: raise max.connections or max.connections.per.ip, or look for a client"
+    " that does not close its own.",
+    subject="reason",
+)
 
 THROTTLED = event(
     "replication.throttled",
@@ -292,6 +330,66 @@ DISK_NEARLY_FULL = event(
     "directory used_percent free_bytes total_bytes",
     "Add room, move partitions to other directories or brokers, or lower retention.",
     subject="directory",
+)
+
+# Replicas and coordinators
+
+REPLICA_TRUNCATED = event(
+    "replica.truncated",
+    Level.INFO,
+    "replica truncated",
+    "partition leader leader_epoch end_offset",
+    NOTHING,
+    subject="partition",
+)
+TRUNCATED_BELOW_WATERMARK = event(
+    "replica.truncated_below_watermark",
+    Level.WARNING,
+    "replica truncated below its high watermark",
+    "partition leader leader_epoch end_offset high_watermark reason",
+    "Records that clients may have read are given up, after an unclean election. See"
+    " partition.unclean_election.",
+    subject="partition",
+)
+FETCHER_CONNECTED = event(
+    "replica.fetcher_connected",
+    Level.INFO,
+    "replica fetcher connected=true",
+    "leader",
+    NOTHING,
+    subject="leader",
+)
+FETCHER_DISCONNECTED = event(
+    "replica.fetcher_disconnected",
+    Level.WARNING,
+    "replica fetcher connected=false",
+    "leader reason",
+    "Nothing when that broker stops. Otherwise look at the network between the two.",
+    subject="leader",
+)
+REPLICA_FAILED = event(
+    "replica.failed",
+    Level.ERROR,
+    "replica failed",
+    "partition leader state reason",
+    "The replica is tried again. If it stays so, look at its disk and at the reason.",
+    subject="partition",
+)
+COORDINATOR_LOADED = event(
+    "coordinator.loaded",
+    Level.INFO,
+    "coordinator loaded",
+    "partition records took_ms",
+    NOTHING,
+    subject="partition",
+)
+COORDINATOR_UNREADABLE = event(
+    "coordinator.unreadable",
+    Level.CRITICAL,
+    "coordinator unreadable",
+    "partition reason",
+    "Its groups or transactions are not served. Restore the partition from another replica.",
+    subject="partition",
 )
 
 # One request over several nodes

@@ -51,7 +51,7 @@ def test_a_fencing_that_could_not_be_stored_is_tried_again(
         await join(control)
         assert not control.image.brokers[TWO].fenced
         disk.faults.full = True
-        await until(lambda: "broker=2 fenced=true" in caplog.text)
+        await until(lambda: "broker gone broker=2" in caplog.text)
         assert not control.image.brokers[TWO].fenced
         disk.faults.full = False
         await until(lambda: control.image.brokers[TWO].fenced)

@@ -143,7 +143,7 @@ def test_a_damaged_snapshot_is_passed_over_with_one_line(
     assert latest not in snapshots_on(disk)
     caplog.clear()
     assert run_with(disk, topics) == ["first", "last"]
-    assert caplog.records == []
+    assert [line for line in caplog.messages if "snapshot" in line] == []
 
 
 def test_a_start_without_any_whole_snapshot_is_refused_with_the_reason() -> None:

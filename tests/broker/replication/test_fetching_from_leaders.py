@@ -496,7 +496,7 @@ def test_a_partition_that_the_leader_refuses_for_long_is_logged_once(
     run(scenario, replica_fetch_backoff_ms=40)
     told = [line for line in caplog.messages if "state=refused" in line]
     assert told == [
-        "replica partition=orders-0 leader=11 state=refused reason=NOT_LEADER_OR_FOLLOWER"
+        "replica failed partition=orders-0 leader=11 state=refused reason=NOT_LEADER_OR_FOLLOWER"
     ]
 
 

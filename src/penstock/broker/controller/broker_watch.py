@@ -17,9 +17,11 @@ from penstock.metadata.controller.broker_sessions import BrokerSessions
 from penstock.metadata.controller.contact import note_contact
 from penstock.metadata.controller.decide import ControllerReply, ControllerRequest
 from penstock.metadata.image.broker import BrokerImage
+from penstock.model.events import BROKER_GONE
 from penstock.model.identity import NodeId, id_text
 from penstock.wire.messages.broker_registration import BrokerRegistrationRequest
 from penstock.world.errors import ConnectionRefused, NetworkError
+from penstock.world.event_log import tell
 from penstock.world.ports import Address, World
 from penstock.world.tasks import TaskGroup
 
@@ -169,10 +171,14 @@ class BrokerWatch:
         for node_id in expired:
             broker = self._brokers().get(node_id)
             if broker is not None and not broker.fenced:
-                self.fenced_because = SESSION_EXPIRED
-                self._fence(node_id, broker.epoch)
+                self._fence_for(SESSION_EXPIRED, broker)
             else:
                 self.sessions.ended(node_id)
+
+    def _fence_for(self, reason: str, broker: BrokerImage) -> None:
+        tell(logger, BROKER_GONE, broker=broker.node_id, broker_epoch=broker.epoch, reason=reason)
+        self.fenced_because = reason
+        self._fence(broker.node_id, broker.epoch)
 
     def _probe(self, node_ids: Iterable[NodeId]) -> None:
         if self._tasks is None:
@@ -195,8 +201,7 @@ class BrokerWatch:
                 return
             now_ms = self._now_ms()
             if sessions.refused(broker.node_id, epoch=broker.epoch, now_ms=now_ms):
-                self.fenced_because = CONNECTION_REFUSED
-                self._fence(broker.node_id, broker.epoch)
+                self._fence_for(CONNECTION_REFUSED, broker)
             return
 
     async def _is_refused(self, broker: BrokerImage) -> bool:

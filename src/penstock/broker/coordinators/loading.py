@@ -14,9 +14,11 @@ from penstock.broker.coordinators.led_host import LedHost, Stage
 from penstock.groups.records import UnreadableGroupRecord
 from penstock.log.errors import CorruptLog
 from penstock.log.partition_log import PartitionLog
+from penstock.model.events import COORDINATOR_LOADED, COORDINATOR_UNREADABLE
 from penstock.model.offset import Offset
 from penstock.records.batch import BatchView
 from penstock.transactions.records import UnreadableTransactionRecord
+from penstock.world.event_log import tell
 from penstock.world.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -75,17 +77,20 @@ async def load(
             records += len(some)
             await asyncio.sleep(0)
     except UNREADABLE as error:
-        logger.critical("coordinator partition=%s unreadable=%s", host.partition.name, error)
+        tell(logger, COORDINATOR_UNREADABLE, partition=str(host.partition.name), reason=error)
         host.end(Stage.UNREADABLE)
     if host.stage is not Stage.LOADING:
         return False
     assert host.partition.log.end_offset == end_offset, "nobody else writes to the journal"
     host.replay((), next_offset=end_offset)
     led.loaded(context())
-    logger.info(
-        "coordinator partition=%s loaded records=%d took_ms=%d",
-        host.partition.name, records, clock.monotonic_ms() - started_ms,
-    )  # fmt: skip
+    tell(
+        logger,
+        COORDINATOR_LOADED,
+        partition=str(host.partition.name),
+        records=records,
+        took_ms=clock.monotonic_ms() - started_ms,
+    )
     return True
 
 

@@ -5,7 +5,9 @@ Names, passwords and tokens are never logged: people type passwords where names 
 
 import logging
 
+from penstock.model.events import AUTHENTICATION_FAILED
 from penstock.model.sasl import Mechanism
+from penstock.world.event_log import tell
 from penstock.world.ports import Address, Clock
 
 logger = logging.getLogger(__name__)
@@ -34,7 +36,12 @@ class FailedLogins:
             return
         self._lines += 1
         left_out, self._left_out = self._left_out, 0
-        logger.warning(
-            "authentication failed peer=%s listener=%s mechanism=%s reason=%s left_out=%d",
-            peer, self._listener, "none" if mechanism is None else mechanism, reason, left_out,
-        )  # fmt: skip
+        tell(
+            logger,
+            AUTHENTICATION_FAILED,
+            peer=str(peer),
+            listener=self._listener,
+            mechanism=None if mechanism is None else str(mechanism),
+            reason=reason,
+            left_out=left_out,
+        )

@@ -28,9 +28,11 @@ from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.api_table import AnyApi
 from penstock.broker.request.services import NodeServices
 from penstock.model import limit
+from penstock.model.events import CONNECTION_REFUSED
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.listener import ListenAddress
 from penstock.world.errors import HandshakeFailed, NetworkError
+from penstock.world.event_log import tell
 from penstock.world.ports import Address, Listener, Network, SocketOptions, Stream
 from penstock.world.tasks import TaskGroup
 
@@ -152,7 +154,7 @@ class Server:
             await self._ready.wait()
             refusal = self._refusal(stream.peer.host)
             if refusal is not None:
-                logger.warning("connection refused peer=%s reason=%s", stream.peer, refusal)
+                tell(logger, CONNECTION_REFUSED, peer=str(stream.peer), reason=refusal)
                 return
             connection = Connection(
                 stream,

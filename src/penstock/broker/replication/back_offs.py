@@ -10,9 +10,11 @@ import logging
 from collections.abc import Callable
 
 from penstock.machine.deadlines import Deadlines
+from penstock.model.events import REPLICA_FAILED
 from penstock.model.identity import NodeId
 from penstock.replication.follower import Follower
 from penstock.replication.replica_session import PartitionId, ReplicaSession
+from penstock.world.event_log import tell
 from penstock.world.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -82,10 +84,14 @@ class BackOffs:
     def _tell(self, partition: PartitionId, follower: Follower, state: str, reason: str) -> None:
         if self._reasons.get(partition) != reason:
             self._reasons[partition] = reason
-            logger.error(
-                "replica partition=%s leader=%d state=%s reason=%s",
-                follower.name, self._leader, state, reason,
-            )  # fmt: skip
+            tell(
+                logger,
+                REPLICA_FAILED,
+                partition=str(follower.name),
+                leader=self._leader,
+                state=state,
+                reason=reason,
+            )
 
     def _wait(self, partition: PartitionId, wait_ms: int) -> None:
         self.wait_ms[partition] = wait_ms

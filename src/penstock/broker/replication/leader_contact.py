@@ -9,7 +9,9 @@ import logging
 
 from penstock.broker.controller.links import NodeDown
 from penstock.client.network.errors import ClientError, ConnectionLost
+from penstock.model.events import FETCHER_CONNECTED, FETCHER_DISCONNECTED
 from penstock.model.identity import NodeId
+from penstock.world.event_log import tell
 from penstock.world.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class LeaderContact:
         self._lost_ms = None
         if self._is_told:
             self._is_told = False
-            logger.info("replica fetcher leader=%d connected=true", self._leader)
+            tell(logger, FETCHER_CONNECTED, leader=self._leader)
 
     async def session_refused(self, code: int) -> None:
         """It is opened again at once; a leader that goes on so is given time."""
@@ -80,9 +82,7 @@ class LeaderContact:
     async def _wait(self, reason: str) -> None:
         if not self._is_told:
             self._is_told = True
-            logger.warning(
-                "replica fetcher leader=%d connected=false reason=%s", self._leader, reason
-            )
+            tell(logger, FETCHER_DISCONNECTED, leader=self._leader, reason=reason)
         self._failures += 1
         wait_ms = min(RECONNECT_WAIT_MS_MIN << min(self._failures, 10), RECONNECT_WAIT_MS_MAX)
         try:

@@ -9,10 +9,12 @@ import logging
 from collections.abc import Callable
 
 from penstock.log.errors import CorruptData
+from penstock.model.events import REPLICA_TRUNCATED, TRUNCATED_BELOW_WATERMARK
 from penstock.model.identity import NodeId
 from penstock.replication.follower import Follower, Taken
 from penstock.replication.replica_session import PartitionId
 from penstock.world.errors import DiskError
+from penstock.world.event_log import tell
 from penstock.world.tasks import TaskGroup
 
 logger = logging.getLogger(__name__)
@@ -59,9 +61,23 @@ class Truncations:
 
 def log_truncated(follower: Follower, leader: NodeId) -> None:
     below = follower.cut_below_watermark
-    logger.log(
-        logging.INFO if below is None else logging.WARNING,
-        "replica partition=%s leader=%d leader_epoch=%d truncated_to=%d%s",
-        follower.name, leader, follower.leader_epoch, follower.log.end_offset,
-        "" if below is None else f" high_watermark={below} reason=unclean election",
-    )  # fmt: skip
+    if below is None:
+        tell(
+            logger,
+            REPLICA_TRUNCATED,
+            partition=str(follower.name),
+            leader=leader,
+            leader_epoch=follower.leader_epoch,
+            end_offset=follower.log.end_offset,
+        )
+    else:
+        tell(
+            logger,
+            TRUNCATED_BELOW_WATERMARK,
+            partition=str(follower.name),
+            leader=leader,
+            leader_epoch=follower.leader_epoch,
+            end_offset=follower.log.end_offset,
+            high_watermark=below,
+            reason="unclean_election",
+        )

@@ -22,11 +22,13 @@ from penstock.broker.request.pending_reply import PendingReply
 from penstock.broker.request.produce_acks import ProduceAcks
 from penstock.broker.request.services import NodeServices
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
+from penstock.model.events import AUTHORIZATION_DENIED
 from penstock.model.identity import NO_TOPIC_ID, TopicId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.security.acl.authorizer import Access
 from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.wire.definition import Message
+from penstock.world.event_log import tell
 
 logger = logging.getLogger(__name__)
 
@@ -279,7 +281,13 @@ def then(rule: Rule, complete: Callable[[Asked, Any], None]) -> Rule:
 
 def _log_denied(asked: Asked, code: ErrorCode) -> None:
     context = asked.context
-    logger.info(
-        "authorization denied principal=%s host=%s listener=%s api=%s code=%s",
-        context.principal, context.peer.host, context.listener, asked.api.key.name, code.name,
-    )  # fmt: skip
+    if logger.isEnabledFor(AUTHORIZATION_DENIED.level):
+        tell(
+            logger,
+            AUTHORIZATION_DENIED,
+            principal=str(context.principal),
+            host=context.peer.host,
+            listener=context.listener,
+            api=asked.api.key.name,
+            code=code.name,
+        )
