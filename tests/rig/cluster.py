@@ -10,6 +10,7 @@ from penstock.metadata.controller.decide import (
     decide,
 )
 from penstock.metadata.controller.decision_context import DecisionContext
+from penstock.metadata.controller.explained import Explained, explained
 from penstock.metadata.controller.fencing import FenceBroker
 from penstock.metadata.controller.state import ControllerState
 from penstock.metadata.effective import effective_broker
@@ -56,6 +57,7 @@ class Cluster:
             {name.replace("_", "."): value for name, value in settings.items()}
         )
         self.records: list[MetadataRecord] = []
+        self.explained: list[Explained] = []  # what the controller would log
         self.state = ControllerState()
         self.sessions = BrokerSessions(
             self.settings.node_id, timeout_ms=self.settings.broker_session_timeout_ms
@@ -92,6 +94,7 @@ class Cluster:
             requester=self.requester,
         )
         decision = decide(context, request)
+        self.explained += explained(self.state, request, decision.records)
         self._apply(decision.records)
         return decision.reply
 

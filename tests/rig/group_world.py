@@ -6,6 +6,13 @@ from functools import partial
 
 from penstock.groups.decide import decide, decide_due
 from penstock.groups.decision_context import DecisionContext
+from penstock.groups.rebalance_causes import (
+    MAY_REBALANCE,
+    Generation,
+    Rebalance,
+    causes,
+    noted,
+)
 from penstock.groups.records import (
     GroupRecord,
     TransactionalOffset,
@@ -101,6 +108,7 @@ class GroupWorld:
         self.journal = MemoryJournal()
         self.answers: dict[int, object] = {}
         self.parked: dict[int, object] = {}  # ticket -> request
+        self.causes: list[Rebalance | Generation] = []  # what a coordinator would log
         self._tickets = 0
         self._ids = 0
         self._begin()
@@ -133,7 +141,11 @@ class GroupWorld:
             else:
                 self.answers[ticket] = reply
 
+        watched = request.group_id if isinstance(request, MAY_REBALANCE) else None
+        before = None if watched is None else noted(self.shard.groups.get(watched), request)
         self._submit(lambda: decide(self.shard, self.context(), asked), answer)
+        if watched is not None:
+            self.causes += causes(before, self.shard.groups.get(watched), request)
         if self.answers.get(ticket) in (NotDone.APPEND_FAILED, NotDone.TOO_LARGE):
             self._tell_that_nothing_was_stored(asked)
         return ticket
@@ -192,7 +204,11 @@ class GroupWorld:
             if decided is None:
                 return True
             answers: list[object] = []
+            key = self.shard.deadlines.due(self.monotonic_ms)
+            group = getattr(key, "group", "")
+            before = noted(self.shard.groups.get(group), key)
             self._submit(partial(_itself, decided), answers.append)
+            self.causes += causes(before, self.shard.groups.get(group), key)
             if isinstance(answers[0], NotDone):
                 return False
         raise AssertionError(f"{self.shard.deadlines.due(self.monotonic_ms)} is due for ever")

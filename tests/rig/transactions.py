@@ -22,10 +22,12 @@ from penstock.transactions.decide import (
 )
 from penstock.transactions.decision_context import NEEDS_PRODUCER_ID, DecisionContext
 from penstock.transactions.enlist import Enlist, Enlisted
+from penstock.transactions.fencing import Aborted, Fenced, TookOver, explained
 from penstock.transactions.markers import MarkersNoted, MarkersWritten, SendMarkers, StopWriter
 from penstock.transactions.records import TransactionStored, decode, encode
 from penstock.transactions.shard import TransactionShard
 from penstock.transactions.state import Identity, Transaction
+from penstock.transactions.timers import TransactionEnds
 from penstock.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -88,6 +90,7 @@ class Coordinator:
         self.is_held = False  # the watermark stands still
         self.producer_ids_left = NEVER_MS
         self.sent: list[SendMarkers] = []  # by this coordinator, and not yet written
+        self.explained: list[TookOver | Aborted | Fenced] = []  # what would be logged
         self._next_producer_id = 1000
         self._epoch = 0
         self._load()
@@ -130,7 +133,21 @@ class Coordinator:
         self, request: TransactionRequest, answer: Callable[[object], None], *, version: int = 0
     ) -> None:
         """Asks, and is answered once the watermark allows it."""
-        self.submit(lambda: decide(self.shard, self.context(), request, version=version), answer)
+        replies: list[object] = []
+
+        def decided() -> Decision[TransactionStored, object]:
+            decision = decide(self.shard, self.context(), request, version=version)
+            replies.append(decision.reply)
+            return decision
+
+        is_watched = isinstance(request, InitProducerIdRequest | EndTxnRequest | Enlist)
+        before = self._known(request) if is_watched else None
+        self.submit(decided, answer)
+        if isinstance(request, InitProducerIdRequest | EndTxnRequest | Enlist) and replies:
+            self.explained += explained(before, self._known(request), request, replies[0])
+
+    def _known(self, about: object) -> Transaction | None:
+        return self.shard.transactions.get(getattr(about, "transactional_id", ""))
 
     def ask(self, request: TransactionRequest, *, version: int = 0) -> TransactionReply:
         assert not self.is_held
@@ -173,7 +190,11 @@ class Coordinator:
             due = decide_due(self.shard, self.context())
             if due is None:
                 return
+            key = self.shard.deadlines.due(self.context().monotonic_ms)
+            before = self._known(key)
             self.submit(lambda due=due: due)  # type: ignore[misc]  # bound as a default
+            if isinstance(key, TransactionEnds):
+                self.explained += explained(before, self._known(key), key, None)
             if self.journal.is_broken:
                 return
 
