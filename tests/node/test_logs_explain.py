@@ -104,7 +104,6 @@ def test_killed_leader_is_explained(cluster: ReplicatedCluster) -> None:
     lines = logged(cluster)
     assert events(lines, "node.stopping", node=stopped, reason="signal")
     assert events(lines, "node.stopped", node=stopped)
-    assert events(lines, "broker.shutting_down", broker=stopped)
     [gone] = events(lines, "broker.fenced", broker=stopped)
     assert gone["reason"] == "controlled_shutdown"
 

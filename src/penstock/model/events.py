@@ -95,7 +95,7 @@ CONTROLLER_ACTIVE = event(
 BROKER_REGISTERED = event(
     "broker.registered",
     Level.INFO,
-    "broker registered",
+    "registration of a broker",
     "broker broker_epoch previous_epoch",
     NOTHING,
     subject="broker",
