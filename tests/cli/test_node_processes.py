@@ -1,6 +1,7 @@
 """Several nodes as children of one process: each is a cluster of its own here."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -85,6 +86,22 @@ def test_nodes_start_serve_and_stop_together(tmp_path: Path) -> None:
         mine = [line for line in logged if line.startswith(f"node-{number} time=")]
         assert f"node stopped node_id={number}" in mine[-1]
     assert all(line.startswith(("node-1 ", "node-2 ")) for line in logged)
+
+
+def test_lines_of_json_stay_json_and_name_their_node(tmp_path: Path) -> None:
+    async def scenario(nodes: NodeProcesses, told: Lines, _: Lines) -> None:
+        await told.until(lambda line: line.startswith(READY))
+        nodes.stop()
+
+    commands = [node(number, tmp_path, "--log-format", "json") for number in (1, 2)]
+    status, _, logged = watched(commands, scenario)
+    assert status == 0
+    lines = [json.loads(line) for line in logged if READY not in line]
+    for number in (1, 2):
+        mine = [line["event"] for line in lines if line["node"] == number]
+        assert mine[0] == "node.starting"
+        assert mine[-1] == "node.stopped"
+        assert {"node.ready", "node.stopping", "quorum.role_changed"} <= set(mine)
 
 
 def test_a_node_that_is_killed_is_told_with_how_to_start_it_and_the_others_go_on(

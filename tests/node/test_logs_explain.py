@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from penstock.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.wire.messages.metadata import MetadataRequest
+from rig.clients.confluent import QUIET
 from rig.cluster_questions import until
 from rig.dialogue import Dialogue
 from rig.failover.cluster import BRISK_SESSIONS, ReplicatedCluster
-from rig.failover.questions import create_replicated, leader_of
+from rig.failover.questions import create_replicated, leader_of, partition_states
 from rig.json_logs import Line, PenstockWithJsonLogs, events, lines_of
 from rig.members.member import GroupOfMembers, python_member
 from rig.transactional.confluent import ConfluentTransactions
@@ -182,6 +184,45 @@ def test_fenced_zombie_is_explained(cluster: ReplicatedCluster) -> None:
     assert took_over["producer_id"] == fenced["current_producer_id"]
     assert took_over["epoch"] >= fenced["current_epoch"]
     assert {fenced["node"], aborted["node"], took_over["node"]} == {fenced["node"]}
+
+
+def test_refused_writes_are_explained(cluster: ReplicatedCluster) -> None:
+    create_replicated(cluster, "pair", partitions=1, replicas=2)
+    state = partition_states(next(iter(cluster.addresses.values())), "pair")[0]
+    [follower] = state.in_sync - {state.leader}
+    cluster.nodes[follower].end(signal.SIGKILL)
+    shrunk = until_told(cluster, "partition.isr_shrunk", partition="pair-0")
+    # Who is missing, and that writes with acks=all are refused from here on.
+    assert shrunk["left"] == [follower]
+    assert shrunk["isr"] == [state.leader]
+    assert shrunk["min_insync"] == 2 > len(shrunk["isr"])
+    failed: list[KafkaError] = []
+    producer = Producer(
+        {"bootstrap.servers": cluster.bootstrap, "log_level": QUIET, "retries": 0, "acks": "all"}
+    )
+    producer.produce("pair", b"1", on_delivery=lambda error, _: failed.append(error))
+    producer.flush(60)
+    assert [error.code() for error in failed] == [KafkaError.NOT_ENOUGH_REPLICAS]
+    refused = until_told(cluster, "produce.refused", error="NOT_ENOUGH_REPLICAS")
+    assert refused["node"] == state.leader
+    assert "required: 2" in refused["reason"]
+
+
+def test_hostile_names_are_one_harmless_line(cluster: ReplicatedCluster) -> None:
+    name = 'evil\x1b[2J\n{"event": "forged"} \x9b31m\u202e'
+    settings = {"bootstrap.servers": cluster.bootstrap, "log_level": QUIET, "client.id": name}
+    consumer = Consumer({**settings, "group.id": name})
+    try:
+        consumer.subscribe([ORDERS])
+        until("it has joined", lambda: consumer.poll(0.1) is None and bool(consumer.assignment()))
+    finally:
+        consumer.close()
+    told = until_told(cluster, "group.rebalance", cause="member_left")
+    assert told["group"] == name
+    assert told["client_id"] == name
+    for node in cluster.nodes.values():
+        for line in node.logged().split("\n"):
+            assert line.isprintable()
 
 
 def create_at(cluster: ReplicatedCluster, number: int, *, correlation_id: int) -> None:
