@@ -208,6 +208,22 @@ def test_replicas_that_are_lost_while_a_batch_waits_are_told(broker: Broker) -> 
     assert broker.partition("t").high_watermark == 0
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_acks_that_do_not_come_are_logged(
+    broker: Broker, several: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic("t", partitions=2, replicas=REPLICAS)
+    request = to_partitions(0, 1) if several else produce_request("t", produced())
+    waiting(broker, request)
+    lead_elsewhere(broker, leader=OTHER, epoch=1)
+    told = [line for line in caplog.messages if line.startswith("produce not acknowledged ")]
+    assert told == [
+        f"produce not acknowledged partition=t-{index} error=NOT_LEADER_OR_FOLLOWER"
+        " correlation_id=7"
+        for index in range(1 + several)
+    ]
+
+
 def test_a_replica_that_leaves_the_set_is_not_waited_for(broker: Broker) -> None:
     broker.create_topic("t", replicas=REPLICAS, config={"min.insync.replicas": "2"})
     reply = waiting(broker, produce_request("t", produced()))

@@ -16,7 +16,7 @@ from penstock.broker.request.services import Services
 from penstock.model.error import ErrorCode
 from penstock.model.events import ACK_FAILED
 from penstock.model.identity import TopicId
-from penstock.model.offset import Offset
+from penstock.model.offset import NO_OFFSET, Offset
 from penstock.replication.ack_queue import AckQueue, PendingAck
 from penstock.wire.codec import decode
 from penstock.wire.header import RequestHeader, encode_response
@@ -29,21 +29,21 @@ CURRENT_LEADER_FROM: Final = 10
 REPLY_HEADER_BYTES: Final = 9  # of a flexible version: size, correlation id, no tags
 
 
-def log_failed_ack(
-    services: Services, response: ProduceResponse, correlation_id: int | None, code: ErrorCode
+def log_failed_acks(
+    services: Services, response: ProduceResponse, correlation_id: int | None
 ) -> None:
     """Tells of the partitions whose batches were appended, and not acknowledged."""
     if not logger.isEnabledFor(logging.WARNING):
         return
     for topic in response.responses:
         for answer in topic.partition_responses:
-            if answer.error_code == code:
+            if answer.error_code != ErrorCode.NONE and answer.base_offset != NO_OFFSET:
                 name = topic.name or services.partitions.topic_name(TopicId(topic.topic_id))
                 tell(
                     logger,
                     ACK_FAILED,
                     partition=f"{name}-{answer.index}",
-                    error=code.name,
+                    error=ErrorCode(answer.error_code).name,
                     correlation_id=correlation_id,
                 )
 
@@ -81,7 +81,7 @@ class SingleAck(PendingReply):
         correlation_id = int.from_bytes(frame[4:8], "big")
         response = decode(ProduceResponse, self._version, frame, REPLY_HEADER_BYTES)
         response.responses[0].partition_responses[0].error_code = code
-        log_failed_ack(self._services, response, correlation_id, code)
+        log_failed_acks(self._services, response, correlation_id)
         if self._version >= CURRENT_LEADER_FROM and code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             name_leaders(self._services, response, listener=self._listener)
         self.fill(encode_response(correlation_id, response, self._version))
@@ -123,7 +123,7 @@ class ProduceAcks(PendingReply):
 
     __slots__ = (
         "_acks",
-        "_failed",
+        "_has_failed",
         "_header",
         "_left",
         "_listener",
@@ -150,7 +150,7 @@ class ProduceAcks(PendingReply):
         self._acks: list[PartitionAck] = []
         self._left = 1  # acks that are waited for, and `begin`
         self._moved = False  # a partition is led elsewhere
-        self._failed = ErrorCode.NONE  # of the last ack that did not come
+        self._has_failed = False  # an ack did not come
 
     def wait_for(
         self,
@@ -176,15 +176,15 @@ class ProduceAcks(PendingReply):
     def one_done(self, code: ErrorCode) -> None:
         self._moved = self._moved or code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         if code is not ErrorCode.NONE:
-            self._failed = code
+            self._has_failed = True
         self._left -= 1
         if self._left > 0:
             return
         self._name_leaders()
         header = self._header
-        if self._failed is not ErrorCode.NONE:
+        if self._has_failed:
             correlation_id = None if header is None else header.correlation_id
-            log_failed_ack(self._services, self.response, correlation_id, self._failed)
+            log_failed_acks(self._services, self.response, correlation_id)
         if header is None:
             self.fill([])
         else:
