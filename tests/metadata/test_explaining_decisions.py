@@ -2,8 +2,10 @@
 
 from penstock.metadata.controller.elections import BalanceLeaders, ElectionType
 from penstock.metadata.controller.explained import (
+    PARTITIONS_EXPLAINED_MAX,
     BrokerBecame,
     BrokerChanged,
+    ChangesLeftOut,
     PartitionChanged,
     Why,
 )
@@ -86,6 +88,20 @@ def test_the_preferred_leader_leads_again() -> None:
     cluster.ask(BalanceLeaders())
     [change] = partitions(cluster)
     assert (change.why, change.leader) == (Why.PREFERRED, old)
+
+
+def test_partitions_beyond_the_first_hundred_are_counted() -> None:
+    cluster = Cluster(3)
+    cluster.create("orders", partitions=250, replicas=3)
+    cluster.explained.clear()
+    led = sum(one.leader == TWO for one in cluster.topic("orders").partitions)
+    cluster.fence(TWO)
+    told = partitions(cluster)
+    assert len(told) == PARTITIONS_EXPLAINED_MAX
+    [rest] = [one for one in cluster.explained if isinstance(one, ChangesLeftOut)]
+    assert rest.in_sync == 250 - len(told)
+    assert rest.leaders == led - sum(one.led_anew for one in told) > 0
+    assert (rest.offline, rest.why, rest.broker) == (0, Why.BROKER_FENCED, TWO)
 
 
 def test_an_unclean_election_is_told_as_such() -> None:

@@ -188,7 +188,7 @@ CHANGES_LEFT_OUT = event(
     "partition.changes_left_out",
     Level.WARNING,
     "changes of further partitions",
-    "leaders offline shrunk expanded reason broker",
+    "leaders offline in_sync_sets reason broker",
     "They changed for the same reason as those in the lines before. kafka-topics --describe shows"
     " them all.",
 )

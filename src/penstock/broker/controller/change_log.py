@@ -1,8 +1,4 @@
-"""Logs what the active controller has decided about brokers and partitions, and why.
-
-A decision may change thousands of partitions, in one step for which everyone waits: the first ones
-have a line each, and the others are counted.
-"""
+"""Logs what the active controller has decided about brokers and partitions, and why."""
 
 import logging
 from collections.abc import Iterable
@@ -11,6 +7,7 @@ from penstock.metadata.controller.decide import ControllerRequest
 from penstock.metadata.controller.explained import (
     BrokerBecame,
     BrokerChanged,
+    ChangesLeftOut,
     Explained,
     PartitionChanged,
     Why,
@@ -33,8 +30,6 @@ from penstock.model.events import (
 from penstock.world.event_log import tell
 
 logger = logging.getLogger(__name__)
-
-PARTITIONS_TOLD_MAX = 100  # of one decision
 
 
 class Decided:
@@ -65,24 +60,22 @@ def decided(
 
 def log_decided(effect: object) -> None:
     assert isinstance(effect, Decided), effect
-    partitions = [one for one in effect.changes if isinstance(one, PartitionChanged)]
     for change in effect.changes:
-        if isinstance(change, BrokerChanged):
-            _log_broker(change, effect.fenced_because)
-    for change in partitions[:PARTITIONS_TOLD_MAX]:
-        _log_partition(change)
-    rest = partitions[PARTITIONS_TOLD_MAX:]
-    if rest:
-        tell(
-            logger,
-            CHANGES_LEFT_OUT,
-            leaders=sum(one.led_anew and one.leader is not None for one in rest),
-            offline=sum(one.led_anew and one.leader is None for one in rest),
-            shrunk=sum(bool(one.left) for one in rest),
-            expanded=sum(bool(one.joined) for one in rest),
-            reason=rest[0].why.value,
-            broker=rest[0].broker,
-        )
+        match change:
+            case BrokerChanged():
+                _log_broker(change, effect.fenced_because)
+            case PartitionChanged():
+                _log_partition(change)
+            case ChangesLeftOut():
+                tell(
+                    logger,
+                    CHANGES_LEFT_OUT,
+                    leaders=change.leaders,
+                    offline=change.offline,
+                    in_sync_sets=change.in_sync,
+                    reason=change.why.value,
+                    broker=change.broker,
+                )
 
 
 def _log_broker(change: BrokerChanged, fenced_because: str) -> None:

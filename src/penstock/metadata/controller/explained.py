@@ -11,7 +11,14 @@ from penstock.metadata.controller.decide import ControllerRequest
 from penstock.metadata.controller.elections import BalanceLeaders, ElectionType
 from penstock.metadata.controller.fencing import FenceBroker
 from penstock.metadata.controller.state import ControllerState, Place
-from penstock.metadata.image.changes import FENCED, SHUTTING_DOWN, UNFENCED, changed_partition
+from penstock.metadata.image.changes import (
+    FENCED,
+    LEADER_UNCHANGED,
+    NO_LEADER,
+    SHUTTING_DOWN,
+    UNFENCED,
+    changed_partition,
+)
 from penstock.metadata.image.topic import LeaderRecovery
 from penstock.metadata.records import MetadataRecord
 from penstock.metadata.topic_rules import min_in_sync
@@ -31,6 +38,8 @@ from penstock.wire.messages.metadata_records.broker import (
 )
 from penstock.wire.messages.metadata_records.partition import PartitionChangeRecord
 from penstock.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+PARTITIONS_EXPLAINED_MAX = 100
 
 
 class Why(Enum):
@@ -83,17 +92,38 @@ class PartitionChanged:
     min_insync: int
 
 
-Explained = BrokerChanged | PartitionChanged
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesLeftOut:
+    """How many partitions changed beside those that are explained one by one."""
+
+    leaders: int
+    offline: int
+    in_sync: int  # sets
+    why: Why
+    broker: NodeId | None
+
+
+Explained = BrokerChanged | PartitionChanged | ChangesLeftOut
 
 
 def explained(
     state: ControllerState, request: ControllerRequest, records: Iterable[MetadataRecord]
 ) -> Iterator[Explained]:
-    """`state` is still as it was before the records."""
+    """`state` is still as it was before the records. Everyone waits for the decision: the first
+    partitions are explained, and the others counted.
+    """
+    partitions = 0
+    leaders = offline = in_sync = 0  # of the rest
     for record in records:
         if isinstance(record, PartitionChangeRecord):
+            if partitions == PARTITIONS_EXPLAINED_MAX:
+                offline += record.leader == NO_LEADER
+                leaders += record.leader not in (NO_LEADER, LEADER_UNCHANGED)
+                in_sync += record.isr is not None
+                continue
             changed = _partition(state, request, record)
             if changed is not None:
+                partitions += 1
                 yield changed
         elif isinstance(record, BrokerRegistrationChangeRecord):
             became = _broker(record)
@@ -112,6 +142,14 @@ def explained(
                 became=BrokerBecame.REGISTERED,
                 previous_epoch=None if before is None else before.epoch,
             )
+    if leaders or offline or in_sync:
+        yield ChangesLeftOut(
+            leaders=leaders,
+            offline=offline,
+            in_sync=in_sync,
+            why=_why(state, request),
+            broker=_broker_of(request),
+        )
 
 
 def _partition(
