@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from penstock.broker.controller.links import Lane, Links
+from penstock.broker.coordinators.fencing_log import Client
 from penstock.broker.coordinators.led_transactions import LedTransactions
 from penstock.broker.coordinators.transaction_coordinator import TransactionCoordinator
 from penstock.broker.coordinators.writer_stopping import stop_elsewhere
@@ -144,11 +145,16 @@ def guard_dropped_early() -> list[Change]:
     ask, stop_here = TransactionCoordinator.ask, TransactionCoordinator._stop_writer
 
     def stop_and_ask(
-        self: TransactionCoordinator, transactional_id: str, request: Any, *, version: int
+        self: TransactionCoordinator,
+        transactional_id: str,
+        request: Any,
+        *,
+        version: int,
+        client: Client | None = None,
     ) -> Any:
         if isinstance(request, InitProducerIdRequest) and request.keep_prepared_txn:
             return asyncio.ensure_future(stop_first(self, transactional_id, request, version))
-        return ask(self, transactional_id, request, version=version)
+        return ask(self, transactional_id, request, version=version, client=client)
 
     async def stop_first(
         self: TransactionCoordinator, transactional_id: str, request: Any, version: int
