@@ -44,7 +44,6 @@ from penstock.replication.partition import Partition
 from penstock.replication.read_replica import nearer_follower
 from penstock.replication.replica import Replica
 from penstock.security.acl.authorizer import Access
-from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.wire.api import ApiKey, VersionRange
 from penstock.wire.messages.fetch import (
     AbortedTransaction,
@@ -248,7 +247,7 @@ def _may_read(
             name = topic.name
         elif not name:
             return True
-    return access.may(AclOperation.READ, ResourceType.TOPIC, name)
+    return access.may_read(name)
 
 
 def _by_rack(services: Services) -> bool:

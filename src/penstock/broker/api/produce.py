@@ -238,8 +238,11 @@ def answer_single(
         return None
     if acks not in (ACKS_LEADER, ACKS_ALL):
         return None
-    if access is not None and not _may_write(access, frame, found, transactional):
-        return None
+    if access is not None:
+        if not access.may_write(found.name.topic):
+            return None
+        if transactional and not _may_transact(access, frame):
+            return None
     if transactional and not verification.is_open(found, records):
         return None
     outcome = _append(
@@ -281,14 +284,9 @@ def answer_single(
     return reply
 
 
-def _may_write(
-    access: Access, frame: memoryview, partition: Partition, transactional: bool
-) -> bool:
-    if not access.may(AclOperation.WRITE, ResourceType.TOPIC, partition.name.topic):
-        return False
-    return not transactional or access.may(
-        AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id_of(frame)
-    )
+def _may_transact(access: Access, frame: memoryview) -> bool:
+    name = transactional_id_of(frame)
+    return access.may(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
 
 
 def _queue(

@@ -1,18 +1,24 @@
 """The authorizer of one node: decides by the current entries, and remembers what it decided.
 
     access = authorizer.access(principal, host, image.acls_by_pattern)
-    access.may(AclOperation.WRITE, ResourceType.TOPIC, "orders")
+    access.may(AclOperation.ALTER, ResourceType.TOPIC, "orders")
+    access.may_write("orders")
 
 A decision that was made before costs two look-ups: of the client and of what it asks. All of them
 are forgotten when the entries change, which shows by another index, and when they are too many.
+Whether a topic may be written and read is asked for every batch, so these two have memories of
+their own, by its name alone: no key is made to look one up.
 """
+
+from typing import Final
 
 from penstock.model.limit import REMEMBERED_DECISIONS_MAX
 from penstock.security.acl.rules import AclIndex, is_allowed, is_allowed_somewhere
 from penstock.security.acl.words import CLUSTER_NAME, OPERATIONS, AclOperation, ResourceType
 from penstock.security.principal import Principal
 
-EVERYWHERE = ""  # no resource has this name: stands for the question about all of a type
+DECISIONS_MAX: Final = REMEMBERED_DECISIONS_MAX
+EVERYWHERE: Final = ""  # no resource has this name: stands for the question about all of a type
 
 
 class Authorizer:
@@ -24,27 +30,30 @@ class Authorizer:
         self._super_users = super_users
         self._allowed_without_acls = allow_everyone_if_no_acl_found
         self._index: AclIndex | None = None
-        self._known: dict[tuple[Principal, str], Access] = {}
+        self._known: dict[Principal, dict[str, Access]] = {}  # by host
         self._remembered = 0
 
     def access(self, principal: Principal, host: str, index: AclIndex) -> "Access":
         """What a client may do, by these entries."""
-        if index is not self._index or self._remembered > REMEMBERED_DECISIONS_MAX:
+        if index is not self._index or self._remembered > DECISIONS_MAX:
             self._index = index
             self._known = {}
             self._remembered = 0
-        access = self._known.get((principal, host))
-        if access is None:
-            access = Access(
-                self,
-                str(principal),
-                host,
-                index,
-                is_super=principal in self._super_users,
-                allowed_without_acls=self._allowed_without_acls,
-            )
-            self._known[principal, host] = access
-            self.remember_one_more()
+        by_host = self._known.get(principal)
+        access = None if by_host is None else by_host.get(host)
+        return self._begin(principal, host, index) if access is None else access
+
+    def _begin(self, principal: Principal, host: str, index: AclIndex) -> "Access":
+        access = Access(
+            self,
+            str(principal),
+            host,
+            index,
+            is_super=principal in self._super_users,
+            allowed_without_acls=self._allowed_without_acls,
+        )
+        self._known.setdefault(principal, {})[host] = access
+        self.remember_one_more()
         return access
 
     def remember_one_more(self) -> None:
@@ -60,6 +69,8 @@ class Access:
         "_decided",
         "_host",
         "_index",
+        "_may_read",
+        "_may_write",
         "_principal",
         "is_super",
     )
@@ -81,6 +92,28 @@ class Access:
         self._index = index
         self._allowed_without_acls = allowed_without_acls
         self._decided: dict[tuple[AclOperation, ResourceType, str], bool] = {}
+        self._may_read: dict[str, bool] = {}
+        self._may_write: dict[str, bool] = {}
+
+    def may_read(self, topic: str) -> bool:
+        """The same as `may(AclOperation.READ, ResourceType.TOPIC, topic)`, for less."""
+        decided = self._may_read.get(topic)
+        if decided is None:
+            decided = self.may(AclOperation.READ, ResourceType.TOPIC, topic)
+            if not self.is_super:
+                self._may_read[topic] = decided
+                self._authorizer.remember_one_more()
+        return decided
+
+    def may_write(self, topic: str) -> bool:
+        """The same as `may(AclOperation.WRITE, ResourceType.TOPIC, topic)`, for less."""
+        decided = self._may_write.get(topic)
+        if decided is None:
+            decided = self.may(AclOperation.WRITE, ResourceType.TOPIC, topic)
+            if not self.is_super:
+                self._may_write[topic] = decided
+                self._authorizer.remember_one_more()
+        return decided
 
     def may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
         """Whether an operation on one resource is allowed."""

@@ -11,7 +11,6 @@ When all parts are refused, the handler is not asked at all.
 """
 
 import copy
-import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -24,7 +23,6 @@ from penstock.broker.request.services import NodeServices
 from penstock.model.error import CloseConnection, ErrorCode, RequestError
 from penstock.model.events import AUTHORIZATION_DENIED
 from penstock.model.identity import NO_TOPIC_ID, TopicId
-from penstock.model.lazy_dataclass import dataclass
 from penstock.security.acl.authorizer import Access
 from penstock.security.acl.words import AclOperation, ResourceType
 from penstock.wire.definition import Message
@@ -47,16 +45,27 @@ MESSAGES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One request, who sent it, and where it is to be answered."""
+    """One request, who sent it, and where it is to be answered. Its fields are not to be changed:
+    it is no dataclass because one is made for each request, which compiled costs a fifth so.
+    """
 
-    access: Access
-    services: NodeServices
-    request: Any  # of the rule's own API
-    context: RequestContext
-    api: AnyApi
-    taken_from: list[tuple[str, object]] = dataclasses.field(default_factory=list)
+    __slots__ = ("access", "api", "context", "request", "services", "taken_from")
+
+    def __init__(
+        self,
+        access: Access,
+        services: NodeServices,
+        request: Any,  # of the rule's own API
+        context: RequestContext,
+        api: AnyApi,
+    ) -> None:
+        self.access = access
+        self.services = services
+        self.request = request
+        self.context = context
+        self.api = api
+        self.taken_from: list[tuple[str, object]] = []
 
     @property
     def version(self) -> int:
@@ -83,14 +92,31 @@ Complete = Callable[[Any], None]
 Rule = Callable[[Asked], Complete | Message | None]
 
 
+class Unless:
+    """A rule for all requests of an API but those that a look at the request shows to be free, or
+    whose handler asks for the rights itself. For these nothing is made, since they are many.
+    """
+
+    __slots__ = ("_rule", "is_free")
+
+    def __init__(self, is_free: Callable[[Any], bool], rule: Rule) -> None:
+        self.is_free = is_free
+        self._rule = rule
+
+    def __call__(self, asked: Asked) -> Complete | Message | None:
+        return None if self.is_free(asked.request) else self._rule(asked)
+
+
 def answer_authorized(
     api: AnyApi, rule: Rule, services: Any, request: Message, context: RequestContext
 ) -> Message | Awaitable[Message] | PendingReply | None:
     """What `api.handle` returns, as far as the client has the rights; RequestError likewise."""
+    if isinstance(rule, Unless) and rule.is_free(request):
+        handled: Message | Awaitable[Message] | PendingReply | None
+        handled = api.handle(services, request, context)
+        return handled
     assert context.access is not None
-    asked = Asked(
-        access=context.access, services=services, request=request, context=context, api=api
-    )
+    asked = Asked(context.access, services, request, context, api)
     try:
         complete = rule(asked)
     except RequestError as refusal:
@@ -192,16 +218,20 @@ def take_refused(
 ) -> Complete | Message | None:
     """Leaves in the request what is permitted."""
     request = asked.request
+    all_parts = getattr(request, field) or ()
+    for part in all_parts:
+        if judge_part(asked, part) is not ErrorCode.NONE:
+            break
+    else:
+        return None  # as nearly always: nothing is made for it
     kept: list[Any] = []
     refused: dict[ErrorCode, list[Any]] = {}
-    for part in getattr(request, field) or ():
+    for part in all_parts:
         code = judge_part(asked, part)
         if code is ErrorCode.NONE:
             kept.append(part)
         else:
             refused.setdefault(code, []).append(part)
-    if not refused:
-        return None
     for code in refused:
         _log_denied(asked, code)
     refusals = [_refuse(asked, field, code, of_code) for code, of_code in refused.items()]

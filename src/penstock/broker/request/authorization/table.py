@@ -4,6 +4,7 @@
     whole(...)               all of these rights, or the request is refused
     parts(list, replies, ..) a right for each part of the request; the others are answered
     then(rule, change)       as the rule says, and the reply is changed to hide the rest
+    Unless(is_free, rule)    everyone, or the handler asks for the rights; others as the rule says
 
 What Kafka documents as the operations and resources of its protocols, which is also what Apache
 Kafka's brokers and controllers do. Where the words end, a rule is a function: see `topics` and
@@ -18,6 +19,7 @@ from penstock.broker.request.authorization.rule import (
     Asked,
     Complete,
     Rule,
+    Unless,
     cluster,
     free,
     name_part,
@@ -41,11 +43,9 @@ OF_MEMBERS = whole(named(Op.READ, GROUP, "group_id"))
 OF_ADMINISTRATORS = whole(cluster(Op.ALTER))
 
 
-def fetch(asked: Asked) -> Message | None:
-    """Followers are nodes of the cluster; one that is not is refused each partition. What consumers
-    may read is asked for each partition of their session, where it is read (`broker/api/fetch`).
-    """
-    if follower_of(asked.request) is None or asked.access.may_cluster(Op.CLUSTER_ACTION):
+def fetch_of_follower(asked: Asked) -> Message | None:
+    """Followers are nodes of the cluster; one that is not is refused each partition."""
+    if asked.access.may_cluster(Op.CLUSTER_ACTION):
         return None
     if not asked.request.topics:  # it goes on with a session, which may be another's
         raise RequestError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -72,7 +72,8 @@ RULES: Mapping[ApiKey, Rule] = MappingProxyType(
             topic_part(Op.WRITE),
             before=whole(groups.transaction_of_produce),
         ),
-        ApiKey.FETCH: fetch,
+        # What consumers may read is asked for each partition of their session, where it is read.
+        ApiKey.FETCH: Unless(lambda request: follower_of(request) is None, fetch_of_follower),
         ApiKey.LIST_OFFSETS: parts("topics", "topics", topic_part(Op.DESCRIBE)),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
         ApiKey.DELETE_RECORDS: parts("topics", "topics", topic_part(Op.DELETE)),
