@@ -30,6 +30,10 @@ def follower_of(request: FetchRequest) -> NodeId | None:
     return NodeId(request.replica_id) if request.replica_id > CONSUMER else None
 
 
+def is_of_consumer(request: FetchRequest) -> bool:
+    return follower_of(request) is None
+
+
 def serve_follower(
     services: Services, request: FetchRequest, context: RequestContext, node: NodeId
 ) -> FetchResponse | PendingReply | Awaitable[FetchResponse]:

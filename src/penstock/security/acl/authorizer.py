@@ -31,6 +31,10 @@ class Authorizer:
         self._allowed_without_acls = allow_everyone_if_no_acl_found
         self._index: AclIndex | None = None
         self._known: dict[Principal, dict[str, Access]] = {}  # by host
+        # Of the last request: the next one is often of the same connection.
+        self._last_principal: Principal | None = None
+        self._last_host = ""
+        self._last_access: Access | None = None
         self._remembered = 0
 
     def access(self, principal: Principal, host: str, index: AclIndex) -> "Access":
@@ -39,9 +43,16 @@ class Authorizer:
             self._index = index
             self._known = {}
             self._remembered = 0
+            self._last_access = None
+        last = self._last_access
+        if last is not None and principal is self._last_principal and host is self._last_host:
+            return last
         by_host = self._known.get(principal)
         access = None if by_host is None else by_host.get(host)
-        return self._begin(principal, host, index) if access is None else access
+        if access is None:
+            access = self._begin(principal, host, index)
+        self._last_principal, self._last_host, self._last_access = principal, host, access
+        return access
 
     def _begin(self, principal: Principal, host: str, index: AclIndex) -> "Access":
         access = Access(

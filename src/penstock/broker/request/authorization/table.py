@@ -30,7 +30,7 @@ from penstock.broker.request.authorization.rule import (
     topic_part,
     whole,
 )
-from penstock.broker.request.follower_by_message import follower_of
+from penstock.broker.request.follower_by_message import is_of_consumer
 from penstock.model.error import ErrorCode, RequestError
 from penstock.security.acl.words import AclOperation as Op
 from penstock.security.acl.words import ResourceType
@@ -73,7 +73,7 @@ RULES: Mapping[ApiKey, Rule] = MappingProxyType(
             before=whole(groups.transaction_of_produce),
         ),
         # What consumers may read is asked for each partition of their session, where it is read.
-        ApiKey.FETCH: Unless(lambda request: follower_of(request) is None, fetch_of_follower),
+        ApiKey.FETCH: Unless(is_of_consumer, fetch_of_follower),
         ApiKey.LIST_OFFSETS: parts("topics", "topics", topic_part(Op.DESCRIBE)),
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
         ApiKey.DELETE_RECORDS: parts("topics", "topics", topic_part(Op.DELETE)),
