@@ -205,6 +205,7 @@ def test_refused_writes_are_explained(cluster: ReplicatedCluster) -> None:
     assert [error.code() for error in failed] == [KafkaError.NOT_ENOUGH_REPLICAS]
     refused = until_told(cluster, "produce.refused", error="NOT_ENOUGH_REPLICAS")
     assert refused["node"] == state.leader
+    assert refused["partition"] == "pair-0"
     assert "required: 2" in refused["reason"]
 
 

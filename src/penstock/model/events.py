@@ -251,9 +251,9 @@ PRODUCE_REFUSED = event(
     "produce.refused",
     Level.WARNING,
     "produce refused",
-    "partition_index error reason",
-    "NOT_ENOUGH_REPLICAS: see partition.isr_shrunk of the controller for the partitions, and bring"
-    " their brokers back. INVALID_PRODUCER_EPOCH: a zombie, which another client has replaced.",
+    "partition error reason",
+    "NOT_ENOUGH_REPLICAS: see partition.isr_shrunk of the controller for the partition, and bring"
+    " its brokers back. INVALID_PRODUCER_EPOCH: a zombie, which another client has replaced.",
     subject="error",
 )
 ACK_FAILED = event(

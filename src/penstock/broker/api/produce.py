@@ -31,6 +31,7 @@ from penstock.broker.request.produce_refusals import (
     refuse_unverified_writer,
     refuse_version,
     refused,
+    refused_append,
     refused_batch,
 )
 from penstock.broker.request.services import Services
@@ -333,9 +334,7 @@ def _append(
         services.partitions.append_failed(partition, error)
         return refused(index, ErrorCode.KAFKA_STORAGE_ERROR, error.reason)
     if isinstance(outcome, Refusal):
-        return refused(
-            index, outcome.code, outcome.message, start_offset=partition.log.start_offset
-        )
+        return refused_append(index, outcome, partition)
     return outcome
 
 

@@ -11,6 +11,7 @@ from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET
 from penstock.records.batch import BatchHeader
 from penstock.records.errors import InvalidBatch, NotOneBatch
+from penstock.replication.leader import Refusal
 from penstock.replication.partition import Partition
 from penstock.wire.codec import Buffer
 from penstock.wire.messages.produce import (
@@ -36,8 +37,6 @@ CODES_WITHOUT_START_OFFSET = frozenset(
 def refused(
     index: int, code: ErrorCode, message: str | None = None, *, start_offset: int = NO_OFFSET
 ) -> PartitionProduceResponse:
-    if code in LOGGED:
-        tell(logger, PRODUCE_REFUSED, partition_index=index, error=code.name, reason=message)
     return PartitionProduceResponse(
         index=index,
         error_code=code,
@@ -68,6 +67,14 @@ def refuse_version(version: int, *, has_reply: bool) -> NoReturn:
     if not has_reply:
         raise CloseConnection(message)
     raise RequestError(ErrorCode.UNSUPPORTED_VERSION, message)
+
+
+def refused_append(index: int, refusal: Refusal, partition: Partition) -> PartitionProduceResponse:
+    code, message = refusal.code, refusal.message
+    if code in LOGGED:
+        name = str(partition.name)
+        tell(logger, PRODUCE_REFUSED, partition=name, error=code.name, reason=message)
+    return refused(index, code, message, start_offset=partition.log.start_offset)
 
 
 def refused_batch(
