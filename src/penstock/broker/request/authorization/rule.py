@@ -47,7 +47,8 @@ MESSAGES = {
 
 class Asked:
     """One request, who sent it, and where it is to be answered. Its fields are not to be changed:
-    it is no dataclass because one is made for each request, which compiled costs a fifth so.
+    it is no dataclass because one is made for each request, and the constructor of a dataclass
+    stays in Python where this one is compiled.
     """
 
     __slots__ = ("access", "api", "context", "request", "services", "taken_from")
