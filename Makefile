@@ -26,7 +26,7 @@ BUILD := pyproject.toml setup.py hot-modules.txt constraints.txt $(KERNEL) $(HOT
 # time, so two run at a time, those that take longest first. The fifth, with the rules and the simulator,
 # computes: it runs beside them at a low priority, takes what they leave, and is told of while it runs.
 SPARK_TESTS := tests/spark
-NODE_TESTS := tests/broker tests/cli tests/client tests/node tests/testing tests/world
+NODE_TESTS := tests/broker tests/cli tests/client tests/node tests/ops tests/testing tests/world
 CLIENT_TESTS := tests/interop tests/examples
 PEER_TESTS := tests/peer
 LIVE_TESTS := $(SPARK_TESTS) $(NODE_TESTS) $(CLIENT_TESTS) $(PEER_TESTS)
