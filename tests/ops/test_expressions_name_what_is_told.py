@@ -23,8 +23,9 @@ Told = Mapping[str, frozenset[str]]  # the labels of each name
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     """Of three nodes with a group that lags and an open transaction, and of one node with TLS."""
     folder = tmp_path_factory.mktemp("told")
-    settings = {"penstock_metrics_address": "0", "offsets_topic_num_partitions": "3"}
-    with ServedCluster(folder / "data", **settings) as cluster:
+    with ServedCluster(
+        folder / "data", penstock_metrics_address="0", offsets_topic_num_partitions="3"
+    ) as cluster:
         cluster.start()
         client: dict[str, str | int | float | bool] = {"bootstrap.servers": cluster.bootstrap}
         admin = AdminClient(client)

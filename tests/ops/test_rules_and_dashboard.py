@@ -7,10 +7,12 @@ import subprocess
 import pytest
 import yaml
 
+from rig.command_lines import found
 from rig.ops_files import OPS, alerts, dashboard
 from rig.source_tree import ROOT
 
 PAGE = re.compile(r"(docs/[a-z-]+\.md)#([a-z-]+)")
+COMMAND = re.compile(r"`penstock ([a-z]+) ([a-z-]+)`")
 COLUMNS = 24
 
 
@@ -36,6 +38,40 @@ def test_every_alert_links_to_a_section_that_is_there() -> None:
         link = PAGE.fullmatch(rule["annotations"]["runbook"])
         assert link is not None, rule["alert"]
         assert link[2] in anchors(link[1]), rule["alert"]
+
+
+def test_every_command_that_is_advised_is_there() -> None:
+    advised = [
+        named for rule in alerts() for named in COMMAND.findall(rule["annotations"]["action"])
+    ]
+    assert len(advised) > 8
+    for noun, verb in advised:
+        found([noun, verb])
+
+
+def test_the_guide_lists_the_alerts() -> None:
+    guide = (ROOT / "docs" / "deploying.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| `(Penstock\w+)` \| (\w+) \| ([\w ]+) \| \[.*\]\((.*)\) \|$", guide, re.MULTILINE
+    )
+    assert rows == [
+        (
+            rule["alert"],
+            rule["labels"]["severity"],
+            "at once" if rule["for"] == "0m" else rule["for"],
+            rule["annotations"]["runbook"].removeprefix("docs/"),
+        )
+        for rule in alerts()
+    ]
+
+
+def test_files_and_sections_that_the_guide_names_are_there() -> None:
+    guide = (ROOT / "docs" / "deploying.md").read_text("utf-8")
+    files = set(re.findall(r"\bops/[\w./*-]+", guide))
+    assert len(files) > 5
+    assert [name for name in files if not list(ROOT.glob(name.rstrip("/.")))] == []
+    for page, section in re.findall(r"\]\(([a-z-]+\.md)#?([a-z-]*)\)", guide):
+        assert not section or section in anchors(f"docs/{page}"), (page, section)
 
 
 def test_the_example_scrapes_three_nodes_and_loads_the_rules() -> None:

@@ -8,19 +8,23 @@ import click
 from penstock.cli.main import penstock
 
 
-def accepted(arguments: Sequence[str]) -> dict[str, object]:
-    """The options of the command, by its own parser; click.ClickException if it refuses them."""
+def found(arguments: Sequence[str]) -> tuple[click.Command, list[str]]:
+    """The command that is named, and its own arguments."""
     command: click.Command = penstock
-    context = click.Context(command, info_name="penstock")
     rest = list(arguments)
     while isinstance(command, click.Group):
-        context = command.make_context(context.info_name, rest, parent=context.parent)
-        name, found, rest = command.resolve_command(
-            context, [*context.protected_args, *context.args]
-        )
-        assert found is not None, name
-        command = found
-    return command.make_context(command.name, rest, parent=context).params
+        name = rest.pop(0)
+        within = command.get_command(click.Context(command), name)
+        if within is None:
+            raise click.UsageError(f"there is no command {name!r}")
+        command = within
+    return command, rest
+
+
+def accepted(arguments: Sequence[str]) -> dict[str, object]:
+    """The options of the command, by its own parser; click.ClickException if it refuses them."""
+    command, rest = found(arguments)
+    return command.make_context(command.name, rest).params
 
 
 def words(line: str) -> list[str]:
