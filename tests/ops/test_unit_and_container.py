@@ -12,8 +12,10 @@ import pytest
 
 from penstock.cli.serve import read_settings
 from rig.command_lines import accepted, words
+from rig.held_port import HeldPort
 from rig.ops_files import OPS, manifest
-from rig.served_cluster import PENSTOCK
+from rig.scraping import scrape, url_in
+from rig.served_cluster import PENSTOCK, READY, NodeProcess
 
 UNIT = OPS / "systemd" / "penstock.service"
 CONTAINER = (OPS / "container" / "Containerfile").read_text("utf-8")
@@ -83,6 +85,27 @@ def test_the_image_runs_a_node_that_clients_on_the_machine_reach() -> None:
     [exposed] = instructions("EXPOSE")
     assert {"9092", "9404"} <= set(exposed.split())
     assert str(options["metrics"]) == "0.0.0.0:9404"
+
+
+def test_what_the_image_runs_starts_and_stops(tmp_path: Path) -> None:
+    [command] = map(json.loads, instructions("CMD"))
+    port = HeldPort()
+    here = {
+        "/var/lib/penstock": str(tmp_path / "data"),
+        "0.0.0.0:9092": port.address,
+        "127.0.0.1:9092": port.address,
+        "0.0.0.0:9404": "127.0.0.1:0",
+    }
+    for there, instead in here.items():
+        command = [word.replace(there, instead) for word in command]
+    node = NodeProcess("image", [PENSTOCK, *command], tmp_path / "log")
+    node.begin()
+    try:
+        assert node.until_logged(READY).endswith(port.address)
+        assert scrape(url_in(node.logged()))("kafka_server_kafkaserver_brokerstate") == 3
+    finally:
+        status = node.end()
+    assert status == 0
 
 
 def test_the_image_has_a_user_without_rights_and_what_it_copies_is_there() -> None:
