@@ -148,3 +148,33 @@ def test_a_cut_or_longer_frame_is_left_to_the_codec(version: int, data: st.DataO
 def test_any_bytes_are_read_or_left(data: bytes) -> None:
     read_single_produce(memoryview(b"\0\0\0\x0d" + data))
     read_single_produce(memoryview(data))
+
+
+@pytest.mark.parametrize("transactional_id", [None, "t"])
+@pytest.mark.parametrize("version", [9, 13])
+@pytest.mark.parametrize("records", [b"batch", bytes(1_000)], ids=["small", "large"])
+def test_one_wrong_byte_is_read_as_the_codec_reads_it_or_left(
+    version: int, transactional_id: str | None, records: bytes
+) -> None:
+    good = framed(single(records=records, transactional_id=transactional_id), version).tobytes()
+    head_bytes = len(good) - len(records)
+    left = 0
+    for position in range(2, head_bytes):
+        for wrong in (0, 1, 2, 126, 127, 128, 129, 254, 255):
+            frame = memoryview(good[:position] + bytes([wrong]) + good[position + 1 :])
+            found = read_single_produce(frame)
+            if found is None:
+                left += 1
+                continue
+            header, at = decode_request_header(frame)
+            request = decode(ProduceRequest, header.api_version, frame, at)
+            [topic] = request.topic_data
+            [partition] = topic.partition_data
+            if header.api_version >= 13:
+                assert found[3] == topic.topic_id
+            else:
+                assert found[3].decode("utf-8", "replace") == topic.name
+            assert found[0] == header.api_version
+            assert found[4:6] == (partition.index, partition.records)
+            assert found[6] is (request.transactional_id is not None)
+    assert left > head_bytes

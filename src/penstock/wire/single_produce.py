@@ -36,7 +36,8 @@ ONE: Final = 2  # the length of an array of one
 NO_TAGS: Final[bytes] = b"\0\0\0"  # of the partition, the topic and the request
 
 # What comes before the records is copied and read there: an index into bytes costs a tenth of one
-# into a memoryview. Whoever has longer names is read by `wire/codec`.
+# into a memoryview. Whoever has longer names is read by `wire/codec`. No slice of it may begin after
+# its own end or that of the bytes: compiled by mypyc, such a one is not empty but a SystemError.
 _HEAD_BYTES: Final = 512
 
 _HEADER: Final = struct.Struct(">hhih")
@@ -89,7 +90,7 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
             acks, timeout_ms, topics = _UNPACK_UP_TO_TOPIC(head, at)
             at += _UP_TO_TOPIC_BYTES
             name_bytes = head[at]  # plus one
-            if name_bytes > 127:
+            if not 0 < name_bytes <= 127:
                 return None
             name_end = at + name_bytes
             topic = head[at + 1 : name_end]
@@ -104,8 +105,10 @@ def read_single_produce(frame: memoryview) -> SingleProduce | None:
     except (struct.error, IndexError, MalformedMessage):
         return None
     stop = at + size - 1
+    if stop < at or stop + len(NO_TAGS) != len(frame):
+        return None
     tags = head[stop:] if len(head) < _HEAD_BYTES else frame[stop:].tobytes()
-    if stop < at or tags != NO_TAGS:
+    if tags != NO_TAGS:
         return None
     return version, correlation_id, acks, topic, index, frame[at:stop], id_size > 0, timeout_ms
 
