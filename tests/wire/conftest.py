@@ -30,6 +30,7 @@ TIMES = (
     "issue_timestamp_ms",
     "expiry_timestamp_ms",
     "max_timestamp_ms",
+    "session_lifetime_ms",
 )
 
 
