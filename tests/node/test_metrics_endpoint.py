@@ -88,6 +88,7 @@ def test_head_is_answered_without_the_text(node: RunningNode) -> None:
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"G\xff\xfe /metrics HTTP/1.1\r\n\r\n",
         b"GET /metrics\x00 HTTP/1.1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nAccept: text/plain\nSet-Cookie: a=b\r\n\r\n",
     ],
 )
 def test_bad_requests_are_answered_with_one_line(node: RunningNode, sent: bytes) -> None:
@@ -103,6 +104,18 @@ def test_bad_requests_are_answered_with_one_line(node: RunningNode, sent: bytes)
         assert body.count(b"\n") == 1
     else:
         assert len(sent) > METRICS_REQUEST_BYTES_MAX
+    assert still_serves(node)
+
+
+@pytest.mark.parametrize("version", ["abc", "1..0", "1.0.0.a", "9" * 5_000, ""])
+@pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
+def test_whatever_format_is_asked_for_one_is_given(
+    node: RunningNode, kind: str, version: str
+) -> None:
+    accept = f"Accept: {kind}; version={version}".encode()
+    head, _ = answered(node, b"GET /metrics HTTP/1.1\r\n" + accept + b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert f"Content-Type: {kind}; version=".encode() in head
     assert still_serves(node)
 
 

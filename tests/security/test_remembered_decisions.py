@@ -44,11 +44,25 @@ def test_a_remembered_answer_is_that_of_the_entries_as_they_are(
     authorizer = authorizer_for("root", everyone=everyone)
     index: AclIndex = {}
     entries: set[Acl] = set()
+    same, host_of_same = Principal("User", WHO[0]), HOSTS[0]  # as one connection has it
     for changed in history:
         removed = [acl for acl in changed if acl in entries]
         added = [acl for acl in changed if acl not in entries]
         index = changed_index(index, removed=removed, added=added)
         entries = entries.difference(removed).union(added)
+        # The last client of the entries before, and the first of those that are now.
+        first = authorizer.access(same, host_of_same, index)
+        for operation in (Op.READ, Op.WRITE):
+            expected = WHO[0] == "root" or naive_may(
+                entries,
+                principal=str(same),
+                host=host_of_same,
+                operation=operation,
+                resource_type=Type.TOPIC,
+                name=NAMES[0],
+                everyone=everyone,
+            )
+            assert answers(first, operation, NAMES[0]) == {expected}
         for who in (*WHO, *WHO):  # the second time from memory
             for host in HOSTS:
                 # As each connection has it: one that is equal, and not the same.
@@ -65,6 +79,7 @@ def test_a_remembered_answer_is_that_of_the_entries_as_they_are(
                             everyone=everyone,
                         )
                         assert answers(access, operation, name) == {expected}
+        authorizer.access(same, host_of_same, index)
 
 
 def test_those_of_one_name_and_another_kind_are_not_taken_for_each_other() -> None:

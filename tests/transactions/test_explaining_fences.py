@@ -20,6 +20,14 @@ def test_a_zombie_is_named_with_both_identities() -> None:
     assert took_over.gained.epoch > took_over.held.epoch >= aborted.producer.epoch
 
 
+def test_a_client_that_goes_on_after_an_error_has_not_taken_over_from_itself() -> None:
+    found = play("a begins", "a adds orders-0", "a begins, trading in")
+    assert [one.because for one in found if isinstance(one, Aborted)] == [
+        AbortedBecause.SAME_PRODUCER
+    ]
+    assert not any(isinstance(one, TookOver) for one in found)
+
+
 def test_requests_of_a_zombie_are_told_with_their_api() -> None:
     found = play("a begins", "b begins", "a adds orders-0", "a commits", "a begins, trading in")
     fenced = [one for one in found if isinstance(one, Fenced)]

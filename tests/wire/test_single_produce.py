@@ -22,6 +22,7 @@ INT64 = st.integers(-(2**63), 2**63 - 1)
 VERSIONS = st.integers(9, 13)
 NAMES = st.text(st.characters(codec="utf-8"), max_size=30)
 IDS = st.binary(min_size=16, max_size=16)
+TAGS_BYTES = 3  # at the end of a request without any
 TRANSACTIONS = st.none() | st.text(st.characters(codec="utf-8"), max_size=200)
 
 
@@ -136,6 +137,11 @@ def test_older_versions_and_a_missing_client_id_are_left_to_the_codec() -> None:
     assert read_single_produce(framed(single(), 13, client_id=None)) is None
 
 
+def test_a_client_id_that_is_longer_than_what_is_looked_at_is_left_to_the_codec() -> None:
+    assert read_single_produce(framed(single(), 13, client_id="c" * 100)) is not None
+    assert read_single_produce(framed(single(), 13, client_id="c" * 600)) is None
+
+
 @given(VERSIONS, st.data())
 def test_a_cut_or_longer_frame_is_left_to_the_codec(version: int, data: st.DataObject) -> None:
     frame = framed(single(transactional_id=data.draw(st.sampled_from([None, "t"]))), version)
@@ -157,9 +163,9 @@ def test_one_wrong_byte_is_read_as_the_codec_reads_it_or_left(
     version: int, transactional_id: str | None, records: bytes
 ) -> None:
     good = framed(single(records=records, transactional_id=transactional_id), version).tobytes()
-    head_bytes = len(good) - len(records)
+    head_bytes = len(good) - len(records) - TAGS_BYTES
     left = 0
-    for position in range(2, head_bytes):
+    for position in (*range(2, head_bytes), *range(len(good) - TAGS_BYTES, len(good))):
         for wrong in (0, 1, 2, 126, 127, 128, 129, 254, 255):
             frame = memoryview(good[:position] + bytes([wrong]) + good[position + 1 :])
             found = read_single_produce(frame)

@@ -50,7 +50,8 @@ class KeyValueFormatter(logging.Formatter):
             line += f" {LEFT_OUT}={left_out}"
         if record.exc_info:
             trace = self.formatException(record.exc_info).split("\n")
-            line += "".join(f"\n{escaped(one)}" for one in trace)
+            # Set in, so that no text of an error passes for a line of its own.
+            line += "".join(f"\n\t{escaped(one)}" for one in trace)
         return line
 
 

@@ -21,6 +21,7 @@ REASONS = {
     405: "Method Not Allowed",
     408: "Request Timeout",
     431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
     503: "Service Unavailable",
     505: "HTTP Version Not Supported",
 }
@@ -43,6 +44,7 @@ TOO_LARGE = Refusal(
     status=431, line=f"a request may have {METRICS_REQUEST_BYTES_MAX} bytes, and this one has more"
 )
 TOO_SLOW = Refusal(status=408, line="the request was not complete in time")
+FAILED = Refusal(status=500, line="the metrics could not be gathered: the node's log says why")
 TOO_MANY = Refusal(status=503, line="as many as may ask at once do so already")
 
 
@@ -57,6 +59,8 @@ def read_request(received: bytes) -> Request | Refusal | None:
     if not head.isascii():
         return NO_HTTP
     first, *lines = head.decode("ascii").split("\r\n")
+    if not all(line.replace("\t", " ").isprintable() for line in (first, *lines)):
+        return NO_HTTP
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/"):
         return NO_HTTP

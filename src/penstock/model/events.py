@@ -188,7 +188,7 @@ CHANGES_LEFT_OUT = event(
     "partition.changes_left_out",
     Level.WARNING,
     "changes of further partitions",
-    "leaders offline in_sync_sets reason broker",
+    "leaders unclean offline in_sync_sets reason broker",
     "They changed for the same reason as those in the lines before. kafka-topics --describe shows"
     " them all.",
 )
@@ -241,7 +241,8 @@ TRANSACTION_ABORTED = event(
     "transaction aborted by its coordinator",
     "transactional_id producer_id epoch reason open_ms timeout_ms",
     "timed_out: its client has stopped, or needs longer than transaction.timeout.ms."
-    " another_producer: a new client took over.",
+    " another_producer: a new client took over. same_producer: its own client began anew after an"
+    " error.",
     subject="transactional_id",
 )
 
@@ -284,7 +285,7 @@ AUTHORIZATION_DENIED = event(
     "authorization denied",
     "principal host listener api code",
     "Add the missing right if the principal should have it: penstock acls grant.",
-    subject="principal",
+    subject="host",  # those that are not known by name have one principal
 )
 CONNECTION_REFUSED = event(
     "connection.refused",
@@ -400,6 +401,7 @@ REQUEST_FORWARDED = event(
     "request forwarded",
     "api to client_id client_host correlation_id",
     "The controller has the same client_id and correlation_id in request.received.",
+    is_limited=False,
 )
 REQUEST_RECEIVED = event(
     "request.received",
@@ -407,4 +409,5 @@ REQUEST_RECEIVED = event(
     "forwarded request received",
     "api client_id client_host correlation_id",
     "The broker that forwarded it has the same client_id and correlation_id in request.forwarded.",
+    is_limited=False,
 )

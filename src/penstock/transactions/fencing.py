@@ -10,6 +10,7 @@ from enum import Enum
 from penstock.model.error import ErrorCode
 from penstock.model.identity import ProducerEpoch, ProducerId
 from penstock.model.lazy_dataclass import dataclass
+from penstock.records.layout import NO_PRODUCER_ID
 from penstock.transactions.enlist import Enlist, Enlisted
 from penstock.transactions.state import Identity, Transaction, TransactionState
 from penstock.transactions.timers import TransactionEnds
@@ -24,6 +25,7 @@ Trigger = InitProducerIdRequest | EndTxnRequest | Enlist | TransactionEnds
 class AbortedBecause(Enum):
     TIMED_OUT = "timed_out"
     ANOTHER_PRODUCER = "another_producer"
+    SAME_PRODUCER = "same_producer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +72,19 @@ def explained(
     if before is None or after is None or before is after:
         return
     by_client = isinstance(trigger, InitProducerIdRequest)
+    # Who names its own id goes on after an error (KIP-360); who names none is a new client.
+    by_same = isinstance(trigger, InitProducerIdRequest) and trigger.producer_id != NO_PRODUCER_ID
     if (by_client or isinstance(trigger, TransactionEnds)) and _aborts(before, after):
         yield Aborted(
             transactional_id=before.transactional_id,
             producer=before.identity,
-            because=(AbortedBecause.ANOTHER_PRODUCER if by_client else AbortedBecause.TIMED_OUT),
+            because=_why_aborted(by_client=by_client, by_same=by_same),
             open_ms=max(after.last_update_ms - (before.start_ms or after.last_update_ms), 0),
             timeout_ms=before.timeout_ms,
         )
-    elif by_client and error is ErrorCode.NONE and after.identity != before.identity:
+    elif (
+        by_client and not by_same and error is ErrorCode.NONE and after.identity != before.identity
+    ):
         yield TookOver(
             transactional_id=before.transactional_id, held=before.identity, gained=after.identity
         )
@@ -86,6 +92,12 @@ def explained(
 
 def transactional_id_of(trigger: Trigger) -> str:
     return trigger.transactional_id or ""
+
+
+def _why_aborted(*, by_client: bool, by_same: bool) -> AbortedBecause:
+    if not by_client:
+        return AbortedBecause.TIMED_OUT
+    return AbortedBecause.SAME_PRODUCER if by_same else AbortedBecause.ANOTHER_PRODUCER
 
 
 def _aborts(before: Transaction, after: Transaction) -> bool:

@@ -36,8 +36,8 @@ ONE: Final = 2  # the length of an array of one
 NO_TAGS: Final[bytes] = b"\0\0\0"  # of the partition, the topic and the request
 
 # What comes before the records is copied and read there: an index into bytes costs a tenth of one
-# into a memoryview. Whoever has longer names is read by `wire/codec`. No slice of it may begin after
-# its own end or that of the bytes: compiled by mypyc, such a one is not empty but a SystemError.
+# into a memoryview. Whoever has longer names is read by `wire/codec`. No slice of it may begin
+# after its end or that of the bytes: where mypyc compiled it, that is a SystemError, and not empty.
 _HEAD_BYTES: Final = 512
 
 _HEADER: Final = struct.Struct(">hhih")

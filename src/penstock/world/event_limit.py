@@ -6,6 +6,7 @@ the next line of the same event.
 """
 
 LINES_MAX = 10
+EVENT_LINES_MAX = 500  # whomever they are about: clients choose the names of groups
 INTERVAL_MS = 10_000
 SUBJECTS_MAX = 1_000
 
@@ -20,23 +21,34 @@ class _Window:
 
 
 class EventLimit:
-    """At most `lines_max` lines of each event and subject in `interval_ms`."""
+    """At most `lines_max` lines of each event and subject in `interval_ms`, and `event_lines_max`
+    of each event.
+    """
 
     def __init__(
         self,
         *,
         lines_max: int = LINES_MAX,
+        event_lines_max: int = EVENT_LINES_MAX,
         interval_ms: int = INTERVAL_MS,
         subjects_max: int = SUBJECTS_MAX,
     ) -> None:
-        assert min(lines_max, interval_ms, subjects_max) > 0
+        assert min(lines_max, event_lines_max, interval_ms, subjects_max) > 0
         self._lines_max = lines_max
+        self._event_lines_max = event_lines_max
         self._interval_ms = interval_ms
         self._subjects_max = subjects_max
         self._windows: dict[tuple[str, str], _Window] = {}  # the oldest first
+        self._of_events: dict[str, _Window] = {}  # as many as the code has events
         self._forgotten: dict[str, int] = {}  # lines left out, by event
 
     def left_out(self, event: str, subject: str, *, now_ms: int) -> int | None:
+        of_event = self._of_events.get(event)
+        if of_event is None or now_ms >= of_event.until_ms:
+            of_event = self._of_events[event] = _Window(now_ms + self._interval_ms)
+        if of_event.lines >= self._event_lines_max:
+            self._forgotten[event] = self._forgotten.get(event, 0) + 1
+            return None
         key = (event, subject)
         window = self._windows.get(key)
         before = 0
@@ -51,6 +63,7 @@ class EventLimit:
             window.left_out += 1
             return None
         window.lines += 1
+        of_event.lines += 1
         return before + self._forgotten.pop(event, 0)
 
     def check(self) -> None:

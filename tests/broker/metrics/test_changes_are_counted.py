@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from penstock.broker.metrics.changes import MetadataChanges
 from penstock.metadata.image.image import Delta, Image
-from penstock.metadata.image.topic import PartitionImage, TopicImage
+from penstock.metadata.image.topic import LeaderRecovery, PartitionImage, TopicImage
 from penstock.model.identity import NodeId, TopicId
 from penstock.model.offset import LeaderEpoch
 
@@ -61,5 +61,16 @@ def test_a_leader_that_comes_back_is_an_election_and_not_an_unclean_one() -> Non
 
 def test_a_leader_that_was_not_in_sync_is_an_unclean_election() -> None:
     alone = replace(WHOLE, isr=(ONE,))
-    states = (alone, replace(alone, leader=None), replace(alone, leader=THREE, isr=(THREE,)))
+    unclean = replace(
+        alone, leader=THREE, isr=(THREE,), leader_recovery_state=LeaderRecovery.RECOVERING
+    )
+    states = (alone, replace(alone, leader=None), unclean)
     assert counted(*states, node=TWO) == {"leader_elections": 1, "uncleanleaderelections": 1}
+
+
+def test_a_leader_that_came_in_sync_meanwhile_is_no_unclean_election() -> None:
+    """A node that takes up several changes in one step does not see how they came about."""
+    alone = replace(WHOLE, isr=(ONE,))
+    assert counted(alone, replace(alone, leader=THREE, isr=(THREE,)), node=TWO) == {
+        "leader_elections": 1
+    }

@@ -6,7 +6,8 @@ from penstock.broker.metrics.exposition import Exposition
 from penstock.metrics.family import counter
 
 ERRORS = counter("errors_total", "Errors.")
-OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
+OPEN_METRICS_NAME = "application/openmetrics-text"
+OPEN_METRICS = f"{OPEN_METRICS_NAME};version=1.0.0"
 # As Prometheus 2 and 3 ask.
 PROMETHEUS_2 = f"{OPEN_METRICS},text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 PROMETHEUS_3 = (
@@ -22,7 +23,11 @@ PROMETHEUS_3 = (
         ("*/*", "text/plain; version=0.0.4"),
         ("text/html", "text/plain; version=0.0.4"),
         (PROMETHEUS_2, "text/plain; version=0.0.4"),
-        (PROMETHEUS_3, "text/plain; version=1.0.0"),
+        (PROMETHEUS_3, "text/plain; version=0.0.4"),
+        ("text/plain; version=abc", "text/plain; version=0.0.4"),
+        ("text/plain; version=1..0", "text/plain; version=0.0.4"),
+        (f"text/plain; version={'9' * 5_000}", "text/plain; version=0.0.4"),
+        (f"{OPEN_METRICS_NAME}; version=abc", "application/openmetrics-text; version=1.0.0"),
         (OPEN_METRICS, "application/openmetrics-text; version=1.0.0"),
     ],
 )

@@ -71,6 +71,7 @@ def log_decided(effect: object) -> None:
                     logger,
                     CHANGES_LEFT_OUT,
                     leaders=change.leaders,
+                    unclean=change.unclean,
                     offline=change.offline,
                     in_sync_sets=change.in_sync,
                     reason=change.why.value,

@@ -5,7 +5,7 @@ away, counts as one. Changes of the metadata are rare, so that this is far from 
 """
 
 from penstock.metadata.image.image import Delta, Image
-from penstock.metadata.image.topic import PartitionImage
+from penstock.metadata.image.topic import LeaderRecovery, PartitionImage
 from penstock.metrics.family import Source, Steps, counter
 from penstock.model.identity import NodeId
 
@@ -57,9 +57,8 @@ class MetadataChanges:
     def _compare(self, was: PartitionImage, now: PartitionImage) -> None:
         if now.leader is not None and now.leader != was.leader:
             self._elections += 1
-            # One without a leader is led again by who was its last one, which has everything.
-            known = {*was.isr, *was.elr, *(was.last_known_elr if was.leader is None else ())}
-            self._unclean += now.leader not in known
+            # Not by who was in sync in what is known here: that may be old.
+            self._unclean += now.leader_recovery_state is LeaderRecovery.RECOVERING
         if now.leader == self._node_id and was.leader is not None:
             self._shrinks += not set(was.isr) <= set(now.isr)
             self._expands += not set(now.isr) <= set(was.isr)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from penstock.broker.metrics.exposition import Page
 from penstock.metrics.http import (
+    FAILED,
     TOO_MANY,
     TOO_SLOW,
     Refusal,
@@ -89,14 +90,20 @@ class MetricsEndpoint:
             return
         async with asyncio.timeout(METRICS_ANSWER_MS_MAX / 1000):
             if isinstance(asked, Request):
-                page = await self._page(asked.accept)
-                await stream.send(
-                    [answer(page.text, page.content_type, wants_body=asked.wants_body)]
-                )
+                await stream.send([await self._answer(asked)])
                 return
             await stream.send([refusal(asked)])
         async with asyncio.timeout(LINGER_MS / 1000):
             await _read_rest(stream)
+
+    async def _answer(self, asked: Request) -> bytes:
+        """Whatever goes wrong here is told, and ends no node: nobody's records depend on it."""
+        try:
+            page = await self._page(asked.accept)
+        except Exception:
+            logger.exception("metrics could not be gathered")
+            return refusal(FAILED)
+        return answer(page.text, page.content_type, wants_body=asked.wants_body)
 
 
 async def _receive(stream: Stream) -> Request | Refusal | None:

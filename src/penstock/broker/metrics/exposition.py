@@ -16,7 +16,10 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from penstock.metrics.family import BOUND, BUCKET, TOTAL, Family, Sample
 
-PLAIN = ("text/plain", "text/*", "*/*")
+PLAIN = "text/plain"
+OPEN_METRICS = "application/openmetrics-text"
+# What the library is told: it takes apart what a client sends without care for what may be in it.
+ACCEPTED = {PLAIN: PLAIN, OPEN_METRICS: f"{OPEN_METRICS}; version=1.0.0"}
 
 
 class Page(NamedTuple):
@@ -36,7 +39,7 @@ class Exposition:
 
     def page(self, samples: Sequence[Sample], accept: str) -> Page:
         """In a format that the client takes: Prometheus' own, or OpenMetrics."""
-        encode, content_type = choose_encoder(_plain_if_taken(accept))
+        encode, content_type = choose_encoder(ACCEPTED[chosen_format(accept)])
         metrics = _Collected([*self._metrics(samples), *self._process.collect()])
         return Page(encode(metrics), content_type)
 
@@ -54,10 +57,11 @@ class Exposition:
         return list(metrics.values())
 
 
-def _plain_if_taken(accept: str) -> str:
+def chosen_format(accept: str) -> str:
     """Prometheus prefers OpenMetrics, and takes plain text. That costs half, and tells as much."""
-    plain = [one for one in accept.split(",") if one.partition(";")[0].strip() in PLAIN]
-    return ",".join(plain) or accept
+    taken = {one.partition(";")[0].strip() for one in accept.split(",")}
+    only_open_metrics = OPEN_METRICS in taken and not taken & {PLAIN, "text/*", "*/*"}
+    return OPEN_METRICS if only_open_metrics else PLAIN
 
 
 class _Collected(Collector):

@@ -97,6 +97,7 @@ class ChangesLeftOut:
     """How many partitions changed beside those that are explained one by one."""
 
     leaders: int
+    unclean: int  # of them
     offline: int
     in_sync: int  # sets
     why: Why
@@ -113,12 +114,13 @@ def explained(
     partitions are explained, and the others counted.
     """
     partitions = 0
-    leaders = offline = in_sync = 0  # of the rest
+    leaders = unclean = offline = in_sync = 0  # of the rest
     for record in records:
         if isinstance(record, PartitionChangeRecord):
             if partitions == PARTITIONS_EXPLAINED_MAX:
                 offline += record.leader == NO_LEADER
                 leaders += record.leader not in (NO_LEADER, LEADER_UNCHANGED)
+                unclean += record.leader_recovery_state == LeaderRecovery.RECOVERING
                 in_sync += record.isr is not None
                 continue
             changed = _partition(state, request, record)
@@ -145,6 +147,7 @@ def explained(
     if leaders or offline or in_sync:
         yield ChangesLeftOut(
             leaders=leaders,
+            unclean=unclean,
             offline=offline,
             in_sync=in_sync,
             why=_why(state, request),
