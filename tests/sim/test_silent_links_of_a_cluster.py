@@ -104,3 +104,32 @@ def test_producers_do_not_wait_for_an_id_while_its_connection_is_silent() -> Non
         assert codes[-1] == ErrorCode.NONE
 
     Machines().run(scenario)
+
+
+def test_a_silent_connection_is_given_up_though_whoever_asked_has_gone() -> None:
+    """As clients do that wait for less than their broker, and hang up: it stops asking another."""
+
+    async def scenario(machines: Machines) -> None:
+        leader = await start_cluster(machines)
+        async with TaskGroup() as tasks:
+            channel = await open_channel(
+                machines.world("client").network,
+                address(leader),
+                client_id="client",
+                tasks=tasks,
+                timeout_ms=ANSWER_MS_MAX,
+            )
+            for link in machines.wire.links_between(leader, "client"):
+                link.silence()
+            for _ in range(3):
+                request = InitProducerIdRequest(transactional_id=None)
+                asking = asyncio.ensure_future(
+                    channel.ask(request, InitProducerIdResponse, timeout_ms=ANSWER_MS_MAX)
+                )
+                await asyncio.sleep(0.3)
+                asking.cancel()
+            assert channel.is_open
+            await asyncio.sleep(ANSWER_MS_MAX / 1000)
+            assert not channel.is_open
+
+    Machines().run(scenario)

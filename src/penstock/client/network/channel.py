@@ -7,7 +7,7 @@ channel is closed for good: whoever needs the broker again opens another.
 
 import asyncio
 from collections.abc import Mapping
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from penstock.client.network.connection import Connection, Features, Ready, Reply, SendAgain
 from penstock.client.network.errors import BrokenProtocol, ClientError, ConnectionLost, TimedOut
@@ -103,15 +103,28 @@ class Channel:
         version: int | None = None,
     ) -> AnyReply:
         """Sends a request and waits. Replies come in order, so one that is late makes all others
-        late: closed.
+        late: closed, also when whoever asked has stopped waiting.
         """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / 1000
+        answer = self.post(request, reply_type, version=version)
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await self.post(request, reply_type, version=version)
+            async with asyncio.timeout_at(deadline_s):
+                return await answer
         except TimeoutError as error:
-            late = TimedOut(f"{self.address}: no answer within {timeout_ms} ms")
+            late = self._late(timeout_ms)
             self.close(late)
             raise late from error
+        except asyncio.CancelledError:
+            loop.call_at(deadline_s, self._close_unless_answered, answer, timeout_ms)
+            raise
+
+    def _close_unless_answered(self, answer: asyncio.Future[Any], timeout_ms: int) -> None:
+        if any(one is answer for one in self._awaiting.values()):
+            self.close(self._late(timeout_ms))
+
+    def _late(self, timeout_ms: int) -> TimedOut:
+        return TimedOut(f"{self.address}: no answer within {timeout_ms} ms")
 
     def close(self, error: ClientError | None = None) -> None:
         """At once; what is in flight fails. Closing twice is harmless."""
