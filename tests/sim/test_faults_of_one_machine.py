@@ -52,19 +52,23 @@ class Struck:
 
 def strike(kind: HostFaultKind, *, seed: int, until_ms: int = 3_000, amount: float = 0.9) -> Struck:
     """The fault lasts from 1 s to 2 s; looked at when this much time has passed."""
+    fault = PlannedFault(kind=kind, start_ms=1_000, end_ms=2_000, hosts=("a",), amount=amount)
+    return strike_by_plan(fault, seed=seed, until_ms=until_ms)
+
+
+def strike_by_plan(*planned: PlannedFault, seed: int, until_ms: int) -> Struck:
     machines = Machines(seed)
 
     async def scenario(machines: Machines) -> None:
         process = WritesOnce()
         for name in NAMES:
             machines.start(name, process.main)
-        fault = PlannedFault(kind=kind, start_ms=1_000, end_ms=2_000, hosts=("a",), amount=amount)
         faults = HostFaults(
             targets=machines.processes, wire=machines.wire, trace=machines.trace, chance=Random(1)
         )
-        carried_out = asyncio.ensure_future(faults.carry_out(FaultPlan(faults=(fault,))))
+        carried_out = asyncio.ensure_future(faults.carry_out(FaultPlan(faults=planned)))
         await asyncio.sleep(until_ms / 1000)
-        assert carried_out.done() == (until_ms > 2_000)
+        assert carried_out.done() == (until_ms > max(fault.end_ms for fault in planned))
 
     machines.run(scenario)
     return Struck(machines)
@@ -100,6 +104,18 @@ def test_a_process_that_is_down_has_its_old_disk_until_the_new_one_comes() -> No
     struck = strike(HostFaultKind.REPLACED_DISK, seed=1, until_ms=1_500)
     assert struck.file("a") is not None
     assert struck.machines.processes["a"].lives == 1
+
+
+def test_a_machine_that_two_faults_keep_down_starts_after_the_later_one() -> None:
+    first = PlannedFault(
+        kind=HostFaultKind.KILL, start_ms=1_000, end_ms=2_000, hosts=("a",), amount=0.9
+    )
+    later = replace(first, kind=HostFaultKind.REPLACED_DISK, start_ms=1_500, end_ms=2_500)
+    between = strike_by_plan(first, later, seed=1, until_ms=2_300)
+    assert between.machines.processes["a"].lives == 1
+    ended = strike_by_plan(first, later, seed=1, until_ms=3_500)
+    assert ended.machines.processes["a"].lives == 2
+    assert ended.file("a") is None
 
 
 def test_a_full_disk_refuses_until_it_has_room_again() -> None:

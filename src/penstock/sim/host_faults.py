@@ -5,6 +5,7 @@ cluster a bounded virtual time to become healthy.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Protocol, assert_never
@@ -74,6 +75,8 @@ class HostFaults:
         self._flip = flip
         self._wipe = wipe
         self._sides: dict[PlannedFault, tuple[list[str], list[str]]] = {}
+        # By how many faults: those that were aimed at one machine may overlap.
+        self._kept_down = Counter[str]()
         self._healthy_sync_us = {
             name: target.host.file_system.sync_us for name, target in targets.items()
         }
@@ -112,17 +115,17 @@ class HostFaults:
         calls = round(fault.amount * CALLS_MAX)
         match kind:
             case HostFaultKind.KILL | HostFaultKind.REPLACED_DISK | HostFaultKind.WIPED_DIRECTORY:
-                target.keep_down()
+                self._keep_down(target)
                 target.crash(Crash.KILL)
             case HostFaultKind.POWER_LOSS:
-                target.keep_down()
+                self._keep_down(target)
                 target.crash(Crash.POWER_LOSS)
             case HostFaultKind.KILL_IN_A_CALL:
                 target.crash_in_a_call(Crash.KILL, calls=calls)
             case HostFaultKind.POWER_LOSS_IN_A_CALL:
                 target.crash_in_a_call(Crash.POWER_LOSS, calls=calls)
             case HostFaultKind.STOP:
-                target.keep_down()
+                self._keep_down(target)
                 target.stop()
             case HostFaultKind.PAUSE:
                 host.pause()
@@ -155,16 +158,16 @@ class HostFaults:
         host, kind = target.host, fault.kind
         match kind:
             case HostFaultKind.KILL | HostFaultKind.POWER_LOSS | HostFaultKind.STOP:
-                target.let_start()
+                self._let_start(target)
             case HostFaultKind.KILL_IN_A_CALL | HostFaultKind.POWER_LOSS_IN_A_CALL:
                 target.disarm()
             case HostFaultKind.REPLACED_DISK:
                 host.replace_disk()
-                target.let_start()
+                self._let_start(target)
             case HostFaultKind.WIPED_DIRECTORY:
                 assert self._wipe is not None, "a plan with wiped directories, and nobody wipes"
                 self._wipe(host.name)
-                target.let_start()
+                self._let_start(target)
             case HostFaultKind.PAUSE:
                 host.resume()
             case HostFaultKind.SLOW_LINK:
@@ -177,6 +180,15 @@ class HostFaults:
                 host.clock.ahead_ms -= _jump_ms(fault)
             case _:
                 pass  # over as soon as it had struck
+
+    def _keep_down(self, target: Target) -> None:
+        self._kept_down[target.host.name] += 1
+        target.keep_down()
+
+    def _let_start(self, target: Target) -> None:
+        self._kept_down[target.host.name] -= 1
+        if not self._kept_down[target.host.name]:
+            target.let_start()
 
     def _divide(self, fault: PlannedFault) -> None:
         some = list(fault.hosts)
