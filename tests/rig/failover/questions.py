@@ -1,5 +1,6 @@
 """What the tests ask of a cluster with replicated partitions, in protocol messages."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from rig.failover.acked_records import FoundRecord
 TIMEOUT_MS = 30_000
 LATEST = -1
 READ_SECONDS_MAX = 60.0  # without a record
+READ_SECONDS_AT_ONCE = 0.2
 
 
 class PartitionState(NamedTuple):
@@ -148,10 +150,17 @@ def all_records(bootstrap: str, topic: str, *, partitions: int) -> Iterator[Foun
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
     ended: set[int] = set()
+    deadline = time.monotonic() + READ_SECONDS_MAX
     try:
         while len(ended) < partitions:
-            messages = consumer.consume(1000, timeout=READ_SECONDS_MAX)
-            assert messages, f"{len(ended)} of {partitions} partitions could be read to the end"
+            # It waits until it has as many as asked for, or for all of the time.
+            messages = consumer.consume(1000, timeout=READ_SECONDS_AT_ONCE)
+            now = time.monotonic()
+            assert messages or now < deadline, (
+                f"{len(ended)} of {partitions} partitions could be read to the end"
+            )
+            if messages:
+                deadline = now + READ_SECONDS_MAX
             for message in messages:
                 error, partition, offset = message.error(), message.partition(), message.offset()
                 assert partition is not None
