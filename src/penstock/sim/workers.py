@@ -14,6 +14,8 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from penstock.world.orphans import end_with_parent
+
 Result = TypeVar("Result")
 
 SEEDS_AT_ONCE = 10
@@ -94,6 +96,7 @@ def _prepare() -> None:
     gc.freeze()  # what the server process has imported
     gc.set_threshold(OBJECTS_PER_COLLECTION)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 def _run_some(run_one: Callable[[int], Result], seeds: range) -> list[Result]:

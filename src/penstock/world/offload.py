@@ -10,16 +10,15 @@ import asyncio
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait
 from typing import TypeVar
 
 from penstock.world.disk import RealDisk
 from penstock.world.errors import OffloadError
+from penstock.world.orphans import end_with_parent
 from penstock.world.ports import Disk, Rest
 
 Item = TypeVar("Item")
@@ -124,14 +123,7 @@ _disk: RealDisk | None = None
 def _set_up_child() -> None:
     os.nice(LOWEST_PRIORITY)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait([parent.sentinel])
-    os._exit(1)
+    end_with_parent()
 
 
 def _begin(
