@@ -20,6 +20,7 @@ made, relays stand between the nodes. Five to ten minutes for each client.
 
 import argparse
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -91,11 +92,12 @@ def main() -> None:
             console.print(f"relays in the place of network namespaces: {reason}")
     with ExitStack() as opened:
         network = opened.enter_context(closing(open_network())) if options.cuts else None
-        temporary = tempfile.TemporaryDirectory(prefix="penstock-exactly-once-")
-        folder = options.logs or Path(opened.enter_context(temporary))
+        folder = options.logs or Path(tempfile.mkdtemp(prefix="penstock-exactly-once-"))
         console.print(f"seed {options.seed}, data and logs in {folder}")
         outcomes = [run(client, options, network, folder / client, console) for client in clients]
     show(outcomes, console)
+    if options.logs is None and all(one.is_good for one in outcomes):
+        shutil.rmtree(folder)
     sys.exit(0 if outcomes and all(one.is_good for one in outcomes) else 1)
 
 
@@ -107,7 +109,11 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--cuts", type=int, default=10)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
-    parser.add_argument("--logs", type=Path, help="a new folder for data and logs, which are kept")
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        help="a new folder for data and logs, which are kept; by default only where it ended badly",
+    )
     return parser.parse_args()
 
 

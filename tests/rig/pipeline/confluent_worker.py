@@ -79,8 +79,11 @@ class Worker:
             message = self._consumer.poll(0 if self._gathered else POLL_SECONDS)
             if message is None:
                 return
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 self._gathered.append(message)
+            elif error.fatal():
+                raise KafkaException(error)  # the consumer is of no use any more: it was fenced
 
     def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         """Somebody else reads these now, what was gathered of them included."""

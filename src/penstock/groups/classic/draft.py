@@ -11,13 +11,14 @@ from penstock.groups.changes import CancelDeadline, SetDeadline
 from penstock.groups.classic.changes import ClassicGroupBecame
 from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.classic.replies import join_refused, sync_refused
-from penstock.groups.classic.stored import value_of
+from penstock.groups.classic.stored import has_static_members, value_of, with_present_ids
 from penstock.groups.decision_context import DecisionContext
 from penstock.groups.records import ClassicGroupStored, GroupRecord
 from penstock.groups.requests import PARKED, Deliver
 from penstock.groups.timers import PendingMemberEnds, SessionEnds, TimerKey
 from penstock.machine.decision import Decision
 from penstock.model.error import ErrorCode
+from penstock.wire.messages.coordinator_records.group_metadata import GroupMetadataValue
 from penstock.wire.messages.join_group import JoinGroupResponse
 from penstock.wire.messages.sync_group import SyncGroupResponse
 
@@ -34,10 +35,22 @@ class Draft:
 
     def store(self) -> None:
         """Writes the group, as it is now, to the journal."""
+        self._store(value_of(self.group))
+
+    def store_present_ids(self) -> None:
+        """Writes the last assigned generation again, if its static members have other ids now. A
+        coordinator that finds it must not fence them by those that they had before.
+        """
+        stored = self.group.stored
+        if stored is not None:
+            present = with_present_ids(stored, self.group.static_members)
+            if present != stored:
+                self._store(present)
+
+    def _store(self, value: GroupMetadataValue) -> None:
         assert not self._records, "one decision stores a group once"
-        self._records.append(
-            ClassicGroupStored(group=self.group.group_id, value=value_of(self.group))
-        )
+        self._records.append(ClassicGroupStored(group=self.group.group_id, value=value))
+        self.group.stored = value if has_static_members(value) else None
 
     def wait(self, key: TimerKey, *, for_ms: int) -> None:
         at_ms = self.context.monotonic_ms + max(for_ms, 0)

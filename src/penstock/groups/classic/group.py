@@ -33,6 +33,7 @@ from dataclasses import field
 from enum import Enum
 
 from penstock.model.lazy_dataclass import dataclass
+from penstock.wire.messages.coordinator_records.group_metadata import GroupMetadataValue
 
 CONSUMER_PROTOCOL_TYPE = "consumer"  # the type whose metadata are subscriptions to topics
 
@@ -120,6 +121,7 @@ class ClassicGroup:
     initial: InitialDelay | None = None
     supporters: Counter[str] = field(default_factory=Counter)  # members, by protocol
     joined_count: int = 0  # members whose join is parked
+    stored: GroupMetadataValue | None = None  # what the journal has, if static members are in it
 
     def copy(self) -> "ClassicGroup":
         return ClassicGroup(
@@ -137,6 +139,7 @@ class ClassicGroup:
             initial=self.initial,
             supporters=self.supporters.copy(),
             joined_count=self.joined_count,
+            stored=self.stored,
         )
 
     @property

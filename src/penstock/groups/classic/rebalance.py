@@ -95,6 +95,7 @@ def complete_join(draft: Draft) -> None:
     draft.cancel(JoinEnds(group=group.group_id))
     group.generation += 1
     if group.members:
+        draft.store_present_ids()
         _begin_generation(draft)
     else:
         group.protocol_name = None

@@ -1,7 +1,11 @@
-"""What the journal keeps of a classic group: the last assigned generation.
+"""What the journal keeps of a classic group: the last assigned generation. Its static members have
+the ids that they have now, also when these were given out in a generation that is not assigned yet.
 
 A group found in the journal has no rebalance under way: it is stable, or empty without members.
 """
+
+from collections.abc import Mapping
+from copy import copy
 
 from penstock.groups.classic.group import (
     ClassicGroup,
@@ -42,6 +46,33 @@ def value_of(group: ClassicGroup) -> GroupMetadataValue:
     )
 
 
+def has_static_members(value: GroupMetadataValue) -> bool:
+    return any(member.group_instance_id is not None for member in value.members)
+
+
+def with_present_ids(
+    stored: GroupMetadataValue, static_members: Mapping[str, str]
+) -> GroupMetadataValue:
+    """The same generation and assignment; static members have the ids that they have now, by
+    instance id, and those that have none are not members any more.
+    """
+    members: list[MemberMetadata] = []
+    leader = stored.leader
+    for member in stored.members:
+        member_id: str | None = member.member_id
+        if member.group_instance_id is not None:
+            member_id = static_members.get(member.group_instance_id)
+        if stored.leader == member.member_id:
+            leader = member_id
+        if member_id is not None:
+            present = copy(member)
+            present.member_id = member_id
+            members.append(present)
+    value = copy(stored)
+    value.members, value.leader = members, leader
+    return value
+
+
 def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """The group of a record. Another broker may have written it, so nothing is asserted."""
     since_ms = value.current_state_timestamp
@@ -53,6 +84,7 @@ def group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
         protocol_type=value.protocol_type or None,
         protocol_name=value.protocol or ("" if value.members else None),
         leader=value.leader if any(m.member_id == value.leader for m in value.members) else None,
+        stored=value if has_static_members(value) else None,
     )
     for stored in value.members:
         member = _member_of(stored, protocol_name=group.protocol_name or "")
