@@ -1,19 +1,13 @@
 """What topics keep: for how long, and letters that nobody has looked at."""
 
-import re
-
 from penstock.client.network.routing import TopicView
 from penstock.doctor.durability import number
 from penstock.doctor.finding import Command, Finding, counted, fail, finding, unknown, warn
 from penstock.doctor.seen import ClusterSeen, Limits, Unseen
 from penstock.model.identity import TopicPartition
+from penstock.model.topic_name import holds_dead_letters
 
 WEEK_MS = 7 * 86_400_000
-# `commerce.dead-letters` of our pipelines, `orders.DLT` of Spring, `dlq-orders`, `ordersDLQ`.
-DEAD_LETTERS = re.compile(
-    r"(?:^|[._-])(?:dlq|dlt|dead[._-]?letters?(?:[._-]?(?:queue|topic))?)(?:[._-]|$)|DL[QT]$",
-    re.IGNORECASE,
-)
 REPLAY_GROUP = "penstock-dlq-"  # and the topic: where `penstock dlq replay` notes how far it is
 
 
@@ -42,7 +36,7 @@ def retention(seen: ClusterSeen, limits: Limits) -> Finding:
 
 def dead_letters(seen: ClusterSeen, limits: Limits) -> Finding:
     check = "dead-letters"
-    topics = [topic for topic in seen.own_topics() if DEAD_LETTERS.search(topic.name)]
+    topics = [topic for topic in seen.own_topics() if holds_dead_letters(topic.name)]
     if isinstance(seen.logs, Unseen):
         return finding(check, [unknown(seen.logs.reason)], passed="")
     faults = []

@@ -9,6 +9,11 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", TRANSACTION_TOPIC, "__share_g
 OWN_TOPICS_PREFIX = (
     "__penstock_"  # of topics that Penstock itself makes, by a producer like any other
 )
+# `commerce.dead-letters` of our pipelines, `orders.DLT` of Spring, `dlq-orders`, `ordersDLQ`.
+_DEAD_LETTERS = re.compile(
+    r"(?:^|[._-])(?:dlq|dlt|dead[._-]?letters?(?:[._-]?(?:queue|topic))?)(?:[._-]|$)|DL[QT]$",
+    re.IGNORECASE,
+)
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
@@ -34,6 +39,11 @@ def topic_name_error(name: str) -> str | None:
 def is_of_the_system(name: str) -> bool:
     """Whether users meet the topic only where they ask for those of the system too."""
     return name in INTERNAL_TOPICS or name.startswith(OWN_TOPICS_PREFIX)
+
+
+def holds_dead_letters(name: str) -> bool:
+    """By its name, which is all that tells such a topic from others."""
+    return not is_of_the_system(name) and _DEAD_LETTERS.search(name) is not None
 
 
 def collision_key(name: str) -> str:
