@@ -18,6 +18,7 @@ NODE_PACKAGES = (
     "transactions",
     "security",
     "metrics",
+    "alerts",
     "client",
     "broker",
     "node",

@@ -25,6 +25,7 @@ PURE = (
     "security",
     "planning",
     "metrics",
+    "alerts",
 )
 STORED = ("log",)
 # Rules inside of a shell: what Spark is told, decides and reads, without Spark.

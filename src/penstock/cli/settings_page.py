@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.model.settings.alerts import ALERT_SETTINGS
 from penstock.model.settings.authorization import AUTHORIZATION_SETTINGS
 from penstock.model.settings.broker import USED_SETTINGS
 from penstock.model.settings.delegation_tokens import DELEGATION_TOKEN_SETTINGS
@@ -48,6 +49,7 @@ BROKER_PARTS: Mapping[str, Mapping[str, Setting]] = {
     "SASL": SASL_SETTINGS,
     "Access control": AUTHORIZATION_SETTINGS,
     "Delegation tokens": DELEGATION_TOKEN_SETTINGS,
+    "Alerts": ALERT_SETTINGS,
 }
 NO_EFFECT = """\
 Nodes accept these so that existing files work, and name those that were set when they start.

@@ -16,6 +16,7 @@ from typing import Any
 from penstock.model.identity import NodeId
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.sasl import Mechanism
+from penstock.model.settings.alerts import ALERT_SETTINGS, AlertSettings
 from penstock.model.settings.authorization import (
     AUTHORIZATION_SETTINGS,
     AuthorizationSettings,
@@ -459,6 +460,8 @@ class BrokerSettings:
     authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
     # Delegation tokens: see delegation_tokens.py
     delegation_tokens: DelegationTokenSettings = field(default_factory=DelegationTokenSettings)
+    # The alerts that a node evaluates: see alerts.py
+    alerts: AlertSettings = field(default_factory=AlertSettings)
 
     # What the node was started with, as text: DescribeConfigs tells it from defaults.
     # Not shown: secrets are among it.
@@ -520,6 +523,7 @@ _PARTS = (
     TLS_SETTINGS,
     AUTHORIZATION_SETTINGS,
     DELEGATION_TOKEN_SETTINGS,
+    ALERT_SETTINGS,
 )
 BROKER_SETTINGS: Mapping[str, Setting] = MappingProxyType(
     dict(sorted((item for part in _PARTS for item in part.items()), key=lambda item: item[0]))
@@ -582,6 +586,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
     of_tls: dict[str, Any] = {}
     of_authorization: dict[str, Any] = {}
     of_tokens: dict[str, Any] = {}
+    of_alerts: dict[str, Any] = {}
     unknown: list[str] = []
     retired: dict[str, RetiredSetting] = {}
     for name, text in values.items():
@@ -611,6 +616,8 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
             of_authorization[setting.field] = value
         elif setting is not None and name in DELEGATION_TOKEN_SETTINGS:
             of_tokens[setting.field] = value
+        elif setting is not None and name in ALERT_SETTINGS:
+            of_alerts[setting.field] = value
         elif setting is not None and name in USED_SETTINGS:
             parsed[setting.field] = value
     if "broker.id" in values and "node.id" not in values and values["broker.id"] != "-1":
@@ -625,6 +632,7 @@ def _parse(values: Mapping[str, str]) -> BrokerSettings:
         tls=TlsSettings(**of_tls),
         authorization=AuthorizationSettings(**of_authorization),
         delegation_tokens=DelegationTokenSettings(**of_tokens),
+        alerts=AlertSettings(**of_alerts),
         given=MappingProxyType(
             {n: text for n, text in values.items() if n not in unknown and n not in retired}
         ),

@@ -1,0 +1,236 @@
+"""The built-in rules. Those that `ops/prometheus/rules.yml` has too are the same there.
+
+`rules_of` gives the rules with the thresholds that a node's settings ask for, and names those that
+it leaves out, with the reason: a figure that nobody knows is never taken for a good one.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.alerts.rule import LeftOut, Rule, Scope, Severity, Side, Unit
+from penstock.model.settings.alerts import AlertSettings
+
+MINUTE_MS = 60_000
+DAY_S = 86_400
+
+GROUP_LAG = Rule(
+    name="PenstockGroupLagSeconds",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="group and topic",
+    means="The first record that the group has not read is older than 5 minutes.",
+    action="`penstock groups describe` shows members and lag by partition: add consumers, or see"
+    " why they stand still.",
+    threshold=300,
+    unit=Unit.SECONDS,
+    fires_after_ms=MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+GROUP_WITHOUT_MEMBERS = Rule(
+    name="PenstockGroupWithoutMembers",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="group",
+    means="The group has no members, and records have waited for it for more than a minute. Groups"
+    " that have read everything are left alone.",
+    action="Start its consumers, or delete it with `penstock groups delete` if it is not used any"
+    " more.",
+    threshold=60,
+    unit=Unit.SECONDS,
+    fires_after_ms=5 * MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+UNDER_REPLICATED = Rule(
+    name="PenstockUnderReplicated",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="",
+    means="Partitions that the node leads have replicas that are not in sync: another loss may"
+    " leave them without a leader. For some minutes after a restart this is as it should be.",
+    action="Start the broker that is missing; if all run, look for a slow disk or network at the"
+    " followers.",
+    threshold=0,
+    fires_after_ms=5 * MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+UNDER_MIN_IN_SYNC = Rule(
+    name="PenstockUnderMinInSync",
+    severity=Severity.CRITICAL,
+    scope=Scope.NODE,
+    subject="",
+    means="Partitions that the node leads refuse acks=all: fewer replicas are in sync than"
+    " min.insync.replicas asks for.",
+    action="Start the brokers that are missing, or give the topic replicas elsewhere with"
+    " `penstock partitions reassign`.",
+    threshold=0,
+    fires_after_ms=MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+OFFLINE_PARTITIONS = Rule(
+    name="PenstockOfflinePartitions",
+    severity=Severity.CRITICAL,
+    scope=Scope.CLUSTER,
+    subject="",
+    means="Partitions have no leader: they can be neither written nor read.",
+    action="Start the nodes that hold them; `penstock topics describe` names the replicas.",
+    threshold=0,
+    fires_after_ms=MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+BROKER_FENCED = Rule(
+    name="PenstockBrokerFenced",
+    severity=Severity.WARNING,
+    scope=Scope.CLUSTER,
+    subject="",
+    means="Brokers are fenced and lead nothing: the controller has not heard from them for a"
+    " session.",
+    action="Find it with `penstock cluster describe` and start it again, or drain and unregister"
+    " it.",
+    threshold=0,
+    fires_after_ms=5 * MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+NO_CONTROLLER = Rule(
+    name="PenstockNoActiveController",
+    severity=Severity.CRITICAL,
+    scope=Scope.NODE,  # when there is none, nobody can speak for the cluster
+    subject="",
+    means="The node knows of no active controller. Without one nothing is elected, created or"
+    " changed.",
+    action="Start controllers until a majority of the voters runs; `penstock cluster quorum` shows"
+    " them.",
+    threshold=0,
+    fires_after_ms=MINUTE_MS,
+    clears_after_ms=MINUTE_MS,
+)
+DIRECTORY_OFFLINE = Rule(
+    name="PenstockLogDirectoryOffline",
+    severity=Severity.CRITICAL,
+    scope=Scope.NODE,
+    subject="",
+    means="Log directories of the node have failed: its replicas there are offline.",
+    action="Replace the disk, and start the node again.",
+    threshold=0,
+    fires_after_ms=0,
+    clears_after_ms=0,
+)
+DISK_FILLING = Rule(
+    name="PenstockDiskFilling",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="log directory",
+    means="The disk of the directory is more than 80 % full. A full disk refuses writes.",
+    action="Lower the retention of large topics, move partitions away, or add disk; `penstock"
+    " cluster log-dirs` shows what is large.",
+    threshold=0.8,
+    unit=Unit.RATIO,
+    fires_after_ms=5 * MINUTE_MS,
+    clears_after_ms=5 * MINUTE_MS,
+)
+TRANSACTION_OPEN = Rule(
+    name="PenstockTransactionOpenTooLong",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="",
+    means="A transaction that the node coordinates is open for more than 15 minutes: readers of"
+    " committed records wait at its first record.",
+    action="`penstock transactions list` names it, and `penstock transactions abort` ends it.",
+    threshold=900,
+    unit=Unit.SECONDS,
+    fires_after_ms=0,
+    clears_after_ms=0,
+)
+CERTIFICATE_EXPIRES = Rule(
+    name="PenstockCertificateExpires",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="listener",
+    means="The certificate of the listener ends in less than 14 days. Clients and other nodes"
+    " refuse an expired one.",
+    action="Write a new certificate to the same file: it is used from the next connection on.",
+    threshold=14 * DAY_S,
+    unit=Unit.SECONDS,
+    side=Side.BELOW,
+    fires_after_ms=60 * MINUTE_MS,
+    clears_after_ms=0,
+)
+MESSAGE_RATE = Rule(
+    name="PenstockMessageRate",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="",
+    means="More records a second are written to the partitions that the node leads than"
+    " `penstock.alerts.messages.per.second` says that it is good for.",
+    action="Spread leaders with `penstock partitions balance`, or add a node; `penstock partitions"
+    " hot` shows where the records go.",
+    threshold=0,  # by the setting alone
+    unit=Unit.PER_SECOND,
+    fires_after_ms=5 * MINUTE_MS,
+    clears_after_ms=5 * MINUTE_MS,
+)
+DEAD_LETTERS = Rule(
+    name="PenstockDeadLettersGrow",
+    severity=Severity.WARNING,
+    scope=Scope.NODE,
+    subject="topic",
+    means="Records were written to a dead-letter topic, in partitions that the node leads, in the"
+    " last five minutes.",
+    action="`penstock dlq list` shows the letters with their reasons; mend the cause, then"
+    " `penstock dlq replay`.",
+    threshold=0,
+    fires_after_ms=0,
+    clears_after_ms=5 * MINUTE_MS,
+)
+RULES = (
+    GROUP_LAG,
+    GROUP_WITHOUT_MEMBERS,
+    UNDER_REPLICATED,
+    UNDER_MIN_IN_SYNC,
+    OFFLINE_PARTITIONS,
+    BROKER_FENCED,
+    NO_CONTROLLER,
+    DIRECTORY_OFFLINE,
+    DISK_FILLING,
+    TRANSACTION_OPEN,
+    CERTIFICATE_EXPIRES,
+    MESSAGE_RATE,
+    DEAD_LETTERS,
+)
+# Nothing is counted on the way of a request (ADR 44), so nobody knows these figures yet.
+UNKNOWN = (
+    LeftOut(name="PenstockProducerErrors", reason="nodes do not count failed produce requests"),
+    LeftOut(name="PenstockRequestP99", reason="nodes do not measure the time of requests"),
+)
+
+
+class RuleSet(NamedTuple):
+    rules: tuple[Rule, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def rules_of(settings: AlertSettings) -> RuleSet:
+    thresholds: dict[str, float | None] = {
+        GROUP_LAG.name: settings.penstock_alerts_lag_ms / 1000,
+        GROUP_WITHOUT_MEMBERS.name: settings.penstock_alerts_unattended_lag_ms / 1000,
+        DISK_FILLING.name: settings.penstock_alerts_disk_ratio,
+        TRANSACTION_OPEN.name: settings.penstock_alerts_transaction_ms / 1000,
+        CERTIFICATE_EXPIRES.name: settings.penstock_alerts_certificate_days * DAY_S,
+        MESSAGE_RATE.name: settings.penstock_alerts_messages_per_second,
+    }
+    fires, clears = settings.penstock_alerts_for_ms, settings.penstock_alerts_clear_ms
+    rules = []
+    left_out = list(UNKNOWN)
+    for rule in RULES:
+        threshold = thresholds.get(rule.name, rule.threshold)
+        if threshold is None:
+            left_out.append(LeftOut(name=rule.name, reason="no capacity is set"))
+            continue
+        rules.append(
+            replace(
+                rule,
+                threshold=threshold,
+                fires_after_ms=rule.fires_after_ms if fires is None else fires,
+                clears_after_ms=rule.clears_after_ms if clears is None else clears,
+            )
+        )
+    return RuleSet(tuple(rules), tuple(left_out))

@@ -1,0 +1,99 @@
+"""The built-in rules are those that the rules of Prometheus have, and say what they leave out."""
+
+import re
+
+import pytest
+
+from penstock.alerts.rule import Rule
+from penstock.alerts.rules import MESSAGE_RATE, RULES, UNKNOWN, rules_of
+from penstock.model.settings.alerts import ALERT_SETTINGS, AlertSettings
+from penstock.model.settings.broker import parse_broker
+from penstock.model.settings.setting import InvalidSetting
+from rig.ops_files import alerts
+
+THERE = {one["alert"]: one for one in alerts()}
+# What Prometheus alone knows: that a node is down, and what it keeps a history of.
+OF_PROMETHEUS = {
+    "PenstockNodeDown",
+    "PenstockUncleanElection",
+    "PenstockGroupLagRecords",
+    "PenstockEventLoopLag",
+    "PenstockDescriptorsRunOut",
+}
+# What needs a capacity, and what Prometheus is given no metric for.
+OF_NODES = {"PenstockMessageRate", "PenstockDeadLettersGrow"}
+MILLISECONDS = {"m": 60_000, "h": 3_600_000}
+
+
+def test_both_have_the_same_rules_but_for_those_that_are_named() -> None:
+    assert {rule.name for rule in RULES} - OF_NODES == THERE.keys() - OF_PROMETHEUS
+
+
+@pytest.mark.parametrize(
+    "rule", [one for one in RULES if one.name not in OF_NODES], ids=lambda rule: rule.name
+)
+def test_a_rule_has_the_threshold_time_severity_and_advice_of_prometheus(rule: Rule) -> None:
+    there = THERE[rule.name]
+    assert rule.severity.value == there["labels"]["severity"]
+    assert rule.action == there["annotations"]["action"]
+    number, unit = re.fullmatch(r"(\d+)([mh])", there["for"]).groups()  # type: ignore[union-attr]
+    assert rule.fires_after_ms == int(number) * MILLISECONDS[unit]
+    found = re.search(r"(>|<|!=) ([0-9.]+)(?: \* ([0-9]+))?\s*$", there["expr"])
+    assert found is not None
+    if found[1] != "!=":  # one active controller
+        assert rule.threshold == float(found[2]) * float(found[3] or 1)
+
+
+def test_the_defaults_of_the_settings_are_the_thresholds_of_the_rules() -> None:
+    found = rules_of(AlertSettings())
+    assert found.rules == tuple(one for one in RULES if one != MESSAGE_RATE)
+    assert {one.name for one in found.left_out} == {
+        MESSAGE_RATE.name,
+        *(one.name for one in UNKNOWN),
+    }
+
+
+def test_settings_change_thresholds_and_times() -> None:
+    given = {
+        "penstock.alerts.enable": "true",
+        "penstock.alerts.lag.ms": "5000",
+        "penstock.alerts.messages.per.second": "700",
+        "penstock.alerts.for.ms": "0",
+        "penstock.alerts.clear.ms": "250",
+    }
+    found = {rule.name: rule for rule in rules_of(parse_broker(given).alerts).rules}
+    assert found["PenstockGroupLagSeconds"].threshold == 5
+    assert found["PenstockMessageRate"].threshold == 700
+    assert {rule.fires_after_ms for rule in found.values()} == {0}
+    assert {rule.clears_after_ms for rule in found.values()} == {250}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/x",
+        "http:///secret",
+        "host:80",
+        "http://a b/",
+        "http://u:p@host/",
+        "http://host:0/",
+    ],
+)
+def test_an_address_that_no_webhook_can_have_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(InvalidSetting) as refused:
+        parse_broker({"penstock.alerts.webhook.url": url})
+    assert url not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://host", "https://h-1.example:8443/a/b?c=d", "http://[::1]:80/", "http://1.2.3.4?x"],
+)
+def test_an_address_of_a_webhook_is_taken_as_it_is(url: str) -> None:
+    given = parse_broker({"penstock.alerts.webhook.url": url})
+    assert given.alerts.penstock_alerts_webhook_url == url
+
+
+def test_alerts_are_off_unless_they_are_asked_for() -> None:
+    assert parse_broker({}).alerts.penstock_alerts_enable is False
+    assert ALERT_SETTINGS["penstock.alerts.webhook.url"].sensitive
