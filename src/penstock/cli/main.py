@@ -43,6 +43,7 @@ NOUNS = {
         "penstock.cli.partitions", "Move, balance and elect leaders of partitions; find busy ones."
     ),
     "top": Noun("penstock.cli.top", "Watch nodes, topics, groups and problems of a cluster."),
+    "alerts": Noun("penstock.cli.alerts", "Show the alerts that fire, and what to do."),
     "plan": Noun("penstock.cli.plan", "Plan partitions, disk, memory and metadata from the load."),
     "doctor": Noun(
         "penstock.cli.doctor", "Examine a cluster before it is relied on, and say what mends it."

@@ -1,0 +1,208 @@
+"""`penstock alerts`: what fires now, by the topic into which nodes write their alerts."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import partial
+
+import click
+
+from penstock.alerts.machine import State
+from penstock.alerts.report import CLUSTER_OWNER, Report
+from penstock.alerts.rule import Scope, Severity, Unit
+from penstock.cli import status
+from penstock.cli.connect import until_interrupted, with_cluster
+from penstock.cli.escape import escaped_json
+from penstock.cli.options import cluster_options
+from penstock.cli.show import print_json, print_table, say
+from penstock.cli.times import duration_text
+from penstock.client.admin.alert_reports import read_reports
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError, Refused
+from penstock.model.error import ErrorCode
+from penstock.model.identity import NodeId
+from penstock.model.lazy_dataclass import dataclass
+from penstock.model.settings.alerts import ALERTS_TOPIC
+
+FIRST = (Severity.CRITICAL, Severity.WARNING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A report, and whether the node that told it is away: then nobody tells its end."""
+
+    report: Report
+    is_away: bool
+
+
+Found = dict[bytes, Told]
+
+
+@click.command()
+@click.option(
+    "--topic",
+    default=ALERTS_TOPIC,
+    show_default=True,
+    metavar="NAME",
+    help="Where nodes write their alerts: penstock.alerts.topic.",
+)
+@click.option("--all", "with_cleared", is_flag=True, help="Show alerts that have cleared, too.")
+@click.option(
+    "--watch", is_flag=True, help="Then print a line for each alert that fires or clears."
+)
+@click.option(
+    "--interval",
+    "seconds",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch looks.",
+)
+@cluster_options
+def alerts(
+    topic: str, with_cleared: bool, watch: bool, seconds: float, bootstrap: str, as_json: bool
+) -> None:
+    """Show the alerts that fire now, and what to do about them.
+
+    Nodes evaluate alerts that were started with penstock.alerts.enable=true.
+    """
+    work = partial(
+        _show,
+        topic=topic,
+        with_cleared=with_cleared,
+        as_json=as_json,
+        seconds=seconds if watch else None,
+    )
+    if not with_cluster(bootstrap, work):
+        sys.exit(status.INTERRUPTED)
+
+
+async def _show(
+    cluster: Cluster, *, topic: str, with_cleared: bool, as_json: bool, seconds: float | None
+) -> bool:
+    """False when Ctrl-C ended it. `seconds` between two looks; None: there is one."""
+    found = await _read(cluster, topic)
+    wanted = [
+        one for one in (found or {}).values() if with_cleared or one.report.state is State.FIRING
+    ]
+    wanted.sort(key=_order)
+    if as_json and seconds is None:
+        print_json([_value(one) for one in wanted])
+    elif as_json:
+        for one in wanted:
+            _print_line(one)
+    elif found is None:
+        say(f"topic {topic} does not exist: no alert has fired, or no node evaluates them")
+    elif not wanted:
+        say("nothing fires")
+    else:
+        _print(wanted, now_ms=cluster.clock.now_ms())
+    if seconds is None:
+        return True
+    watching = _watch(cluster, topic, found or {}, as_json=as_json, seconds=seconds)
+    return await until_interrupted(watching)
+
+
+async def _read(cluster: Cluster, topic: str) -> Found | None:
+    """None where the topic does not exist."""
+    try:
+        reports = await read_reports(cluster, topic)
+    except Refused as refusal:
+        if refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        raise
+    await cluster.refresh([topic])
+    brokers = cluster.view.brokers
+    return {
+        key: Told(report=one, is_away=one.is_broker and NodeId(one.node) not in brokers)
+        for key, one in reports.items()
+    }
+
+
+async def _watch(
+    cluster: Cluster, topic: str, known: Found, *, as_json: bool, seconds: float
+) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            found = await _read(cluster, topic) or {}
+        except ClientError as error:
+            say(f"the cluster is away: {error}", err=True)
+            continue
+        for key, one in found.items():
+            before = known.get(key)
+            if before is None or before.report != one.report:
+                _print_line(one) if as_json else say(_line(one.report))
+        known = found
+
+
+def _order(one: Told) -> tuple[int, int, str, str]:
+    report = one.report
+    return (FIRST.index(report.severity), report.at_ms, report.alert, report.subject)
+
+
+def _print(found: Iterable[Told], *, now_ms: int) -> None:
+    found = list(found)
+    print_table(
+        ("severity", "alert", "at", "about", "value", "state", "for"),
+        (
+            (
+                one.report.severity.value,
+                one.report.alert,
+                _place(one),
+                one.report.subject or None,
+                _figure(one.report),
+                one.report.state.value,
+                duration_text(max(now_ms - one.report.at_ms, 0) // 1000 * 1000),
+            )
+            for one in found
+        ),
+        wrapped=("alert", "about"),
+    )
+    for alert, action in {
+        one.report.alert: one.report.action for one in found if one.report.state is State.FIRING
+    }.items():
+        say(f"{alert}: {action}")
+    if any(one.is_away for one in found):
+        say("away: that node does not run, so nobody tells whether it is so still")
+
+
+def _place(one: Told) -> str:
+    if one.report.scope is Scope.CLUSTER:
+        return CLUSTER_OWNER
+    return f"node {one.report.node}{' (away)' if one.is_away else ''}"
+
+
+def _figure(report: Report) -> str | None:
+    value = report.value
+    if value is None:
+        return None
+    match report.unit:
+        case Unit.SECONDS.value:
+            return duration_text(round(value) * 1000)
+        case Unit.RATIO.value:
+            return f"{value:.0%}"
+        case Unit.PER_SECOND.value:
+            return f"{value:.0f}/s"
+    return f"{value:g}"
+
+
+def _line(report: Report) -> str:
+    at = datetime.fromtimestamp(report.at_ms / 1000, UTC)
+    about = f" {report.subject}" if report.subject else ""
+    figure = _figure(report)
+    return (
+        f"{at:%Y-%m-%dT%H:%M:%SZ} {report.state.value} {report.severity.value} {report.alert}"
+        f" {report.owner}{about}{'' if figure is None else f' {figure}'}"
+    )
+
+
+def _print_line(one: Told) -> None:
+    print(escaped_json(json.dumps(_value(one), ensure_ascii=False)), flush=True)
+
+
+def _value(one: Told) -> dict[str, object]:
+    return {**one.report.value_for_json(), "is_away": one.is_away}

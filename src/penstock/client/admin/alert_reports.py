@@ -1,0 +1,37 @@
+"""What the topic of the alerts says: the last report of each alert."""
+
+from penstock.alerts.report import Report, read_report
+from penstock.client.consume.consumer import Consumer, ConsumerRules
+from penstock.client.consume.cursor import Reset
+from penstock.client.consume.offsets import When, offsets_of
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import TimedOut
+from penstock.model.identity import TopicPartition
+
+WAIT_MS = 500
+READ_MS_MAX = 15_000
+
+
+async def read_reports(cluster: Cluster, topic: str) -> dict[bytes, Report]:
+    """By key. Records that are no reports are passed over. Refused where the topic does not exist,
+    TimedOut when there is no getting to its end.
+    """
+    view = await cluster.need((topic,))
+    places = [TopicPartition(topic, one.index) for one in view.topics[topic].partitions]
+    starts = await offsets_of(cluster, places, When.EARLIEST, timeout_ms=READ_MS_MAX)
+    ends = await offsets_of(cluster, places, When.LATEST, timeout_ms=READ_MS_MAX)
+    found: dict[bytes, Report] = {}
+    deadline_ms = cluster.clock.monotonic_ms() + READ_MS_MAX
+    async with Consumer(cluster, rules=ConsumerRules(reset=Reset.EARLIEST)) as consumer:
+        await consumer.assign(places)
+        for place in places:
+            consumer.seek(place, starts[place])
+        while any(consumer.positions().get(place, 0) < ends[place] for place in places):
+            if cluster.clock.monotonic_ms() >= deadline_ms:
+                raise TimedOut(f"{topic}: its end could not be read within {READ_MS_MAX} ms")
+            for record in await consumer.poll(wait_ms=WAIT_MS):
+                report = read_report(record.value)
+                if record.key is not None and report is not None:
+                    found.pop(record.key, None)  # the latest stand last
+                    found[record.key] = report
+    return found

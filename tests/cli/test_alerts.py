@@ -1,0 +1,124 @@
+"""`penstock alerts` shows what fires, on its table and its JSON, whatever stands in the topic."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.alerts.machine import State, Transition
+from penstock.alerts.report import Report, report_of
+from penstock.alerts.rules import DISK_FILLING, GROUP_LAG, OFFLINE_PARTITIONS
+from penstock.cli.status import INTERRUPTED
+from penstock.model.identity import NodeId
+from penstock.testing import Broker
+from rig.cluster_questions import until
+from rig.command import Outcome
+from rig.live_terminal import LiveTerminal
+from rig.terminal import on_terminal
+
+Run = Callable[..., Outcome]
+
+TOPIC = "__penstock_alerts"
+HOSTILE = "bil\x1b[2Jling\x9b\n"
+NODE, GONE = NodeId(1), NodeId(77)
+LAG = report_of(
+    Transition(rule=GROUP_LAG, subject=f"{HOSTILE} orders", state=State.FIRING, value=3_700),
+    node_id=NODE,
+    is_broker=True,
+    now_ms=1_700_000_000_000,
+)
+OFFLINE = report_of(
+    Transition(rule=OFFLINE_PARTITIONS, subject="", state=State.FIRING, value=2),
+    node_id=NODE,
+    is_broker=True,
+    now_ms=1_700_000_100_000,
+)
+DISK = report_of(
+    Transition(rule=DISK_FILLING, subject="/data", state=State.FIRING, value=0.91),
+    node_id=GONE,
+    is_broker=True,
+    now_ms=1_700_000_200_000,
+)
+
+
+def tell(broker: Broker, *reports: Report) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for report in reports:
+        producer.produce(TOPIC, report.body, key=report.key)
+    assert producer.flush(60) == 0
+
+
+@pytest.fixture
+def firing(penstock: Broker) -> Broker:
+    penstock.topic(TOPIC)
+    producer = Producer({"bootstrap.servers": penstock.bootstrap})
+    for value in (b"\xff\x1b[2J", b"[]", None):
+        producer.produce(TOPIC, value, key=b"no report")
+    assert producer.flush(60) == 0
+    tell(penstock, DISK, LAG, OFFLINE)
+    return penstock
+
+
+def test_what_fires_is_shown_the_worst_first_with_what_to_do(run: Run, firing: Broker) -> None:
+    shown = run("alerts", bootstrap=firing.bootstrap).text
+    rows = [line.split() for line in shown.splitlines() if " Penstock" in line]
+    assert [row[:2] for row in rows] == [
+        ["critical", "PenstockOfflinePartitions"],
+        ["warning", "PenstockGroupLagSeconds"],
+        ["warning", "PenstockDiskFilling"],
+    ]
+    assert "1h 1m" in shown
+    assert "91%" in shown
+    assert "node 77 (away)" in shown
+    assert f"PenstockOfflinePartitions: {OFFLINE.action}" in shown
+
+
+def test_json_has_all_of_a_report(run: Run, firing: Broker) -> None:
+    told = run("alerts --json", bootstrap=firing.bootstrap).json()
+    assert [one["alert"] for one in told] == [OFFLINE.alert, LAG.alert, DISK.alert]
+    assert told[1] == {**LAG.value_for_json(), "is_away": False}
+    assert told[2]["is_away"] is True
+
+
+def test_what_has_cleared_is_shown_only_when_asked_for(run: Run, firing: Broker) -> None:
+    cleared = replace(LAG, state=State.CLEARED, value=0.0)
+    tell(firing, cleared)
+    told = run("alerts --json", bootstrap=firing.bootstrap).json()
+    assert [one["alert"] for one in told] == [OFFLINE.alert, DISK.alert]
+    told = run("alerts --json --all", bootstrap=firing.bootstrap).json()
+    assert {one["alert"]: one["state"] for one in told}[LAG.alert] == "cleared"
+    tell(firing, replace(OFFLINE, state=State.CLEARED), replace(DISK, state=State.CLEARED))
+    assert run("alerts", bootstrap=firing.bootstrap).text == "nothing fires\n"
+
+
+def test_a_hostile_subject_is_one_harmless_cell(run: Run, firing: Broker) -> None:
+    for options in ("", "--json", "--all"):
+        shown = run(f"alerts {options}", bootstrap=firing.bootstrap).text
+        assert "\x1b" not in shown
+        assert "\x9b" not in shown
+    assert "bil\\x1b[2Jling\\x9b\\n orders" in run("alerts", bootstrap=firing.bootstrap).text
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_it_is_as_wide_as_the_terminal_at_most(columns: int, firing: Broker) -> None:
+    lines = on_terminal(["alerts"], columns=columns, bootstrap=firing.bootstrap)
+    advice = [one for one in lines if one.startswith(("Penstock", "away"))]
+    assert len(lines) > 3
+    assert max(len(one) for one in lines if one not in advice) <= columns
+
+
+def test_without_a_topic_it_says_so(run: Run, penstock: Broker) -> None:
+    assert "does not exist" in run("alerts", bootstrap=penstock.bootstrap).text
+    assert run("alerts --json", bootstrap=penstock.bootstrap).json() == []
+
+
+def test_watching_prints_what_fires_and_clears_until_it_is_interrupted(firing: Broker) -> None:
+    words = ["alerts", "--watch", "--interval", "0.1", "--bootstrap", firing.bootstrap]
+    with LiveTerminal(words, columns=120) as terminal:
+        until("what fires is shown", lambda: b"PenstockDiskFilling:" in terminal.received)
+        tell(firing, replace(OFFLINE, state=State.CLEARED, value=0.0))
+        wanted = b"cleared critical PenstockOfflinePartitions cluster 0"
+        until("its end is shown", lambda: wanted in terminal.received)
+        terminal.press(b"\x03")
+        assert terminal.process.wait(60) == INTERRUPTED
