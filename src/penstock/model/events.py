@@ -393,6 +393,50 @@ COORDINATOR_UNREADABLE = event(
     subject="partition",
 )
 
+# Alerts that this node evaluates
+
+ALERTS_EVALUATED = event(
+    "alert.evaluation",
+    Level.INFO,
+    "alerts are evaluated",
+    "rules left_out",
+    "Nothing. left_out: alerts of which this node does not know the figure, and why.",
+)
+ALERT_FIRING = event(
+    "alert.firing",
+    Level.WARNING,
+    "alert fires",
+    "alert severity subject value threshold",
+    "By the alert: docs/alerts.md.",
+    subject="alert",
+)
+ALERT_CLEARED = event(
+    "alert.cleared",
+    Level.INFO,
+    "alert cleared",
+    "alert severity subject value threshold",
+    NOTHING,
+    subject="alert",
+)
+ALERT_TOPIC_FAILED = event(
+    "alert.topic_failed",
+    Level.WARNING,
+    "alerts not written to their topic",
+    "topic waiting reason",
+    "They are tried again. If it stays so, look whether the topic has a leader, and whether nodes"
+    " may write to it.",
+    subject="topic",
+)
+ALERT_WEBHOOK_FAILED = event(
+    "alert.webhook_failed",
+    Level.WARNING,
+    "alert not taken by the webhook",
+    "alert subject state tries reason",
+    "It is not sent again: look into the topic of the alerts. See that the receiver at"
+    " penstock.alerts.webhook.url runs and answers with 2xx.",
+    subject="alert",
+)
+
 # One request over several nodes
 
 REQUEST_FORWARDED = event(

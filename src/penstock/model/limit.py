@@ -129,3 +129,12 @@ METRICS_CONNECTIONS_MAX = 16
 METRICS_STEPS_PER_TURN = 200  # of a scrape: less than a millisecond, then others get their turn
 METRICS_LAGS_MAX = 10_000  # partitions of groups whose lag is told
 METRICS_LAG_AGES_MAX = 1_000  # of those with a lag in seconds: each may cost a read from a file
+
+# Alerts
+ALERTS_TRACKED_MAX = 1_000  # of one node, pending or firing: one for each rule and subject
+ALERT_REPORTS_WAITING_MAX = 10_000  # for the topic, and for the webhook
+ALERT_TOPIC_MS_MAX = 10_000  # for one attempt to read it, or to write what waits
+ALERT_TOPIC_RETRY_MS = 5_000
+ALERT_WEBHOOK_MS_MAX = 5_000  # for one request
+ALERT_WEBHOOK_TRIES_MAX = 5
+ALERT_WEBHOOK_BACKOFF_MS = 500  # after the first failed try; doubled after each further one

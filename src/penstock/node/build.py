@@ -51,6 +51,7 @@ from penstock.world.ports import Address, Listener, World
 from penstock.world.tasks import TaskGroup
 
 if TYPE_CHECKING:
+    from penstock.node.alerts import NodeAlerts
     from penstock.node.connections import Connections
     from penstock.node.metrics import NodeMetrics
 
@@ -204,6 +205,9 @@ class OpenNode:
         self._metrics: NodeMetrics | None = None
         if metrics_listener is not None:
             self._metrics = self._made_metrics(metrics_listener)
+        self._alerts: NodeAlerts | None = None
+        if config.settings.alerts.penstock_alerts_enable:
+            self._alerts = self._made_alerts(security, logins)
 
     @property
     def metrics_address(self) -> Address | None:
@@ -253,6 +257,8 @@ class OpenNode:
         self._log_recovery(started_ms)
         if self.broker is not None:
             await self.broker.open()
+        if self._alerts is not None:
+            self._alerts.open()
         self._write_process_id()
         tell(
             logger,
@@ -263,6 +269,8 @@ class OpenNode:
         )
 
     async def drain(self, *, wait_ms: int) -> None:
+        if self._alerts is not None:
+            self._alerts.close()
         if self.broker is not None:
             await self.broker.leave()
         if self._metrics is not None:
@@ -320,6 +328,21 @@ class OpenNode:
             local=self.local,
             broker=self.broker,
             servers=servers,
+        )
+
+    def _made_alerts(self, security: NodeSecurity, logins: NodeLogins) -> "NodeAlerts":
+        """A node that evaluates none does not import them."""
+        make: type[NodeAlerts] = import_module("penstock.node.alerts").NodeAlerts
+        return make(
+            world=self._world,
+            config=self._config,
+            group=self._group,
+            directories=self._directories,
+            local=self.local,
+            controller=self.controller,
+            broker=self.broker,
+            networks=security.networks,
+            login=logins.at_brokers,
         )
 
     def _log_recovery(self, started_ms: int) -> None:

@@ -5,9 +5,7 @@ without the library that it needs.
 """
 
 from collections.abc import Iterable
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from penstock.broker.controller.local_controller import LocalController
 from penstock.broker.metrics.changes import MetadataChanges
@@ -24,14 +22,11 @@ from penstock.broker.metrics.transactions import transaction_metrics
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.log_directories import LogDirectories
 from penstock.metadata.image.image import Delta, Image
-from penstock.metrics.family import Source
 from penstock.node.broker_parts import BrokerParts
 from penstock.node.config import NodeConfig
+from penstock.node.metric_sources import certificate_source
 from penstock.world.ports import Address, Listener, World
 from penstock.world.tasks import TaskGroup
-
-if TYPE_CHECKING:
-    from penstock.broker.metrics.certificates import Certificates
 
 
 class NodeMetrics:
@@ -68,7 +63,7 @@ class NodeMetrics:
             self._changes.source,
             self._lag.source,
         ]
-        certificates = _certificates(world, config)
+        certificates = certificate_source(world, config)
         if certificates is not None:
             sources.append(certificates)
         if cluster.is_controller:
@@ -97,16 +92,3 @@ class NodeMetrics:
 
     def note(self, delta: Delta, image: Image) -> None:
         self._changes.note(delta, image)
-
-
-def _certificates(world: World, config: NodeConfig) -> Source | None:
-    """None without listeners of TLS: then what reads certificates is not imported either."""
-    settings = {
-        one.name: config.settings.tls_of(one.name)
-        for one in config.cluster.listeners.values()
-        if one.security_protocol.has_tls
-    }
-    if not settings:
-        return None
-    make: type[Certificates] = import_module("penstock.broker.metrics.certificates").Certificates
-    return make(settings, world.disk).source

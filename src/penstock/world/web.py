@@ -1,12 +1,18 @@
-"""A document from an address of the web, off the loop."""
+"""Addresses of the web: a document from one, off the loop; a small one to another, on it."""
 
 import asyncio
+import re
+import ssl
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 from penstock.world.errors import NetworkError
 
 TIMEOUT_S = 10
+STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
+LINE_BYTES_MAX = 4096
+PORTS = {"http": 80, "https": 443}
 
 
 async def read_address(url: str, *, bytes_max: int) -> bytes:
@@ -21,3 +27,43 @@ def _read(url: str, bytes_max: int) -> bytes:
             return found
     except (OSError, ValueError) as error:
         raise NetworkError(f"{type(error).__name__}: {error}") from error
+
+
+async def post_json(url: str, body: bytes, *, timeout_ms: int) -> int:
+    """The status of the answer; the rest of it is not read, and no redirection followed.
+    NetworkError, without the address, when there is none in time.
+    """
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await _post(url, body)
+    except TimeoutError as late:
+        raise NetworkError(f"no answer within {timeout_ms} ms") from late
+    except (OSError, ValueError) as error:
+        raise NetworkError(f"{type(error).__name__}: {error}") from error
+
+
+async def _post(url: str, body: bytes) -> int:
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    is_secure = parts.scheme == "https"
+    reader, writer = await asyncio.open_connection(
+        parts.hostname,
+        parts.port or PORTS[parts.scheme],
+        ssl=ssl.create_default_context() if is_secure else None,
+        limit=LINE_BYTES_MAX,
+    )
+    try:
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        head = (
+            f"POST {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: penstock\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            "Connection: close\r\n\r\n"
+        )
+        writer.write(head.encode("ascii") + body)
+        await writer.drain()
+        found = STATUS_LINE.match(await reader.readline())
+    finally:
+        writer.close()
+    if found is None:
+        raise ValueError("the answer is not HTTP")
+    return int(found[1])

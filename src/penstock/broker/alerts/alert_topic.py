@@ -1,0 +1,131 @@
+"""The topic of the alerts: made when the first one fires, written and read like any other topic.
+
+The node is a client of its cluster here: it connects when there is something to write, and hangs up
+afterwards. What cannot be written waits, and is tried again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from penstock.alerts.report import Report
+from penstock.broker.alerts.waiting_reports import WaitingReports
+from penstock.broker.controller.controller_link import ControllerLink
+from penstock.broker.coordinators.internal_topic import THERE
+from penstock.client.admin.alert_reports import read_reports
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import ClientError, Unreachable
+from penstock.client.produce.accumulator import BatchRules
+from penstock.client.produce.producer import Producer, ProducerRules
+from penstock.metadata.image.image import Image
+from penstock.model.error import RequestError
+from penstock.model.events import ALERT_TOPIC_FAILED
+from penstock.model.limit import ALERT_TOPIC_MS_MAX, ALERT_TOPIC_RETRY_MS
+from penstock.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from penstock.world.event_log import tell
+
+logger = logging.getLogger(__name__)
+
+PARTITION = 0  # the only one: the order of all alerts is that of their records
+RULES = ProducerRules(
+    batches=BatchRules(delivery_ms_max=ALERT_TOPIC_MS_MAX),
+    block_ms_max=ALERT_TOPIC_MS_MAX,
+    request_ms_max=ALERT_TOPIC_MS_MAX,
+)
+
+
+class AlertTopic:
+    """`client` gives a way to the cluster, not yet entered; None while no broker is known."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        replicas: int,
+        client: Callable[[], Cluster | None],
+        controller: ControllerLink,
+        image: Callable[[], Image],
+    ) -> None:
+        self._name = name
+        self._replicas = replicas
+        self._client = client
+        self._controller = controller
+        self._image = image
+        self._waiting = WaitingReports("topic")
+
+    def add(self, report: Report) -> None:
+        self._waiting.add(report)
+
+    async def known(self) -> Collection[Report] | None:
+        """The last report of each alert; None when they cannot be read now."""
+        if self._name not in self._image().topics_by_name:
+            return ()
+        try:
+            async with asyncio.timeout(ALERT_TOPIC_MS_MAX / 1000), self._entered() as cluster:
+                return (await read_reports(cluster, self._name)).values()
+        except (ClientError, TimeoutError) as error:
+            logger.info("alerts topic=%s read=false reason=%r", self._name, error)
+            return None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            reports = await self._waiting.some()
+            try:
+                async with asyncio.timeout(ALERT_TOPIC_MS_MAX / 1000):
+                    await self._create()
+                    await self._write(reports)
+            except (ClientError, RequestError, TimeoutError) as error:
+                tell(
+                    logger,
+                    ALERT_TOPIC_FAILED,
+                    topic=self._name,
+                    waiting=len(self._waiting),
+                    reason=str(error) or f"not within {ALERT_TOPIC_MS_MAX} ms",
+                )
+            else:
+                continue
+            await asyncio.sleep(ALERT_TOPIC_RETRY_MS / 1000)
+
+    async def _create(self) -> None:
+        image = self._image()
+        if self._name in image.topics_by_name:
+            return
+        usable = sum(broker.is_usable for broker in image.brokers.values())
+        wanted = CreatableTopic(
+            name=self._name,
+            num_partitions=1,
+            replication_factor=max(1, min(self._replicas, usable)),
+            configs=[CreatableTopicConfig(name="cleanup.policy", value="compact")],
+        )
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=ALERT_TOPIC_MS_MAX)
+        answer = await self._controller.ask(request, wait_ms_max=ALERT_TOPIC_MS_MAX)
+        [result] = answer.topics
+        if result.error_code not in THERE:
+            raise Unreachable(f"the topic could not be created: {result.error_message}")
+
+    async def _write(self, reports: Sequence[Report]) -> None:
+        async with self._entered() as cluster, Producer(cluster, rules=RULES) as producer:
+            deliveries = [
+                await producer.send(
+                    self._name,
+                    report.body,
+                    key=report.key,
+                    timestamp_ms=report.at_ms,
+                    partition=PARTITION,
+                )
+                for report in reports
+            ]
+            for report, delivery in zip(reports, deliveries, strict=True):
+                await delivery
+                self._waiting.sent(report)
+
+    def _entered(self) -> Cluster:
+        cluster = self._client()
+        if cluster is None:
+            raise Unreachable("no broker is known yet")
+        return cluster

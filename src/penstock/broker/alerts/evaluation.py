@@ -1,0 +1,107 @@
+"""Alerts are evaluated at an interval, and what begins or ends to fire is told.
+
+What was told before this node began, or by the controller before it, is read from the topic, so
+that it is neither told twice nor left as firing for ever. Whatever goes wrong here is logged and
+ends no node: nobody's records depend on it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from penstock.alerts.machine import AlertKey, Alerts, State, Transition
+from penstock.alerts.report import Report, report_of
+from penstock.alerts.rule import Scope
+from penstock.broker.alerts.figures import FigureSources
+from penstock.model.events import ALERT_CLEARED, ALERT_FIRING
+from penstock.model.identity import NodeId
+from penstock.world.event_log import tell
+from penstock.world.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Known(Protocol):
+    """What was told before; None when that cannot be read now."""
+
+    async def __call__(self) -> Iterable[Report] | None: ...
+
+
+class Evaluation:
+    def __init__(
+        self,
+        *,
+        alerts: Alerts,
+        sources: FigureSources,
+        known: Known,
+        told: Iterable[Callable[[Report], None]],
+        node_id: NodeId,
+        is_broker: bool,
+        interval_ms: int,
+        clock: Clock,
+    ) -> None:
+        self._alerts = alerts
+        self._sources = sources
+        self._known = known
+        self._told = tuple(told)
+        self._node_id = node_id
+        self._is_broker = is_broker
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._adopted: frozenset[Scope] = frozenset()  # scopes whose earlier alerts are known
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                await self._round()
+            except Exception:
+                logger.exception("alerts evaluated=false")
+            await asyncio.sleep(self._interval_ms / 1000)
+
+    async def _round(self) -> None:
+        await self._adopt()
+        snapshot = await self._sources.snapshot()
+        for transition in self._alerts.evaluate(snapshot):
+            self._tell(transition)
+        if self._alerts.left_out:
+            logger.warning("alerts left_out=%d reason=too many subjects", self._alerts.left_out)
+
+    async def _adopt(self) -> None:
+        scopes = self._sources.scopes
+        self._adopted &= scopes
+        wanted = scopes - self._adopted
+        if not wanted:
+            return
+        reports = await self._known()
+        if reports is None:
+            return  # asked again in the next round
+        self._adopted |= wanted
+        keys = [
+            AlertKey(one.alert, one.subject)
+            for one in reports
+            if one.state is State.FIRING and one.scope in wanted
+            if one.scope is Scope.CLUSTER or one.node == self._node_id
+        ]
+        self._alerts.adopt(keys, now_ms=self._clock.monotonic_ms())
+
+    def _tell(self, transition: Transition) -> None:
+        rule = transition.rule
+        tell(
+            logger,
+            ALERT_FIRING if transition.state is State.FIRING else ALERT_CLEARED,
+            alert=rule.name,
+            severity=rule.severity.value,
+            subject=transition.subject or None,
+            value=transition.value,
+            threshold=rule.threshold,
+        )
+        report = report_of(
+            transition,
+            node_id=self._node_id,
+            is_broker=self._is_broker,
+            now_ms=self._clock.now_ms(),
+        )
+        for told in self._told:
+            told(report)

@@ -1,0 +1,130 @@
+"""The figures of the alerts, from the sources that `/metrics` asks too, in turns with the rest.
+
+Nothing is counted for them on the way of a request: a round reads the state that the node has
+anyway. Start reading at `FigureSources.snapshot`.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from penstock.alerts import rules
+from penstock.alerts.growth import Growth
+from penstock.alerts.machine import Snapshot
+from penstock.alerts.rule import WHOLE, Scope
+from penstock.broker.controller.local_controller import LocalController
+from penstock.broker.metrics import cluster, groups, logs, replicas, transactions
+from penstock.broker.partitions.partitions import Partitions
+from penstock.metrics.family import Sample, Source
+from penstock.model.identity import TopicPartition
+from penstock.model.limit import METRICS_STEPS_PER_TURN
+from penstock.model.topic_name import holds_dead_letters
+from penstock.raft.roles.follower import Follower
+from penstock.raft.roles.leader import Leader
+from penstock.world.ports import Clock
+
+# By its name: what reads certificates is not imported where there are none.
+CERTIFICATE_EXPIRY = "penstock_certificate_expiry_timestamp_seconds"
+ONE_SUBJECT = {
+    replicas.UNDER_REPLICATED.name: rules.UNDER_REPLICATED.name,
+    replicas.UNDER_MIN.name: rules.UNDER_MIN_IN_SYNC.name,
+    logs.OFFLINE.name: rules.DIRECTORY_OFFLINE.name,
+    transactions.OLDEST.name: rules.TRANSACTION_OPEN.name,
+    cluster.OFFLINE.name: rules.OFFLINE_PARTITIONS.name,
+    cluster.FENCED.name: rules.BROKER_FENCED.name,
+}
+Gathered = dict[str, dict[str, float | None]]  # figures, by rule and subject
+
+
+class FigureSources:
+    """`of_node` are always asked, `of_cluster` while this node is the active controller."""
+
+    def __init__(
+        self,
+        *,
+        local: LocalController,
+        of_node: Sequence[Source],
+        of_cluster: Source,
+        partitions: Partitions | None,  # None: the node is no broker
+        clock: Clock,
+    ) -> None:
+        self._local = local
+        self._of_node = tuple(of_node)
+        self._of_cluster = of_cluster
+        self._partitions = partitions
+        self._clock = clock
+        self._growth: Growth[TopicPartition] = Growth()
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        return frozenset(Scope) if self._local.is_active else frozenset({Scope.NODE})
+
+    async def snapshot(self) -> Snapshot:
+        scopes = self.scopes
+        sources = self._of_node
+        if Scope.CLUSTER in scopes:
+            sources = (*sources, self._of_cluster)
+        figures = figures_of(await _samples(sources), now_ms=self._clock.now_ms())
+        # A voter that stands for election still knows who led its epoch: the role tells.
+        has_leader = isinstance(self._local.quorum.replica.state.role, Follower | Leader)
+        figures[rules.NO_CONTROLLER.name] = {WHOLE: 0.0 if has_leader else 1.0}
+        if self._partitions is not None:
+            self._add_growth(figures, self._partitions)
+        return Snapshot(now_ms=self._clock.monotonic_ms(), scopes=scopes, figures=figures)
+
+    def _add_growth(self, figures: Gathered, partitions: Partitions) -> None:
+        ends: dict[TopicPartition, int] = {
+            partition.name: partition.log.end_offset for partition in partitions.led()
+        }
+        grown, seconds = self._growth.look(ends, now_ms=self._clock.monotonic_ms())
+        if seconds > 0:
+            figures[rules.MESSAGE_RATE.name] = {WHOLE: sum(grown.values()) / seconds}
+        letters: dict[str, float | None] = {}
+        for name, records in grown.items():
+            if holds_dead_letters(name.topic):
+                letters[name.topic] = (letters.get(name.topic) or 0) + records
+        figures[rules.DEAD_LETTERS.name] = letters
+
+
+def figures_of(samples: Iterable[Sample], *, now_ms: int) -> Gathered:
+    """What the samples of metrics say in the terms of the rules."""
+    figures: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
+    free: dict[str, float] = {}
+    members: dict[str, float] = {}
+    behind: dict[str, float] = {}  # seconds, by group
+    lags = figures[rules.GROUP_LAG.name]
+    for sample in samples:
+        family, value = sample.family, sample.value
+        if family.name in ONE_SUBJECT:
+            figures[ONE_SUBJECT[family.name]][WHOLE] = value
+        elif family is groups.SECONDS:
+            group, topic, _ = sample.labels
+            subject = f"{group} {topic}"
+            lags[subject] = max(lags.get(subject) or 0.0, value)
+            behind[group] = max(behind.get(group, 0.0), value)
+        elif family is groups.MEMBERS:
+            members[sample.labels[0]] = value
+        elif family is logs.FREE:
+            free[sample.labels[0]] = value
+        elif family is logs.TOTAL and value > 0:
+            [directory] = sample.labels
+            figures[rules.DISK_FILLING.name][directory] = 1 - free[directory] / value
+        elif family.name == CERTIFICATE_EXPIRY:
+            figures[rules.CERTIFICATE_EXPIRES.name][sample.labels[0]] = value - now_ms / 1000
+    figures[rules.GROUP_WITHOUT_MEMBERS.name] = {
+        group: seconds for group, seconds in behind.items() if members.get(group) == 0
+    }
+    return dict(figures)
+
+
+async def _samples(sources: Iterable[Source]) -> list[Sample]:
+    gathered: list[Sample] = []
+    steps = 0
+    for source in sources:
+        for sample in source.samples():
+            if sample is not None:
+                gathered.append(sample)
+            steps += 1
+            if steps % METRICS_STEPS_PER_TURN == 0:
+                await asyncio.sleep(0)
+    return gathered

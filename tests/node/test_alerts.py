@@ -1,0 +1,317 @@
+"""A node tells of faults and of their ends: in the log, in the topic, and to the webhook, once."""
+
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.client.admin.alert_reports import read_reports
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
+from penstock.world.clock import RealClock
+from penstock.world.disk import RealDisk
+from penstock.world.tcp import TcpNetwork
+from rig.cluster_questions import until
+from rig.running_node import RunningNode, running_node
+from rig.tls_files import TlsFiles
+from rig.webhook import Receiver, receiver
+
+TOPIC = "__penstock_alerts"
+WAIT_SECONDS = 60
+HOUR_MS = 3_600_000
+# A fault is told at once, and its end soon.
+QUICK = {
+    "penstock_alerts_enable": "true",
+    "penstock_alerts_interval_ms": "100",
+    "penstock_alerts_for_ms": "200",
+    "penstock_alerts_clear_ms": "200",
+    "offsets_topic_num_partitions": "1",
+    "transaction_state_log_num_partitions": "1",
+}
+NOTHING_IS_FULL = "1"
+
+
+class FillingDisk(RealDisk):
+    """As full as a test says, but for the bytes."""
+
+    free_part = 0.5
+
+    def free_bytes(self, path: str) -> int:
+        return int(super().total_bytes(path) * self.free_part)
+
+
+@contextlib.contextmanager
+def node_with_alerts(
+    data: Path, hook: Receiver, *, disk: RealDisk | None = None, **settings: str
+) -> Iterator[RunningNode]:
+    """Its own disk may be full enough for an alert: that is none here unless asked for."""
+    given = {**QUICK, "penstock_alerts_disk_ratio": NOTHING_IS_FULL, **settings}
+    with running_node(data, disk=disk, penstock_alerts_webhook_url=hook.url, **given) as node:
+        yield node
+
+
+def states_in_topic(node: RunningNode) -> dict[str, str]:
+    """The last state of each key."""
+
+    async def read() -> dict[str, str]:
+        addresses = parse_addresses(node.bootstrap)
+        async with Cluster(TcpNetwork(), RealClock(), addresses) as cluster:
+            try:
+                found = await read_reports(cluster, TOPIC)
+            except Refused:
+                return {}  # nobody has made it yet
+        return {key.decode(): report.state.value for key, report in found.items()}
+
+    return node.run(read())
+
+
+def create(node: RunningNode, topic: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    [made] = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
+    made.result(WAIT_SECONDS)
+
+
+def write(node: RunningNode, topic: str, count: int = 1, *, age_ms: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    at_ms = int(time.time() * 1000) - age_ms
+    for _ in range(count):
+        producer.produce(topic, b"v", timestamp=at_ms)
+    producer.flush()
+
+
+def test_a_filling_disk_is_told_once_and_its_end_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="penstock")
+    disk = FillingDisk()
+    alert = "PenstockDiskFilling"
+    with (
+        receiver() as hook,
+        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node,
+    ):
+        create(node, "quiet")
+        disk.free_part = 0.1
+        body = hook.until(alert, "firing")
+        directory = body["subject"]
+        assert directory.startswith(str(tmp_path))
+        key = f"1/{alert}/{directory}"
+        until("it is in the topic", lambda: states_in_topic(node).get(key) == "firing")
+        disk.free_part = 0.5
+        hook.until(alert, "cleared")
+        until("its end is in the topic", lambda: states_in_topic(node).get(key) == "cleared")
+        path, headers, first = hook.requests[0]
+        assert hook.told(alert) == [("firing", directory), ("cleared", directory)]
+    assert path == "/hook?of=test"
+    assert headers["Content-Type"] == "application/json"
+    assert first["severity"] == "warning"
+    assert first["threshold"] == 0.8
+    assert 0.89 < first["value"] < 0.91
+    assert first["node"] == 1
+    assert "retention" in first["action"]
+    told = [one.getMessage() for one in caplog.records if f"alert={alert}" in one.getMessage()]
+    assert [line.split(" alert=")[0] for line in told] == ["alert fires", "alert cleared"]
+    assert hook.url not in caplog.text
+
+
+def test_an_alert_that_fires_over_a_restart_is_not_told_again(tmp_path: Path) -> None:
+    disk = FillingDisk()
+    alert = "PenstockDiskFilling"
+    disk.free_part = 0.1
+    with receiver() as hook:
+        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
+            hook.until(alert, "firing")
+            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"):
+            disk.free_part = 0.5
+            hook.until(alert, "cleared")
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+def test_a_group_that_lags_without_members_is_told_until_it_has_read_all(tmp_path: Path) -> None:
+    with receiver() as hook, node_with_alerts(tmp_path, hook) as node:
+        create(node, "orders")
+        write(node, "orders", 3, age_ms=HOUR_MS)
+        consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "bil\nling"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        lag = hook.until("PenstockGroupLagSeconds", "firing")
+        assert lag["subject"] == "bil\nling orders"
+        assert 3_600 <= lag["value"] < 7_200
+        assert hook.until("PenstockGroupWithoutMembers", "firing")["subject"] == "bil\nling"
+        consumer.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+        hook.until("PenstockGroupLagSeconds", "cleared")
+        hook.until("PenstockGroupWithoutMembers", "cleared")
+        consumer.close()
+        for alert in ("PenstockGroupLagSeconds", "PenstockGroupWithoutMembers"):
+            assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+def test_dead_letters_are_told_of_while_they_come(tmp_path: Path) -> None:
+    with receiver() as hook, node_with_alerts(tmp_path, hook, penstock_alerts_for_ms="0") as node:
+        create(node, "orders.DLQ")
+        create(node, "orders")
+
+        def letters_come() -> bool:
+            write(node, "orders")
+            write(node, "orders.DLQ")
+            return bool(hook.told("PenstockDeadLettersGrow"))
+
+        until("dead letters are told of", letters_come)
+        hook.until("PenstockDeadLettersGrow", "cleared")
+        wanted = [("firing", "orders.DLQ"), ("cleared", "orders.DLQ")]
+        assert hook.told("PenstockDeadLettersGrow") == wanted
+
+
+def test_more_records_than_the_capacity_are_told(tmp_path: Path) -> None:
+    alert = "PenstockMessageRate"
+    with (
+        receiver() as hook,
+        node_with_alerts(
+            tmp_path, hook, penstock_alerts_for_ms="0", penstock_alerts_messages_per_second="100"
+        ) as node,
+    ):
+        create(node, "orders")
+
+        def written() -> bool:
+            write(node, "orders", 1_000)
+            return bool(hook.told(alert))
+
+        until("the rate is told of", written)
+        assert hook.until(alert, "firing")["value"] > 100
+        hook.until(alert, "cleared")
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+def test_a_transaction_that_is_held_is_told_until_it_ends(tmp_path: Path) -> None:
+    alert = "PenstockTransactionOpenTooLong"
+    with (
+        receiver() as hook,
+        node_with_alerts(tmp_path, hook, penstock_alerts_transaction_ms="300") as node,
+    ):
+        create(node, "orders")
+        producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "held"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("orders", b"v")
+        producer.flush()
+        assert hook.until(alert, "firing")["value"] > 0.3
+        producer.commit_transaction()
+        hook.until(alert, "cleared")
+        assert [state for state, _ in hook.told(alert)] == ["firing", "cleared"]
+
+
+def test_a_directory_that_has_failed_is_told_until_a_start_without_it(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    bad.write_text("this is no directory")
+    alert = "PenstockLogDirectoryOffline"
+    with receiver() as hook:
+        with node_with_alerts(tmp_path, hook, log_dirs=f"{good},{bad}") as node:
+            hook.until(alert, "firing")
+            until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+        with node_with_alerts(tmp_path, hook, log_dirs=str(good)):
+            hook.until(alert, "cleared")
+        assert hook.told(alert) == [("firing", ""), ("cleared", "")]
+
+
+def test_a_certificate_that_expires_is_told_until_it_is_replaced(tmp_path: Path) -> None:
+    files = TlsFiles(tmp_path / "authority", days=5)
+    settings = {name.replace(".", "_"): text for name, text in files.node_settings().items()}
+    alert = "PenstockCertificateExpires"
+    with (
+        receiver() as hook,
+        node_with_alerts(
+            tmp_path / "data",
+            hook,
+            listeners="SSL://127.0.0.1:0",
+            penstock_alerts_topic="",
+            **settings,
+        ),
+    ):
+        told = hook.until(alert, "firing")
+        assert told["subject"] == "SSL"
+        assert 4 * 86_400 < told["value"] < 5 * 86_400
+        TlsFiles(tmp_path / "authority", days=30).node()
+        hook.until(alert, "cleared")
+        assert hook.told(alert) == [("firing", "SSL"), ("cleared", "SSL")]
+
+
+def test_a_webhook_that_fails_at_first_is_asked_again_and_others_wait_their_turn(
+    tmp_path: Path,
+) -> None:
+    disk = FillingDisk()
+    disk.free_part = 0.1
+    with (
+        receiver(500, 302) as hook,
+        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"),
+    ):
+        until("the third try", lambda: len(hook.requests) == 3)
+        assert len({one["id"] for one in hook.bodies}) == 1
+        disk.free_part = 0.5
+        hook.until("PenstockDiskFilling", "cleared")
+        assert len(hook.requests) == 4
+
+
+def test_a_webhook_that_is_away_is_given_up_and_logged_without_its_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="penstock")
+    disk = FillingDisk()
+    disk.free_part = 0.1
+    with receiver() as hook:
+        pass  # nobody listens there any more
+    with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node:
+        until("it is given up", lambda: "not taken by the webhook" in caplog.text)
+        assert "firing" in states_in_topic(node).values()
+    assert "of=test" not in caplog.text
+
+
+def test_a_topic_that_cannot_be_written_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FillingDisk()
+    with (
+        receiver() as hook,
+        node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8") as node,
+    ):
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        strict = NewTopic(TOPIC, 1, 1, config={"max.message.bytes": "10"})
+        [made] = admin.create_topics([strict]).values()
+        made.result(WAIT_SECONDS)
+        disk.free_part = 0.1
+        hook.until("PenstockDiskFilling", "firing")
+        until("it is logged", lambda: "alerts not written to their topic" in caplog.text)
+        [gone] = admin.delete_topics([TOPIC]).values()
+        gone.result(WAIT_SECONDS)
+        until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+
+
+def test_a_start_says_which_alerts_it_leaves_out_and_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="penstock")
+    with receiver() as hook, node_with_alerts(tmp_path, hook):
+        pass
+    [line] = [one.getMessage() for one in caplog.records if "are evaluated" in one.getMessage()]
+    for name in ("PenstockProducerErrors", "PenstockRequestP99", "PenstockMessageRate"):
+        assert name in line
+    assert not hook.requests
+
+
+def test_records_of_others_in_the_topic_do_no_harm(tmp_path: Path) -> None:
+    disk = FillingDisk()
+    with receiver() as hook:
+        with node_with_alerts(tmp_path, hook) as node:
+            create(node, TOPIC)
+            producer = Producer({"bootstrap.servers": node.bootstrap})
+            for value in (b"", b"\xff", b"[]", json.dumps({"alert": "x"}).encode()):
+                producer.produce(TOPIC, value, key=b"k")
+            producer.flush()
+        with node_with_alerts(tmp_path, hook, disk=disk, penstock_alerts_disk_ratio="0.8"):
+            disk.free_part = 0.1
+            hook.until("PenstockDiskFilling", "firing")

@@ -1,0 +1,124 @@
+"""Three nodes tell of a loss and of its end: each what it knows, the cluster's alerts once."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from penstock.client.admin.alert_reports import read_reports
+from penstock.client.network.bootstrap import parse_addresses
+from penstock.client.network.cluster import Cluster
+from penstock.client.network.errors import Refused
+from penstock.world.clock import RealClock
+from penstock.world.tcp import TcpNetwork
+from rig.cluster_questions import until
+from rig.served_cluster import ServedCluster
+from rig.webhook import Receiver, receiver
+
+WAIT_SECONDS = 120
+QUICK = {
+    "penstock_alerts_enable": "true",
+    "penstock_alerts_interval_ms": "200",
+    "penstock_alerts_for_ms": "500",
+    "penstock_alerts_clear_ms": "500",
+    "penstock_alerts_disk_ratio": "1",
+}
+OF_CLUSTER = ("PenstockOfflinePartitions", "PenstockBrokerFenced")
+OF_LEADERS = ("PenstockUnderReplicated", "PenstockUnderMinInSync")
+FIRING, CLEARED = ["firing"], ["cleared"]
+NO_CONTROLLER = "PenstockNoActiveController"
+
+
+def told_by(hook: Receiver, alert: str) -> dict[int, list[str]]:
+    """The states that each node has told."""
+    found: dict[int, list[str]] = {}
+    for one in hook.bodies:
+        if one["alert"] == alert:
+            found.setdefault(one["node"], []).append(one["state"])
+    return found
+
+
+def create(bootstrap: str, *topics: NewTopic) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics(list(topics)).values():
+        made.result(WAIT_SECONDS)
+
+
+def is_in_topic(nodes: ServedCluster, alert: str) -> bool:
+    async def read() -> bool:
+        addresses = parse_addresses(nodes.bootstrap)
+        async with Cluster(TcpNetwork(), RealClock(), addresses) as cluster:
+            try:
+                found = await read_reports(cluster, "__penstock_alerts")
+            except Refused:
+                return False  # nobody has made it yet
+        return f"cluster/{alert}/".encode() in found
+
+    return asyncio.run(read())
+
+
+def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
+    with (
+        receiver() as hook,
+        ServedCluster(
+            tmp_path / "data",
+            penstock_alerts_webhook_url=hook.url,
+            **QUICK,
+        ) as cluster,
+    ):
+        cluster.start()
+        create(
+            cluster.bootstrap,
+            NewTopic("orders", 6, 3),
+            NewTopic("strict", 6, 3, config={"min.insync.replicas": "3"}),
+            NewTopic("alone", 3, 1),
+        )
+        lost = 3
+        left = {1, 2}
+
+        cluster.nodes[lost].end(signal.SIGKILL)
+        for alert in OF_CLUSTER:
+            hook.until(alert, "firing")
+        for alert in OF_LEADERS:
+            hook.until(alert, "firing", times=len(left))
+
+        cluster.start(lost)
+        for alert in OF_CLUSTER:
+            hook.until(alert, "cleared")
+        for alert in OF_LEADERS:
+            hook.until(alert, "cleared", times=len(left))
+        for alert in OF_CLUSTER:
+            assert [one["state"] for one in hook.bodies if one["alert"] == alert] == [
+                "firing",
+                "cleared",
+            ]
+        for alert in OF_LEADERS:
+            assert told_by(hook, alert) == {node: ["firing", "cleared"] for node in left}
+
+        for node in left:
+            cluster.nodes[node].end(signal.SIGKILL)
+        until("nobody leads", lambda: told_by(hook, NO_CONTROLLER).get(lost, [])[-1:] == FIRING)
+        cluster.start(*left)
+        until("somebody leads", lambda: told_by(hook, NO_CONTROLLER)[lost][-1:] == CLEARED)
+        # Elections take longer than these alerts wait, so there may be several pairs.
+        told = told_by(hook, NO_CONTROLLER)[lost]
+        assert told == [*FIRING, *CLEARED] * (len(told) // 2)
+
+
+def test_the_next_controller_goes_on_with_what_the_last_one_told(tmp_path: Path) -> None:
+    alert = "PenstockOfflinePartitions"
+    with (
+        receiver() as hook,
+        ServedCluster(tmp_path / "data", 4, penstock_alerts_webhook_url=hook.url, **QUICK) as nodes,
+    ):
+        nodes.start()
+        create(nodes.bootstrap, NewTopic("alone", 8, 1))
+        only_broker = 4  # three of them vote
+        nodes.nodes[only_broker].end(signal.SIGKILL)
+        controller = hook.until(alert, "firing")["node"]
+        until("it is in the topic", lambda: is_in_topic(nodes, alert))
+        nodes.nodes[controller].end(signal.SIGKILL)
+        nodes.start(controller, only_broker)
+        assert hook.until(alert, "cleared")["node"] != controller
+        assert hook.told(alert) == [("firing", ""), ("cleared", "")]
