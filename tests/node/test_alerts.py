@@ -3,6 +3,8 @@
 import contextlib
 import json
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -289,6 +291,33 @@ def test_a_topic_that_cannot_be_written_is_tried_again(
         [gone] = admin.delete_topics([TOPIC]).values()
         gone.result(WAIT_SECONDS)
         until("it is in the topic", lambda: "firing" in states_in_topic(node).values())
+
+
+LOADED = """
+import sys
+from pathlib import Path
+sys.path.append(sys.argv[2])
+from rig.running_node import running_node
+with running_node(Path(sys.argv[1]), penstock_alerts_enable=sys.argv[3]):
+    names = ("penstock.node.alerts", "penstock.alerts.machine", "penstock.broker.alerts.figures",
+             "penstock.client.produce.producer")
+    print([name in sys.modules for name in names])
+"""
+
+
+@pytest.mark.parametrize("enabled", ["false", "true"])
+def test_nothing_of_it_is_loaded_by_a_node_that_evaluates_none(
+    tmp_path: Path, enabled: str
+) -> None:
+    tests = str(Path(__file__).resolve().parents[1])
+    outcome = subprocess.run(
+        [sys.executable, "-c", LOADED, str(tmp_path / "data"), tests, enabled],
+        capture_output=True,
+        text=True,
+        timeout=WAIT_SECONDS,
+        check=True,
+    )
+    assert outcome.stdout.strip() == str([enabled == "true"] * 4)
 
 
 def test_a_start_says_which_alerts_it_leaves_out_and_why(

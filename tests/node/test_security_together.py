@@ -1,18 +1,21 @@
 """Encryption, log-ins or certificates, and access control on the same listeners."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from penstock.client.admin.admin import Admin, NewTopic, first_refusal
+from penstock.client.admin.alert_reports import read_reports
 from penstock.client.network.client_security import client_security
 from penstock.client.network.cluster import Cluster, ClusterRules
 from penstock.client.network.errors import Refused
 from penstock.client.network.secured_network import secured_network
 from penstock.client.produce.producer import Producer
 from penstock.model.error import ErrorCode
+from penstock.model.settings.alerts import ALERTS_TOPIC
 from penstock.model.settings.authorization import STANDARD_AUTHORIZER
 from penstock.world.clock import RealClock
 from penstock.world.disk import RealDisk
@@ -23,6 +26,7 @@ from rig.node_cluster import node_cluster
 from rig.sasl import plain_users
 from rig.tls_files import TlsFiles
 
+WAIT_S_MAX = 120
 LISTENERS = ("plaintext", "controller")  # names of the layout, whatever they speak
 
 
@@ -67,6 +71,32 @@ def client(files: TlsFiles, protocol: str, user: str, address: Address) -> Clust
     rules = ClusterRules(reach_ms_max=30_000, security=security)
     network = secured_network(options, TcpNetwork(), RealDisk())
     return Cluster(network, RealClock(), [address], rules=rules)
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_nodes_write_their_alerts_as_their_own_principal(tmp_path: Path, protocol: str) -> None:
+    files = TlsFiles(tmp_path / "authority")
+    settings = {
+        **(by_certificate(files) if protocol == "SSL" else by_log_in(files)),
+        "penstock.alerts.enable": "true",
+        "penstock.alerts.interval.ms": "100",
+        "penstock.alerts.for.ms": "0",
+        "penstock.alerts.disk.ratio": "0",  # every disk is fuller than that
+    }
+
+    async def scenario() -> None:
+        async with (
+            node_cluster(tmp_path / "nodes", 3, changed=settings) as nodes,
+            client(files, protocol, "admin", nodes.address(3)) as admin,
+            asyncio.timeout(WAIT_S_MAX),
+        ):
+            told: set[int] = set()
+            while told != {1, 2, 3}:
+                with contextlib.suppress(Refused):
+                    reports = await read_reports(admin, ALERTS_TOPIC)
+                    told = {one.node for one in reports.values()}
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])

@@ -160,7 +160,8 @@ MESSAGE_RATE = Rule(
     scope=Scope.NODE,
     subject="",
     means="More records a second are written to the partitions that the node leads than"
-    " `penstock.alerts.messages.per.second` says that it is good for.",
+    " `penstock.alerts.messages.per.second` says that it is good for. Topics of the system are not"
+    " counted.",
     action="Spread leaders with `penstock partitions balance`, or add a node; `penstock partitions"
     " hot` shows where the records go.",
     threshold=0,  # by the setting alone

@@ -6,7 +6,7 @@ reading at `broker/alerts/evaluation`.
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from penstock.alerts.machine import Alerts
 from penstock.alerts.report import Report
@@ -28,7 +28,7 @@ from penstock.client.network.sasl_login import SaslLogin
 from penstock.client.network.security import ClientSecurity
 from penstock.metadata.image.broker import BrokerImage, Endpoint
 from penstock.model.events import ALERTS_EVALUATED
-from penstock.model.limit import ALERT_TOPIC_MS_MAX, ALERTS_TRACKED_MAX
+from penstock.model.limit import ALERT_TOPIC_MS_MAX, ALERTS_RESTART_MS, ALERTS_TRACKED_MAX
 from penstock.model.settings.listener import SecurityProtocol
 from penstock.node.broker_parts import BrokerParts
 from penstock.node.config import NodeConfig
@@ -112,17 +112,20 @@ class NodeAlerts:
             rules=len(self._rules.rules),
             left_out=[f"{one.name}: {one.reason}" for one in self._rules.left_out],
         )
-        self._tasks.append(self._group.start(self._evaluation.run(), name="alerts"))
+        self._start("alerts", self._evaluation.run)
         if self._topic is not None:
-            self._tasks.append(self._group.start(self._topic.run(), name="topic of alerts"))
+            self._start("topic of alerts", self._topic.run)
         if self._webhook is not None:
-            self._tasks.append(self._group.start(self._webhook.run(), name="webhook of alerts"))
+            self._start("webhook of alerts", self._webhook.run)
 
     def close(self) -> None:
         """What has not been told yet is told by the next start, if it is so still."""
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
+
+    def _start(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        self._tasks.append(self._group.start(_kept_running(name, run), name=name))
 
     async def _known(self) -> Collection[Report] | None:
         return () if self._topic is None else await self._topic.known()
@@ -154,3 +157,13 @@ class NodeAlerts:
             return broker.endpoint(listener)
         plain = SecurityProtocol.PLAINTEXT
         return next((one for one in broker.endpoints if one.security_protocol is plain), None)
+
+
+async def _kept_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """Whatever goes wrong with alerts is logged and ends no node: nobody's records depend on it."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            logger.exception("%s failed", name)
+        await asyncio.sleep(ALERTS_RESTART_MS / 1000)

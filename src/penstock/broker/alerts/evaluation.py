@@ -1,8 +1,7 @@
 """Alerts are evaluated at an interval, and what begins or ends to fire is told.
 
 What was told before this node began, or by the controller before it, is read from the topic, so
-that it is neither told twice nor left as firing for ever. Whatever goes wrong here is logged and
-ends no node: nobody's records depend on it.
+that it is neither told twice nor left as firing for ever.
 """
 
 import asyncio
@@ -54,10 +53,7 @@ class Evaluation:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            try:
-                await self._round()
-            except Exception:
-                logger.exception("alerts evaluated=false")
+            await self._round()
             await asyncio.sleep(self._interval_ms / 1000)
 
     async def _round(self) -> None:

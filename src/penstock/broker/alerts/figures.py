@@ -18,7 +18,7 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.metrics.family import Sample, Source
 from penstock.model.identity import TopicPartition
 from penstock.model.limit import METRICS_STEPS_PER_TURN
-from penstock.model.topic_name import holds_dead_letters
+from penstock.model.topic_name import holds_dead_letters, is_of_the_system
 from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
 from penstock.world.ports import Clock
@@ -74,7 +74,9 @@ class FigureSources:
 
     def _add_growth(self, figures: Gathered, partitions: Partitions) -> None:
         ends: dict[TopicPartition, int] = {
-            partition.name: partition.log.end_offset for partition in partitions.led()
+            partition.name: partition.log.end_offset
+            for partition in partitions.led()
+            if not is_of_the_system(partition.name.topic)
         }
         grown, seconds = self._growth.look(ends, now_ms=self._clock.monotonic_ms())
         if seconds > 0:

@@ -35,8 +35,8 @@ class Webhook:
         """Until cancelled."""
         while True:
             for report in await self._waiting.some():
-                await self._send(report)
                 self._waiting.sent(report)
+                await self._send(report)
 
     async def _send(self, report: Report) -> None:
         backoff_ms = ALERT_WEBHOOK_BACKOFF_MS

@@ -1,0 +1,56 @@
+"""A POST has a status, or an error that does not tell the address."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from penstock.world.errors import NetworkError
+from penstock.world.web import post_json
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+def posted(serve: Serve, *, timeout_ms: int = 60_000) -> int:
+    async def scenario() -> int:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await post_json(f"http://127.0.0.1:{port}/secret", b"{}", timeout_ms=timeout_ms)
+
+    return asyncio.run(scenario())
+
+
+def answering(answer: bytes) -> Serve:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.write(answer)
+        writer.close()
+
+    return serve
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(b"HTTP/1.1 204 No Content\r\n\r\n", 204), (b"HTTP/1.0 503 \r\n", 503)],
+)
+def test_the_status_of_an_answer_is_told(answer: bytes, status: int) -> None:
+    assert posted(answering(answer)) == status
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\n", b"220 mail\r\n", b"HTTP/1.1 9", b"x" * 100_000, b"HTTP/2 200\r\n"]
+)
+def test_what_is_no_answer_of_http_is_an_error(answer: bytes) -> None:
+    with pytest.raises(NetworkError) as refused:
+        posted(answering(answer))
+    assert "secret" not in str(refused.value)
+
+
+def test_one_that_does_not_answer_is_given_up() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 ")
+        await reader.read()  # until the client hangs up
+        writer.close()
+
+    with pytest.raises(NetworkError, match="no answer within 50 ms"):
+        posted(serve, timeout_ms=50)
