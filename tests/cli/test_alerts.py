@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from penstock.alerts.machine import State, Transition
 from penstock.alerts.report import Report, report_of
-from penstock.alerts.rules import DISK_FILLING, GROUP_LAG, OFFLINE_PARTITIONS
+from penstock.alerts.rules import CERTIFICATE_EXPIRES, DISK_FILLING, GROUP_LAG, OFFLINE_PARTITIONS
 from penstock.cli.status import INTERRUPTED
 from penstock.model.identity import NodeId
 from penstock.testing import Broker
@@ -72,6 +72,13 @@ def test_what_fires_is_shown_the_worst_first_with_what_to_do(run: Run, firing: B
     assert "91%" in shown
     assert "node 77 (away)" in shown
     assert f"PenstockOfflinePartitions: {OFFLINE.action}" in shown
+
+
+def test_an_expired_certificate_has_less_than_nothing_left(run: Run, firing: Broker) -> None:
+    for value, shown in ((-90_000.0, "-1d 1h"), (59.4, "59s")):
+        told = Transition(rule=CERTIFICATE_EXPIRES, subject="SSL", state=State.FIRING, value=value)
+        tell(firing, report_of(told, node_id=NODE, is_broker=True, now_ms=1_700_000_300_000))
+        assert f" {shown} " in run("alerts", bootstrap=firing.bootstrap).text
 
 
 def test_json_has_all_of_a_report(run: Run, firing: Broker) -> None:

@@ -156,7 +156,7 @@ def _print(found: Iterable[Told], *, now_ms: int) -> None:
                 one.report.subject or None,
                 _figure(one.report),
                 one.report.state.value,
-                duration_text(max(now_ms - one.report.at_ms, 0) // 1000 * 1000),
+                _seconds(max(now_ms - one.report.at_ms, 0) / 1000),
             )
             for one in found
         ),
@@ -182,12 +182,19 @@ def _figure(report: Report) -> str | None:
         return None
     match report.unit:
         case Unit.SECONDS.value:
-            return duration_text(round(value) * 1000)
+            return _seconds(value)
         case Unit.RATIO.value:
             return f"{value:.0%}"
         case Unit.PER_SECOND.value:
             return f"{value:.0f}/s"
     return f"{value:g}"
+
+
+def _seconds(value: float) -> str:
+    """A certificate that has expired has less than nothing left."""
+    whole = abs(round(value))
+    text = f"{whole}s" if whole < 60 else duration_text(whole * 1000)
+    return f"-{text}" if value < 0 and whole else text
 
 
 def _line(report: Report) -> str:
