@@ -52,7 +52,8 @@ class Dispatch:
         self._authorizer = services.authorizer
         self._is_guarded = has_sessions or services.authorizer is not None
         of_controllers = isinstance(services, ControllerServices)
-        self._rules = RULES_OF_CONTROLLERS if of_controllers else RULES
+        # A dict of its own, since compiled code looks a key of another mapping up by a method call.
+        self._rules = dict(RULES_OF_CONTROLLERS if of_controllers else RULES)
         # API key and version in one number: to ask an API itself costs ten times as much.
         self._served = {
             key << 16 | version
@@ -84,8 +85,8 @@ class Dispatch:
                 if of_session is not None:
                     return of_session
             if self._authorizer is not None:
-                access = self._authorizer.access(
-                    identity.principal, peer.host, self._services.image.acls_by_pattern
+                access = identity.access(
+                    self._authorizer, peer, self._services.image.acls_by_pattern
                 )
         # The second byte is the API key, since all keys are small; a shortcut looks at the rest.
         if len(frame) > 1 and (shortcut := self._shortcuts.get(frame[1])) is not None:

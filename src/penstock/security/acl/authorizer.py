@@ -4,10 +4,11 @@
     access.may(AclOperation.ALTER, ResourceType.TOPIC, "orders")
     access.may_write("orders")
 
-A decision that was made before costs two look-ups: of the client and of what it asks. All of them
-are forgotten when the entries change, which shows by another index, and when they are too many.
-Whether a topic may be written and read is asked for every batch, so these two have memories of
-their own, by its name alone: no key is made to look one up.
+All decisions are forgotten when the entries change, which shows by another index, and when they are
+too many. A connection keeps its access and asks `is_current` before each use, which compares
+identities alone (`broker/network/identity`). Whether a topic may be written and read is asked for
+every batch, so these two are remembered by the name of the topic alone: no key is made to look one
+up.
 """
 
 from typing import Final
@@ -29,46 +30,49 @@ class Authorizer:
     ) -> None:
         self._super_users = super_users
         self._allowed_without_acls = allow_everyone_if_no_acl_found
-        self._index: AclIndex | None = None
-        self._known: dict[Principal, dict[str, Access]] = {}  # by host
-        # Of the last request: the next one is often of the same connection.
-        self._last_principal: Principal | None = None
-        self._last_host = ""
-        self._last_access: Access | None = None
-        self._remembered = 0
+        self._memory = Memory({})  # of no image: the first one has another index
+
+    def is_current(self, access: "Access", index: AclIndex) -> bool:
+        """Whether an access still says what a client may do, by these entries."""
+        memory = self._memory
+        return access.memory is memory and memory.index is index and memory.count <= DECISIONS_MAX
 
     def access(self, principal: Principal, host: str, index: AclIndex) -> "Access":
         """What a client may do, by these entries."""
-        if index is not self._index or self._remembered > DECISIONS_MAX:
-            self._index = index
-            self._known = {}
-            self._remembered = 0
-            self._last_access = None
-        last = self._last_access
-        if last is not None and principal is self._last_principal and host is self._last_host:
-            return last
-        by_host = self._known.get(principal)
+        memory = self._memory
+        if memory.index is not index or memory.count > DECISIONS_MAX:
+            memory.forget()
+            memory = self._memory = Memory(index)
+        by_host = memory.known.get(principal)
         access = None if by_host is None else by_host.get(host)
         if access is None:
-            access = self._begin(principal, host, index)
-        self._last_principal, self._last_host, self._last_access = principal, host, access
+            access = Access(
+                memory,
+                str(principal),
+                host,
+                is_super=principal in self._super_users,
+                allowed_without_acls=self._allowed_without_acls,
+            )
+            memory.known.setdefault(principal, {})[host] = access
+            memory.count += 1
         return access
 
-    def _begin(self, principal: Principal, host: str, index: AclIndex) -> "Access":
-        access = Access(
-            self,
-            str(principal),
-            host,
-            index,
-            is_super=principal in self._super_users,
-            allowed_without_acls=self._allowed_without_acls,
-        )
-        self._known.setdefault(principal, {})[host] = access
-        self.remember_one_more()
-        return access
 
-    def remember_one_more(self) -> None:
-        self._remembered += 1
+class Memory:
+    """What was decided by the entries of one moment."""
+
+    __slots__ = ("count", "index", "known")
+
+    def __init__(self, index: AclIndex) -> None:
+        self.index = index
+        self.known: dict[Principal, dict[str, Access]] = {}  # by host
+        self.count = 0  # of accesses and of decisions
+
+    def forget(self) -> None:
+        """Connections that ask for nothing more keep their access, but none of its decisions."""
+        for by_host in self.known.values():
+            for access in by_host.values():
+                access.forget()
 
 
 class Access:
@@ -76,31 +80,28 @@ class Access:
 
     __slots__ = (
         "_allowed_without_acls",
-        "_authorizer",
         "_decided",
         "_host",
-        "_index",
         "_may_read",
         "_may_write",
         "_principal",
         "is_super",
+        "memory",
     )
 
     def __init__(
         self,
-        authorizer: Authorizer,
+        memory: Memory,
         principal: str,
         host: str,
-        index: AclIndex,
         *,
         is_super: bool,
         allowed_without_acls: bool,
     ) -> None:
         self.is_super = is_super
-        self._authorizer = authorizer
+        self.memory = memory
         self._principal = principal
         self._host = host
-        self._index = index
         self._allowed_without_acls = allowed_without_acls
         self._decided: dict[tuple[AclOperation, ResourceType, str], bool] = {}
         self._may_read: dict[str, bool] = {}
@@ -113,7 +114,7 @@ class Access:
             decided = self.may(AclOperation.READ, ResourceType.TOPIC, topic)
             if not self.is_super:
                 self._may_read[topic] = decided
-                self._authorizer.remember_one_more()
+                self.memory.count += 1
         return decided
 
     def may_write(self, topic: str) -> bool:
@@ -123,7 +124,7 @@ class Access:
             decided = self.may(AclOperation.WRITE, ResourceType.TOPIC, topic)
             if not self.is_super:
                 self._may_write[topic] = decided
-                self._authorizer.remember_one_more()
+                self.memory.count += 1
         return decided
 
     def may(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
@@ -136,7 +137,7 @@ class Access:
             decided = self._remember(
                 asked,
                 is_allowed(
-                    self._index,
+                    self.memory.index,
                     principal=self._principal,
                     host=self._host,
                     operation=operation,
@@ -161,7 +162,7 @@ class Access:
             decided = self._remember(
                 asked,
                 is_allowed_somewhere(
-                    self._index,
+                    self.memory.index,
                     principal=self._principal,
                     host=self._host,
                     operation=operation,
@@ -179,7 +180,13 @@ class Access:
             if self.may(operation, resource_type, name)
         )
 
+    def forget(self) -> None:
+        """What is asked again is decided again, by the same entries."""
+        self._decided.clear()
+        self._may_read.clear()
+        self._may_write.clear()
+
     def _remember(self, asked: tuple[AclOperation, ResourceType, str], decided: bool) -> bool:
         self._decided[asked] = decided
-        self._authorizer.remember_one_more()
+        self.memory.count += 1
         return decided
