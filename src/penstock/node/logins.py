@@ -22,7 +22,7 @@ from penstock.model.lazy_dataclass import dataclass
 from penstock.model.sasl import Mechanism, ScramMechanism, mechanism_named
 from penstock.model.settings.broker import BrokerSettings
 from penstock.model.settings.setting import InvalidSetting, MissingSetting
-from penstock.security.sasl.exchange import ServerExchange
+from penstock.security.sasl.exchange import Hashing, ServerExchange
 from penstock.security.sasl.jaas import JaasEntry, parse_jaas
 from penstock.security.sasl.plain import PlainServer
 from penstock.security.sasl.scram_credential import ScramCredential
@@ -138,7 +138,7 @@ def authentication_of(
     secret = settings.delegation_tokens.secret
     tokens = None if secret is None else TokenCredentials(secret, lambda: image().delegation_tokens)
 
-    def token(mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | None:
+    def token(mechanism: ScramMechanism, token_id: str, now_ms: int) -> TokenLogin | Hashing | None:
         return None if tokens is None else tokens.find(mechanism, token_id, now_ms=now_ms)
 
     def exchange(mechanism: Mechanism) -> ServerExchange:

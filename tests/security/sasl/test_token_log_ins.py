@@ -6,12 +6,12 @@ from penstock.model.limit import TOKEN_CREDENTIALS_KEPT_MAX
 from penstock.model.sasl import Mechanism, ScramMechanism
 from penstock.security.delegation_token import DelegationToken, token_hmac, token_password
 from penstock.security.principal import USER, Principal
-from penstock.security.sasl.dialogue import Dialogue, Login
-from penstock.security.sasl.exchange import Accepted, Challenge, Rejected, Step
+from penstock.security.sasl.dialogue import Dialogue, Login, TokenAnswer
+from penstock.security.sasl.exchange import Accepted, Challenge, Hashing, Rejected, Step
 from penstock.security.sasl.scram_client import SaltedPasswords, ScramClient
 from penstock.security.sasl.scram_credential import ScramCredential, new_credential
 from penstock.security.sasl.scram_server import ScramServer
-from penstock.security.sasl.token_credentials import TokenCredentials
+from penstock.security.sasl.token_credentials import TokenCredentials, TokenLogin
 
 SECRET = "secret"
 SHA_256 = ScramMechanism.SCRAM_SHA_256
@@ -54,6 +54,9 @@ def log_in(
     passwords = SaltedPasswords(mechanism, password)
     one = ScramClient(user, passwords, nonce="client", by_token=by_token)
     challenge = other.respond(one.first(), now_ms=now_ms)
+    if isinstance(challenge, Hashing):
+        challenge.keep(challenge.compute())
+        challenge = other.respond(one.first(), now_ms=now_ms)
     assert isinstance(challenge, Challenge)
     final = one.respond(challenge.token)
     assert final is not None
@@ -62,6 +65,16 @@ def log_in(
         assert one.respond(verdict.token) is None
         assert one.is_complete
     return verdict
+
+
+def hashed(found: TokenCredentials, mechanism: ScramMechanism, token_id: str) -> TokenLogin:
+    """As it is found once its credential has been computed."""
+    hashing = found.find(mechanism, token_id, now_ms=0)
+    assert isinstance(hashing, Hashing)
+    hashing.keep(hashing.compute())
+    login = found.find(mechanism, token_id, now_ms=0)
+    assert isinstance(login, TokenLogin)
+    return login
 
 
 @pytest.mark.parametrize("mechanism", ScramMechanism)
@@ -112,9 +125,7 @@ def test_all_nodes_have_the_same_salt_and_tokens_have_different_ones() -> None:
     salts = []
     for node in nodes:
         for name in tokens:
-            found = node.find(SHA_256, name, now_ms=0)
-            assert found is not None
-            salts.append(found.credential.salt)
+            salts.append(hashed(node, SHA_256, name).credential.salt)
     assert salts[:2] == salts[2:]
     assert salts[0] != salts[1]
 
@@ -122,8 +133,7 @@ def test_all_nodes_have_the_same_salt_and_tokens_have_different_ones() -> None:
 def test_a_token_that_is_gone_is_not_remembered() -> None:
     tokens = {"token-1": TOKEN}
     found = TokenCredentials(SECRET, lambda: tokens)
-    first = found.find(SHA_256, "token-1", now_ms=0)
-    assert first is not None
+    first = hashed(found, SHA_256, "token-1")
     assert found.find(SHA_256, "token-1", now_ms=0) == first
     tokens.clear()
     assert found.find(SHA_256, "token-1", now_ms=0) is None
@@ -134,8 +144,24 @@ def test_credentials_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("penstock.security.sasl.token_credentials.TOKEN_CREDENTIALS_KEPT_MAX", 1)
     found = TokenCredentials(SECRET, lambda: {"token-1": TOKEN})
     for mechanism in ScramMechanism:
-        assert found.find(mechanism, "token-1", now_ms=0) is not None
+        hashed(found, mechanism, "token-1")
     assert len(found._kept) == 1
+
+
+def test_what_is_to_be_computed_shows_no_secret() -> None:
+    found = TokenCredentials("a-secret-of-many-letters", lambda: {"token-1": TOKEN})
+    assert "a-secret-of-many-letters" not in repr(found.find(SHA_256, "token-1", now_ms=0))
+
+
+def test_a_token_that_ends_while_it_is_hashed_lets_nobody_in() -> None:
+    tokens = {"token-1": TOKEN}
+    found = TokenCredentials(SECRET, lambda: tokens)
+    hashing = found.find(SHA_256, "token-1", now_ms=0)
+    assert isinstance(hashing, Hashing)
+    credential = hashing.compute()
+    tokens.clear()
+    hashing.keep(credential)
+    assert found.find(SHA_256, "token-1", now_ms=0) is None
 
 
 @pytest.mark.parametrize("was_token", [True, False])
@@ -154,9 +180,16 @@ def test_a_session_goes_on_only_as_it_began(was_token: bool) -> None:
         passwords = SaltedPasswords(SHA_256, PASSWORD if by_token else "wonderland")
         user = "token-1" if by_token else "alice"
         one = ScramClient(user, passwords, nonce="client", by_token=by_token)
-        final = one.respond(dialogue.token(one.first(), now_ms=0).token)
+        challenge = dialogue.token(one.first(), now_ms=0)
+        if isinstance(challenge, Hashing):
+            challenge.keep(challenge.compute())
+            challenge = dialogue.token(one.first(), now_ms=0)
+        assert isinstance(challenge, TokenAnswer)
+        final = one.respond(challenge.token)
         assert final is not None
-        login = dialogue.token(final, now_ms=0).login
+        verdict = dialogue.token(final, now_ms=0)
+        assert isinstance(verdict, TokenAnswer)
+        login = verdict.login
         assert (login is not None) == (by_token == was_token)
         if login is not None:
             assert login.principal.token_authenticated == by_token

@@ -19,6 +19,7 @@ from typing import TypeVar, cast
 from penstock.broker.network.budget import Budget
 from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.failed_logins import FailedLogins
+from penstock.broker.network.hashing import Hashes
 from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.network.reauthentication import Reauthentication
 from penstock.model import limit
@@ -61,6 +62,7 @@ class Authentication:
         self.exchanges = exchanges
         self.failure_delay_ms = failure_delay_ms
         self.clock = clock
+        self.hashes = Hashes(clock)
         self.failures = FailedLogins(listener=listener, clock=clock)
         self._reauthentication_ms_max = reauthentication_ms_max
         self._frame_bytes_max = frame_bytes_max
@@ -100,7 +102,7 @@ class Authentication:
             if frame is None:
                 return None
             if bare:
-                answer = dialogue.token(frame, now_ms=self.clock.now_ms())
+                answer = await self.hashes.answer(dialogue, frame)
                 if answer.code != ErrorCode.NONE:
                     # There is no form for an error: the client learns it by the closed connection.
                     await self._hold_back(stream, dialogue, answer)
@@ -134,7 +136,7 @@ class Authentication:
                 bare = header.api_version == BARE_TOKENS_VERSION
             elif header.api_key == ApiKey.SASL_AUTHENTICATE:
                 request = read_request(SaslAuthenticateRequest, header, frame, position)
-                answer = dialogue.token(bytes(request.auth_bytes), now_ms=self.clock.now_ms())
+                answer = await self.hashes.answer(dialogue, bytes(request.auth_bytes))
                 if answer.code != ErrorCode.NONE:
                     await self._hold_back(stream, dialogue, answer)
                 lifetime_ms = None if answer.login is None else self.session_of(answer.login)
@@ -159,6 +161,7 @@ class Authentication:
                 login=login,
                 exchanges=self.exchanges,
                 session_of=self.session_of,
+                hashes=self.hashes,
                 failures=self.failures,
                 failure_delay_ms=self.failure_delay_ms,
                 clock=self.clock,

@@ -4,7 +4,8 @@
     SaslHandshake, SaslAuthenticate   a log-in by the same mechanism, as the same user
     any other request                 answered as before, until the session has ended
 
-A log-in that fails is answered; the next request closes the connection, whatever it is.
+A log-in that fails is answered; the next request closes the connection, whatever it is. So does one
+of SASL that comes before the last one was answered, which no client has a reason for.
 """
 
 import asyncio
@@ -12,16 +13,17 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from penstock.broker.network.failed_logins import FailedLogins
+from penstock.broker.network.hashing import Hashes
 from penstock.broker.request.pending_reply import Parts
 from penstock.model.error import CloseConnection, ErrorCode
 from penstock.model.sasl import Mechanism
-from penstock.security.sasl.dialogue import Dialogue, Login
-from penstock.security.sasl.exchange import ServerExchange
+from penstock.security.sasl.dialogue import Dialogue, Login, TokenAnswer
+from penstock.security.sasl.exchange import Hashing, ServerExchange
 from penstock.wire.api import ApiKey
 from penstock.wire.codec import decode
 from penstock.wire.definition import Message
 from penstock.wire.errors import MalformedMessage
-from penstock.wire.header import decode_request_header, encode_response
+from penstock.wire.header import RequestHeader, decode_request_header, encode_response
 from penstock.wire.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -47,6 +49,7 @@ class Reauthentication:
         login: Login,
         exchanges: Mapping[Mechanism, Callable[[], ServerExchange]],
         session_of: Callable[[Login], int | None],
+        hashes: Hashes,
         failures: FailedLogins,
         failure_delay_ms: int,
         clock: Clock,
@@ -56,11 +59,13 @@ class Reauthentication:
         self._login = login
         self._exchanges = exchanges
         self._session_of = session_of
+        self._hashes = hashes
         self._failures = failures
         self._failure_delay_ms = failure_delay_ms
         self._clock = clock
         self._peer = peer
         self._dialogue: Dialogue | None = None
+        self._is_hashing = False  # for a token whose reply waits for that
         self._has_failed = False
         self._began_ms = clock.monotonic_ms()
         self._ends_ms: int | None = self._began_ms + lifetime_ms
@@ -76,6 +81,8 @@ class Reauthentication:
             if self._ends_ms is not None and received_ms >= self._ends_ms:
                 raise CloseConnection("the session has ended, and the client did not log in again")
             return None
+        if self._is_hashing:
+            raise CloseConnection("a request of SASL before the last one was answered")
         header, position = decode_request_header(frame)
         if header.api_version not in REQUESTS[key].VERSIONS:
             raise CloseConnection(f"version {header.api_version} of API key {key}")
@@ -87,9 +94,29 @@ class Reauthentication:
             reply: Message = self._handshake(request, header.api_version, received_ms)
         else:
             assert isinstance(request, SaslAuthenticateRequest)
-            reply = self._token(bytes(request.auth_bytes), received_ms)
+            if self._dialogue is None:
+                reply = SaslAuthenticateResponse(
+                    error_code=ErrorCode.ILLEGAL_SASL_STATE,
+                    error_message="SaslHandshake must come before SaslAuthenticate",
+                )
+            else:
+                token = bytes(request.auth_bytes)
+                answer = self._dialogue.token(token, now_ms=self._clock.now_ms())
+                if isinstance(answer, Hashing):
+                    self._is_hashing = True
+                    return self._hashed(self._dialogue, token, header, received_ms)
+                reply = self._reply(answer, received_ms)
         parts = encode_response(header.correlation_id, reply, header.api_version)
         return self._held_back(parts) if self._has_failed else parts
+
+    async def _hashed(
+        self, dialogue: Dialogue, token: bytes, header: RequestHeader, received_ms: int
+    ) -> Parts:
+        answer = await self._hashes.answer(dialogue, token)
+        self._is_hashing = False
+        reply = self._reply(answer, received_ms)
+        parts = encode_response(header.correlation_id, reply, header.api_version)
+        return await self._held_back(parts) if self._has_failed else parts
 
     async def _held_back(self, parts: Parts) -> Parts:
         await asyncio.sleep(self._failure_delay_ms / 1000)
@@ -110,13 +137,7 @@ class Reauthentication:
             mechanisms=[mechanism.value for mechanism in agreed.mechanisms],
         )
 
-    def _token(self, token: bytes, received_ms: int) -> SaslAuthenticateResponse:
-        if self._dialogue is None:
-            return SaslAuthenticateResponse(
-                error_code=ErrorCode.ILLEGAL_SASL_STATE,
-                error_message="SaslHandshake must come before SaslAuthenticate",
-            )
-        answer = self._dialogue.token(token, now_ms=self._clock.now_ms())
+    def _reply(self, answer: TokenAnswer, received_ms: int) -> SaslAuthenticateResponse:
         lifetime_ms = None
         if answer.login is not None:
             self._dialogue, self._login = None, answer.login

@@ -18,7 +18,13 @@ from penstock.model.error import ErrorCode
 from penstock.model.lazy_dataclass import dataclass
 from penstock.model.sasl import Mechanism
 from penstock.security.principal import USER, Principal
-from penstock.security.sasl.exchange import Accepted, Challenge, Rejected, ServerExchange
+from penstock.security.sasl.exchange import (
+    Accepted,
+    Challenge,
+    Hashing,
+    Rejected,
+    ServerExchange,
+)
 
 FAILED_MESSAGES = {
     Mechanism.PLAIN: "Authentication failed: Invalid username or password",
@@ -96,8 +102,8 @@ class Dialogue:
         self.state = DialogueState.EXCHANGE
         return HandshakeAnswer(code=ErrorCode.NONE, mechanisms=offered)
 
-    def token(self, token: bytes, *, now_ms: int) -> TokenAnswer:
-        """`now_ms` counts from 1970."""
+    def token(self, token: bytes, *, now_ms: int) -> TokenAnswer | Hashing:
+        """`now_ms` counts from 1970. After a `Hashing` the same token is given again."""
         assert not self.is_over
         if self._exchange is None or self.mechanism is None:
             self.state = DialogueState.FAILED
@@ -109,6 +115,8 @@ class Dialogue:
         match self._exchange.respond(token, now_ms=now_ms):
             case Challenge(token=challenge):
                 return TokenAnswer(code=ErrorCode.NONE, token=challenge)
+            case Hashing() as hashing:
+                return hashing
             case Rejected(reason=reason):
                 return self._failed(reason)
             case Accepted() as accepted:

@@ -4,10 +4,13 @@ A reason is for the log and for the client alike, so it never holds what was sen
 passwords nor tokens.
 """
 
+from collections.abc import Callable
+from dataclasses import field
 from typing import Protocol
 
 from penstock.model.error import PenstockError
 from penstock.model.lazy_dataclass import dataclass
+from penstock.security.sasl.scram_credential import ScramCredential
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +37,17 @@ class Rejected:
     reason: str
 
 
-Step = Challenge | Accepted | Rejected
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hashing:
+    """The answer needs a credential that takes some milliseconds to compute. `compute` may run in
+    any thread; its result is given to `keep`, and then the same token to the exchange again.
+    """
+
+    compute: Callable[[], ScramCredential] = field(repr=False)  # both have the secret
+    keep: Callable[[ScramCredential], None] = field(repr=False)
+
+
+Step = Challenge | Accepted | Rejected | Hashing
 
 
 class ServerExchange(Protocol):

@@ -5,14 +5,15 @@
 
 A log-in costs the broker two hashes: the iterations are the client's. An unknown user is given a
 salt of its own, the same each time, and is rejected like a wrong password, so that nobody learns
-which users there are. A delegation token is a user with another name, that of its owner.
+which users there are. A delegation token is a user with another name, that of its owner; its first
+log-in needs its iterations here too, which the answer to the client first says (`Hashing`).
 """
 
 import hmac
 from collections.abc import Callable
 
 from penstock.model.sasl import ScramMechanism
-from penstock.security.sasl.exchange import Accepted, Challenge, Rejected, Step
+from penstock.security.sasl.exchange import Accepted, Challenge, Hashing, Rejected, Step
 from penstock.security.sasl.scram_credential import (
     ITERATIONS_MIN,
     SALT_BYTES,
@@ -50,7 +51,7 @@ class ScramServer:
         *,
         nonce: str,
         decoy_key: bytes,
-        token: Callable[[str, int], TokenLogin | None] | None = None,
+        token: Callable[[str, int], TokenLogin | Hashing | None] | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._look_up = credential
@@ -81,7 +82,10 @@ class ScramServer:
             return Rejected(reason="Unsupported extension")
         if first.extensions.get(TOKEN_EXTENSION, "false").lower() == "true":
             if self._look_up_token is not None:
-                self._by_token = self._look_up_token(first.user, now_ms)
+                found = self._look_up_token(first.user, now_ms)
+                if isinstance(found, Hashing):
+                    return found
+                self._by_token = found
             known = None if self._by_token is None else self._by_token.credential
         else:
             known = self._look_up(first.user)
