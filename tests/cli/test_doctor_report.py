@@ -181,6 +181,9 @@ class ClockOfElsewhere:
     def monotonic_ms(self) -> int:
         return self._here.monotonic_ms()
 
+    def monotonic_us(self) -> int:
+        return self._here.monotonic_us()
+
 
 def test_a_controller_whose_clock_is_ahead_of_this_machine_fails(penstock: Broker) -> None:
     async def seen_from_elsewhere() -> ClusterSeen:

@@ -291,6 +291,9 @@ def test_bug_stops_the_node_and_leaves_no_marker_of_a_clean_stop(tmp_path: Path)
             assert not self.broken, "time went backwards"
             return self.real.monotonic_ms()
 
+        def monotonic_us(self) -> int:
+            return self.monotonic_ms() * 1000
+
     async def scenario() -> None:
         clock = Bug()
         node = build(replace(real_world(inline=True), clock=clock), config(tmp_path))
@@ -324,6 +327,9 @@ def test_bug_closes_listeners_and_connections_at_once(tmp_path: Path) -> None:
             self.looks_left -= 1
             assert self.looks_left != 0, "time went backwards"
             return self.real.monotonic_ms()
+
+        def monotonic_us(self) -> int:
+            return self.monotonic_ms() * 1000
 
     async def scenario() -> None:
         clock = OneBug()

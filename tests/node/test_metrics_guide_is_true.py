@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -53,8 +53,8 @@ def told_rows(told: Scraped) -> dict[str, tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
-    """A node that has one of everything: TLS, a group that has missed a record, a transaction, a
-    throttle.
+    """A node that has one of everything: TLS, an error, a group that has missed a record, a
+    transaction, a throttle.
     """
     folder = tmp_path_factory.mktemp("busy")
     settings = {
@@ -69,6 +69,8 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         admin = AdminClient(client)
         for name in ("orders", "gone"):
             admin.create_topics([NewTopic(name, 1)])[name].result(WAIT_SECONDS)
+        with pytest.raises(KafkaException):
+            admin.delete_topics(["nothing"])["nothing"].result(WAIT_SECONDS)
         plain = Producer(client)
         plain.produce("gone", b"v")
         plain.flush()

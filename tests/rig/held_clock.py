@@ -16,5 +16,8 @@ class HeldClock:
     def monotonic_ms(self) -> int:
         return self._clock.monotonic_ms() if self._held_ms is None else self._held_ms
 
+    def monotonic_us(self) -> int:
+        return self._clock.monotonic_us() if self._held_ms is None else self._held_ms * 1000
+
     def hold(self, *, later_ms: int = 0) -> None:
         self._held_ms = self.monotonic_ms() + later_ms

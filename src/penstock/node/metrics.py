@@ -17,10 +17,12 @@ from penstock.broker.metrics.logs import log_metrics
 from penstock.broker.metrics.node import LoopLag, broker_state_metrics, info_metrics
 from penstock.broker.metrics.quorum import quorum_metrics
 from penstock.broker.metrics.replicas import replica_metrics
+from penstock.broker.metrics.requests import request_metrics
 from penstock.broker.metrics.scrape import Scrape
 from penstock.broker.metrics.transactions import transaction_metrics
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.log_directories import LogDirectories
+from penstock.broker.request.request_stats import RequestStats
 from penstock.metadata.image.image import Delta, Image
 from penstock.node.broker_parts import BrokerParts
 from penstock.node.config import NodeConfig
@@ -46,6 +48,10 @@ class NodeMetrics:
         servers: Iterable[Server],
     ) -> None:
         cluster = config.cluster
+        stats = RequestStats()
+        servers = tuple(servers)
+        for server in servers:
+            server.count_requests(stats)
         self._group = group
         self._lag = LoopLag()
         self._changes = MetadataChanges(config.node_id)
@@ -60,6 +66,7 @@ class NodeMetrics:
             quorum_metrics(local),
             log_metrics(directories, world.disk),
             connection_metrics(servers),
+            request_metrics(stats),
             self._changes.source,
             self._lag.source,
         ]

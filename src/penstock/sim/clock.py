@@ -23,6 +23,9 @@ class SimClock:
         return BEGIN_MS + shown_us // 1000 + self.ahead_ms
 
     def monotonic_ms(self) -> int:
+        return self.monotonic_us() // 1000
+
+    def monotonic_us(self) -> int:
         if self._pace is TRUE_PACE:
-            return self._loop.now_us // 1000
-        return self._pace.shown_us(self._loop.now_us) // 1000
+            return self._loop.now_us
+        return self._pace.shown_us(self._loop.now_us)

@@ -30,6 +30,9 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Milliseconds that only grow, for deadlines."""
 
+    def monotonic_us(self) -> int:
+        """Microseconds that only grow, for what is measured."""
+
 
 class Entropy(Protocol):
     """The one source of randomness."""

@@ -717,6 +717,9 @@ class LaterClock:
     def monotonic_ms(self) -> int:
         return self._clock.monotonic_ms() + self._later_ms
 
+    def monotonic_us(self) -> int:
+        return self._clock.monotonic_us() + self._later_ms * 1000
+
 
 def is_lagging(following: Following, *, later_ms: int) -> bool:
     """Whether the leader would have the follower taken out of the in-sync set."""

@@ -33,6 +33,9 @@ class LaterClock:
     def monotonic_ms(self) -> int:
         return self._by_ms
 
+    def monotonic_us(self) -> int:
+        return self._by_ms * 1000
+
 
 def retention(broker: Broker, *, later_ms: int = 0) -> Retention:
     return Retention(

@@ -277,6 +277,8 @@ def answer_single(
         )
     if not transactional:
         refuse_unverified_writer(outcome, records)
+    if services.request_stats is not None:
+        services.request_stats.note_error(ApiKey.PRODUCE, outcome.error_code)
     by_id = version >= TOPIC_IDS_FROM
     answer = TopicProduceResponse(partition_responses=[outcome])
     answer.topic_id, answer.name = (topic, "") if by_id else (answer.topic_id, topic.decode())

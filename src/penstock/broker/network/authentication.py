@@ -119,10 +119,12 @@ class Authentication:
                     received_ms=self.clock.monotonic_ms(),
                 )
                 assert isinstance(parts, list), "ApiVersions is answered at once"
+                count_request(dispatch, header, ErrorCode.NONE)
                 await stream.send(cast("list[Buffer]", parts))
             elif header.api_key == ApiKey.SASL_HANDSHAKE:
                 handshake = read_request(SaslHandshakeRequest, header, frame, position)
                 agreed = dialogue.handshake(handshake.mechanism)
+                count_request(dispatch, header, agreed.code)
                 await send_reply(
                     stream,
                     header,
@@ -137,6 +139,7 @@ class Authentication:
             elif header.api_key == ApiKey.SASL_AUTHENTICATE:
                 request = read_request(SaslAuthenticateRequest, header, frame, position)
                 answer = await self.hashes.answer(dialogue, bytes(request.auth_bytes))
+                count_request(dispatch, header, answer.code)
                 if answer.code != ErrorCode.NONE:
                     await self._hold_back(stream, dialogue, answer)
                 lifetime_ms = None if answer.login is None else self.session_of(answer.login)
@@ -219,6 +222,13 @@ def authenticate_reply(answer: TokenAnswer, lifetime_ms: int | None) -> SaslAuth
         auth_bytes=answer.token,
         session_lifetime_ms=lifetime_ms or 0,
     )
+
+
+def count_request(dispatch: Dispatch, header: RequestHeader, code: ErrorCode) -> None:
+    """How long it took is not measured: it may be held back on purpose."""
+    if dispatch.stats is not None:
+        dispatch.stats.requests[header.api_key] += 1
+        dispatch.stats.note_error(header.api_key, code)
 
 
 async def send_reply(stream: Stream, header: RequestHeader, reply: Message) -> None:

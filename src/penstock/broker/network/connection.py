@@ -28,6 +28,7 @@ from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.identity import ConnectionIdentity
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.pending_reply import Parts, PendingReply
+from penstock.broker.request.request_stats import TimedRequest
 from penstock.model import limit
 from penstock.model.error import CloseConnection
 from penstock.wire.errors import MalformedMessage
@@ -70,6 +71,9 @@ class Connection:
         self.identity = ConnectionIdentity()
         self.active_ms = clock.monotonic_ms()
         self._dispatch = dispatch
+        self._stats = dispatch.stats
+        self._received_us = 0  # when the requests at hand came; kept where they are counted
+        self._timed_ready: list[TimedRequest] = []  # those of `_ready` whose times are taken
         self._clock = clock
         self._budget = budget
         self._unsent = unsent
@@ -173,6 +177,8 @@ class Connection:
 
     async def _answer_received(self) -> None:
         received_ms = self._clock.monotonic_ms()
+        if self._stats is not None:
+            self._received_us = self._clock.monotonic_us()
         turn_ends_ms = received_ms + TURN_MS_MAX
         frames = self._frames
         while (frame := frames.next_frame()) is not None:
@@ -207,9 +213,24 @@ class Connection:
             await self._flush()
 
     def _take(self, frame: memoryview, received_ms: int) -> None:
+        stats = self._stats
+        timed: TimedRequest | None = None
+        api_key = 0
+        if stats is not None and len(frame) > 1:
+            api_key = frame[1]
+            if not stats.requests[api_key] & stats.untimed_bits[api_key]:
+                timed = TimedRequest(
+                    api_key, received_us=self._received_us, started_us=self._clock.monotonic_us()
+                )
         answer = self._dispatch.answer(
             frame, peer=self.stream.peer, received_ms=received_ms, identity=self.identity
         )
+        if stats is not None:
+            stats.requests[api_key] += 1
+            if timed is not None:
+                timed.ready_us = timed.handled_us = self._clock.monotonic_us()
+                if answer is None:
+                    stats.note_sent(timed, timed.ready_us)
         if answer is None:
             return
         self.in_flight += 1
@@ -220,8 +241,11 @@ class Connection:
             self._ready += answer
             self._ready_bytes += size_bytes
             self._in_ready += 1
+            if timed is not None:
+                self._timed_ready.append(timed)
             return
         reply = answer if isinstance(answer, PendingReply) else PendingReply()
+        reply.timed = timed
         self._line.append(reply)
         if isinstance(answer, list):
             reply.parts, reply.size_bytes = answer, self._count_unsent(answer)
@@ -274,6 +298,9 @@ class Connection:
                 self._ready, self._in_ready, self._ready_bytes = [], 0, 0
                 self.active_ms = self._clock.monotonic_ms()
                 self._have_sent(count, size_bytes)
+                if self._timed_ready:
+                    self._note_sent(self._timed_ready)
+                    self._timed_ready = []
                 if self._finishing and self.in_flight == 0:
                     self.stream.close()
                 return
@@ -289,8 +316,13 @@ class Connection:
         reply.size_bytes = self._count_unsent(reply.parts)
         self._note_unsent()
         self._make_room()
+        if reply.timed is not None:
+            reply.timed.ready_us = self._clock.monotonic_us()
         while self._line and (ready := self._line[0].parts) is not None:
-            self._make_ready(ready, self._line.popleft().size_bytes)
+            first = self._line.popleft()
+            self._make_ready(ready, first.size_bytes)
+            if first.timed is not None:
+                self._timed_ready.append(first.timed)
 
     def _count_unsent(self, parts: Parts) -> int:
         size_bytes = size_in_memory(parts)
@@ -315,8 +347,13 @@ class Connection:
             while self._ready:
                 parts, count, size_bytes = self._ready, self._in_ready, self._ready_bytes
                 self._ready, self._in_ready, self._ready_bytes = [], 0, 0
+                timed: list[TimedRequest] | None = None
+                if self._timed_ready:
+                    timed, self._timed_ready = self._timed_ready, []
                 await self._send(parts)
                 self._have_sent(count, size_bytes)
+                if timed is not None:
+                    self._note_sent(timed)
         finally:
             self._sending = False
         if self._finishing and self.in_flight == 0:
@@ -326,6 +363,12 @@ class Connection:
         self.in_flight -= count
         self.unsent_bytes -= size_bytes
         self._make_room()
+
+    def _note_sent(self, timed: list[TimedRequest]) -> None:
+        assert self._stats is not None
+        sent_us = self._clock.monotonic_us()
+        for one in timed:
+            self._stats.note_sent(one, sent_us)
 
     async def _send(self, parts: Parts) -> None:
         whole = in_memory(parts)

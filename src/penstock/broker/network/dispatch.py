@@ -21,6 +21,7 @@ from penstock.broker.request.authorization.rule import answer_authorized
 from penstock.broker.request.authorization.table import RULES, RULES_OF_CONTROLLERS
 from penstock.broker.request.context import RequestContext
 from penstock.broker.request.pending_reply import Parts, PendingReply
+from penstock.broker.request.request_stats import RequestStats
 from penstock.broker.request.services import ControllerServices, NodeServices
 from penstock.model.error import CloseConnection, RequestError
 from penstock.security.acl.authorizer import Access
@@ -47,6 +48,7 @@ class Dispatch:
     ) -> None:
         """`has_sessions`: whether clients log in, so that their sessions may end."""
         self.listener = listener
+        self.stats = services.request_stats
         self._services = services
         self._apis = by_key(apis)
         self._authorizer = services.authorizer
@@ -126,9 +128,12 @@ class Dispatch:
             response = api.refuse(request, refusal.code, refusal.message)
         if response is None or isinstance(response, PendingReply):
             return response
+        stats = self.stats
         if isinstance(response, Message):
+            if stats is not None:
+                stats.note_errors(header.api_key, response)
             return encode_response(header.correlation_id, response, header.api_version)
-        return finish(api, request, header, response)
+        return finish(api, request, header, response, stats)
 
 
 def is_served(api: AnyApi, version: int) -> bool:
@@ -149,10 +154,16 @@ def refuse_unserved(api: AnyApi | None, header: RequestHeader) -> Parts:
 
 
 async def finish(
-    api: AnyApi, request: Message, header: RequestHeader, awaited: Awaitable[Message]
+    api: AnyApi,
+    request: Message,
+    header: RequestHeader,
+    awaited: Awaitable[Message],
+    stats: RequestStats | None,
 ) -> Parts:
     try:
         response = await awaited
     except RequestError as refusal:
         response = api.refuse(request, refusal.code, refusal.message)
+    if stats is not None:
+        stats.note_errors(header.api_key, response)
     return encode_response(header.correlation_id, response, header.api_version)

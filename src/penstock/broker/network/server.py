@@ -26,6 +26,7 @@ from penstock.broker.network.dispatch import Dispatch
 from penstock.broker.network.entrance import Entrance
 from penstock.broker.network.send_buffer import UnsentReplies
 from penstock.broker.request.api_table import AnyApi
+from penstock.broker.request.request_stats import RequestStats
 from penstock.broker.request.services import NodeServices
 from penstock.model import limit
 from penstock.model.events import CONNECTION_REFUSED
@@ -98,6 +99,10 @@ class Server:
         self.budget = Budget(held_max if held_max > 0 else limit.REQUEST_BYTES_HELD_MAX)
         self._login_budget = Budget(limit.UNAUTHENTICATED_BYTES_HELD_MAX)
         self._unsent = UnsentReplies(limit.UNSENT_BYTES_HELD_MAX)
+
+    def count_requests(self, stats: RequestStats) -> None:
+        """Call it before `open`."""
+        self._services.request_stats = stats
 
     def open(self) -> None:
         """Listens. A connection that comes before `serve` waits."""

@@ -36,6 +36,7 @@ from penstock.replication.fetch_session import EPOCH_FIRST, NO_SESSION
 from penstock.replication.follower_session import Followed, FollowerSession, FollowerSessions
 from penstock.replication.partition import Partition
 from penstock.replication.throttle import is_listed
+from penstock.wire.api import ApiKey
 from penstock.wire.header import encode_response
 from penstock.wire.messages.fetch import (
     FetchResponse,
@@ -149,6 +150,8 @@ class FollowerFetch(PendingReply):
     def encoded(self) -> Parts:
         if self._direct_parts is not None:
             return self._direct_parts
+        if self._services.request_stats is not None:
+            self._services.request_stats.note_errors(ApiKey.FETCH, self.response)
         return encode_response(self._correlation_id, self.response, self._version)
 
     def answer_or_wait(

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from penstock.broker.request.request_stats import TimedRequest
 from penstock.wire.codec import Part
 
 Parts = list[Part]
@@ -27,13 +28,14 @@ class Line(Protocol):
 class PendingReply:
     """The place of one reply in the line of its connection."""
 
-    __slots__ = ("line", "parts", "request_bytes", "size_bytes")
+    __slots__ = ("line", "parts", "request_bytes", "size_bytes", "timed")
 
     def __init__(self) -> None:
         self.line: Line | None = None
         self.parts: Parts | None = None  # None until the answer is there
         self.size_bytes = 0  # in memory
         self.request_bytes = 0  # of the request that waits for it
+        self.timed: TimedRequest | None = None  # if its times are taken
 
     @property
     def is_filled(self) -> bool:

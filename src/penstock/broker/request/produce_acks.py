@@ -18,6 +18,7 @@ from penstock.model.events import ACK_FAILED
 from penstock.model.identity import TopicId
 from penstock.model.offset import NO_OFFSET, Offset
 from penstock.replication.ack_queue import AckQueue, PendingAck
+from penstock.wire.api import ApiKey
 from penstock.wire.codec import decode
 from penstock.wire.header import RequestHeader, encode_response
 from penstock.wire.messages.produce import PartitionProduceResponse, ProduceResponse
@@ -82,6 +83,8 @@ class SingleAck(PendingReply):
         response = decode(ProduceResponse, self._version, frame, REPLY_HEADER_BYTES)
         response.responses[0].partition_responses[0].error_code = code
         log_failed_acks(self._services, response, correlation_id)
+        if self._services.request_stats is not None:
+            self._services.request_stats.note_error(ApiKey.PRODUCE, code)
         if self._version >= CURRENT_LEADER_FROM and code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             name_leaders(self._services, response, listener=self._listener)
         self.fill(encode_response(correlation_id, response, self._version))
@@ -188,6 +191,8 @@ class ProduceAcks(PendingReply):
         if header is None:
             self.fill([])
         else:
+            if self._services.request_stats is not None:
+                self._services.request_stats.note_errors(ApiKey.PRODUCE, self.response)
             self.fill(encode_response(header.correlation_id, self.response, header.api_version))
 
     def abandon(self) -> None:

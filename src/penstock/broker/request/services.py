@@ -19,6 +19,7 @@ from penstock.broker.coordinators.verified_turns import VerifiedTurns
 from penstock.broker.partitions.directory_moves import DirectoryMoves
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.request.listed_brokers import ListedBrokers
+from penstock.broker.request.request_stats import RequestStats
 from penstock.metadata.image.broker import Endpoint
 from penstock.metadata.image.image import Image
 from penstock.model.error import ErrorCode, RequestError
@@ -55,6 +56,8 @@ class LostNodes(Protocol):
 class NodeServices(Protocol):
     """What a node of any role has."""
 
+    request_stats: RequestStats | None
+
     @property
     def node_id(self) -> NodeId: ...
     @property
@@ -86,6 +89,7 @@ class ControllerServices:
     local: LocalController
     served: Mapping[ApiKey, VersionRange]
     authorizer: Authorizer | None = None
+    request_stats: RequestStats | None = None  # None: nobody asks for metrics
 
     @property
     def image(self) -> Image:
@@ -128,6 +132,7 @@ class Services:
     verified_turns: VerifiedTurns = field(default_factory=VerifiedTurns)
     listed_brokers: ListedBrokers = field(default_factory=ListedBrokers)
     authorizer: Authorizer | None = None  # None: everyone may do all
+    request_stats: RequestStats | None = None  # None: nobody asks for metrics
 
     @property
     def quorum(self) -> QuorumDriver:
