@@ -29,6 +29,12 @@ class Watched:
     def sum(self, name: str) -> float:
         return sum(told(name) for told in self.all().values())
 
+    def of_topic(self, name: str, topic: str) -> float:
+        """The sum over the nodes that tell it."""
+        name = f"kafka_server_brokertopicmetrics_{name}"
+        told = self.all().values()
+        return sum(one.by(name, "topic").get(topic, 0) for one in told)
+
     def until_sum(self, name: str, wanted: float) -> None:
         until(f"{name} is {wanted}", lambda: self.sum(name) == wanted)
 
@@ -69,6 +75,10 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
         consumer.close()
         before_the_loss(watched)
         told = watched.all()
+        assert watched.of_topic("messagesin_total", "orders") == 60
+        bytes_in = watched.of_topic("bytesin_total", "orders")
+        assert watched.of_topic("replicationbytesin_total", "orders") == 2 * bytes_in
+        assert watched.of_topic("replicationbytesout_total", "orders") == 2 * bytes_in
         lost = next(key for key in told if key != active(told))
         led = {
             key: sum(
@@ -94,6 +104,11 @@ def test_a_killed_node_is_told_of_and_its_return_too(tmp_path: Path) -> None:
         for key, one in told.items():
             counted = one("penstock_leader_elections_total") - elections[key]
             assert counted == leaders_lost, key
+        messages_in = watched.of_topic("messagesin_total", "orders")
+        for number in range(30):
+            producer.produce("orders", b"v", partition=number % 6)
+        assert producer.flush(WAIT_SECONDS) == 0
+        assert watched.of_topic("messagesin_total", "orders") == messages_in + 30
 
         cluster.start(lost)
         watched.until_sum(f"{MANAGER}underreplicatedpartitions", 0)

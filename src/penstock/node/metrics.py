@@ -19,6 +19,7 @@ from penstock.broker.metrics.quorum import quorum_metrics
 from penstock.broker.metrics.replicas import replica_metrics
 from penstock.broker.metrics.requests import request_metrics
 from penstock.broker.metrics.scrape import Scrape
+from penstock.broker.metrics.topics import topic_metrics
 from penstock.broker.metrics.transactions import transaction_metrics
 from penstock.broker.network.server import Server
 from penstock.broker.partitions.log_directories import LogDirectories
@@ -79,6 +80,7 @@ class NodeMetrics:
             services = broker.services
             sources += [
                 broker_state_metrics(local, config.node_id),
+                topic_metrics(services.partitions.traffic),
                 replica_metrics(services.partitions, lambda: services.image),
                 group_metrics(services.groups, services.partitions, world.clock),
                 transaction_metrics(services.transactions, world.clock),

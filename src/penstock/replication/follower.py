@@ -318,7 +318,9 @@ class Follower(Replica):
             if log.end_offset > end_offset:
                 self._transactions_changed()
                 self._vouch(log.end_offset)
-                self._hidden_bytes += max(0, log.size_bytes - size_bytes)
+                added_bytes = max(0, log.size_bytes - size_bytes)
+                self._hidden_bytes += added_bytes
+                self.traffic.replication_bytes_in += added_bytes
         return log.end_offset > end_offset
 
     def _agreed_offset(self, leaders: EpochEndOffset) -> Offset:

@@ -235,8 +235,11 @@ class Partition(LedReplica):
         """Appends batches that have their offsets already; makes visible what may be visible."""
         log = self.log
         log.append(batches, now_ms=now_ms)
+        traffic = self.traffic
         for batch in batches:
             self._hidden_bytes += batch.size_bytes
+            traffic.messages_in += batch.record_count
+            traffic.bytes_in += batch.size_bytes
             if batch.attributes & READERS_WAIT:
                 self._transactions_changed()
                 if batch.is_control:

@@ -23,6 +23,7 @@ from penstock.model.offset import LeaderEpoch, Offset
 from penstock.model.settings.topic import TopicSettings
 from penstock.model.topic_name import INTERNAL_TOPICS
 from penstock.replication.rules import sync_records_of
+from penstock.replication.topic_traffic import TopicTraffic
 from penstock.replication.visibility import last_stable_offset, vouched_offset
 
 
@@ -57,6 +58,7 @@ class Replica:
         "log",
         "observers",
         "partition_epoch",
+        "traffic",
     )
 
     def __init__(
@@ -82,6 +84,7 @@ class Replica:
         self.changes = 0  # counts what observers are told, for those who are about to become one
         self.has_ended = False
         self.is_offline = False  # it has ended because its disk failed
+        self.traffic = TopicTraffic()  # that of all replicas of the topic, where there are some
         self.is_internal = log.partition.topic in INTERNAL_TOPICS
         self._sync_records = sync_records_of(log.settings)
         # Kept up only where acks wait for a sync.

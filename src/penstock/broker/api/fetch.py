@@ -53,6 +53,7 @@ from penstock.wire.messages.fetch import (
     PartitionData,
 )
 from penstock.world.errors import DiskError
+from penstock.world.ports import FileRange
 
 READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
@@ -225,6 +226,8 @@ def _read(
                 answer.aborted_transactions = []  # Kafka's answer for what it does not look up
         if answer is not None and answer.error_code:
             reading.is_urgent = True
+            if isinstance(found, Replica):
+                found.traffic.failed_fetches += 1
         elif isinstance(found, Replica) and (answer is None or answer.records is EMPTY):
             reading.idle[index] = (found, found.changes, found.log.start_offset)
         reading.answers.append(answer)
@@ -423,6 +426,10 @@ def _reply(
             topic = FetchableTopicResponse(topic=wanted.topic, topic_id=wanted.topic_id)
             response.responses.append(topic)
         topic.partitions.append(answer)
+        if isinstance(answer.records, FileRange):
+            traffic = services.partitions.traffic.get(wanted.topic)
+            if traffic is not None:
+                traffic.bytes_out += answer.records.byte_count
     if reading.is_urgent:
         name_leaders(
             services, response, version=context.header.api_version, listener=context.listener

@@ -181,8 +181,10 @@ def _produce(
                     now_ms=now_ms,
                     guard=None if verified is None else verified.outcome(found.name),
                 )
-                if not isinstance(outcome, Appended) and request.transactional_id is None:
-                    refuse_unverified_writer(outcome, data.records)
+                if not isinstance(outcome, Appended):
+                    found.traffic.failed_produces += 1
+                    if request.transactional_id is None:
+                        refuse_unverified_writer(outcome, data.records)
                 answer = _answer(outcome, data.index, found)
                 answers.append(answer)
                 if isinstance(outcome, Appended):
@@ -275,6 +277,7 @@ def answer_single(
             listener=listener,
             deadline_ms=received_ms + timeout_ms,
         )
+    found.traffic.failed_produces += 1
     if not transactional:
         refuse_unverified_writer(outcome, records)
     if services.request_stats is not None:

@@ -40,6 +40,7 @@ from penstock.records.compression import Scratch
 from penstock.replication.follower import Follower
 from penstock.replication.partition import Partition
 from penstock.replication.replica import Replica
+from penstock.replication.topic_traffic import TopicTraffic
 from penstock.world.errors import DiskError
 from penstock.world.event_log import tell
 from penstock.world.ports import Clock, Disk
@@ -102,6 +103,7 @@ class Partitions:
         self._closed = False
         # At the start the cluster took this broker to have the records of these, and it has none.
         self.lacking: list[TopicPartition] = []
+        self.traffic: dict[str, TopicTraffic] = {}  # by topic
 
     def __iter__(self) -> Iterator[Replica]:
         for topic in sorted({**self._by_name, **self._followed}):
@@ -506,6 +508,7 @@ class Partitions:
             )
             self._followed.setdefault(topic, {})[index] = follower
             applied.followed.append(follower)
+        replica.traffic = self.traffic.setdefault(topic, replica.traffic)
         if replica.wants_sync:  # what a killed node had written and not synced
             self.want_sync(replica)
 
@@ -558,6 +561,7 @@ class Partitions:
                 gone[name] = topic.topic_id
             self._by_id.pop(topic.topic_id, None)
             self._by_name.pop(topic.name, None)
+            self.traffic.pop(topic.name, None)
         for name, error in self.directories.delete_partitions(gone).items():
             logger.error("partition=%s deleted=false reason=%s", name, error)
 

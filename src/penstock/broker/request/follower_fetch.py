@@ -393,7 +393,9 @@ class FollowerFetch(PendingReply):
             if isinstance(answer, Answer):
                 read.append(answer)
                 if answer.records is not None and followed.partition is not None:
-                    self._note_passed(followed.partition, answer.records.byte_count)
+                    byte_count = answer.records.byte_count
+                    followed.partition.traffic.replication_bytes_out += byte_count
+                    self._note_passed(followed.partition, byte_count)
                 followed.sent_high_watermark = answer.high_watermark
                 followed.sent_start_offset = answer.start_offset
                 if followed.is_behind:

@@ -1,0 +1,27 @@
+"""What went into and out of the replicas of one topic on this node, since the node started.
+
+All replicas of the topic here share one object, so that its counts go on when leaders change. Each
+batch that a leader appends is counted, with the records that its header says it has; replies to
+fetches are counted in bytes.
+"""
+
+
+class TopicTraffic:
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetches",
+        "failed_produces",
+        "messages_in",
+        "replication_bytes_in",
+        "replication_bytes_out",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0  # appended by leaders here
+        self.bytes_in = 0
+        self.bytes_out = 0  # sent to consumers
+        self.replication_bytes_in = 0  # appended by followers here
+        self.replication_bytes_out = 0  # sent to followers
+        self.failed_produces = 0  # batches that were refused
+        self.failed_fetches = 0  # partitions of fetches of consumers that were refused
